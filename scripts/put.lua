@@ -21,26 +21,21 @@
 --   confirm       as in apply.lua
 --   remember      text; ms for which ids are remembered from now on at least that are known when an event is put under them: until its
 --                 turn has come for sure
--- and the events, in columns:
---   ids
---   fingerprints  what tells the content of an event from another one under its id
---   ats           the instants that they count for, ms since the epoch
+--   ids           of the events
 -- ARGV[2…] the events: what stands in the queue beside the id
 --
--- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', one for each event}:
---   PUT             it is in the queue
+-- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, what became of it, …}. What is not told of is in the queue now:
 --   {KNOWN, event}  it was in the queue, under this id and with this content: what stands there beside the id
 --   BEFORE_BARRIER  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
 --   NO_ROOM         there is no room for it, and it is not in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}, fingerprints={77}, ats={1763712000000}} event
---   reply {'OK', PUT}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}} event
+--   reply {'OK'}
 
 if #KEYS ~= 5 or #ARGV < 2 then return redis.error_reply('ERR put.lua: 5 keys, 2 arguments or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE = unpack(KEYS)
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
-local ids, fingerprints, ats = args.ids, args.fingerprints, args.ats
 load_queue()
 
 local board = redis.call('HMGET', BOARD, 'version', 'used', 'closed_until')
@@ -48,21 +43,25 @@ if board[1] ~= args.version then return {'STALE'} end
 local barrier = board[3] and tonumber(board[3])
 local queue_bytes, epoch = open_queue(BOARD, REGISTRY, QUEUE, IDS, STATE, args.epoch)
 if not queue_bytes then return {'UNINDEXED', epoch} end
-local putting = begin_putting(QUEUE, IDS, ids, math.min(args.room, args.bytes_max - queue_bytes))
-
-local function put(e)
-  local id = ids[e]
-  if putting.entries_of[id] then
-    local known = known_event(putting, id, fingerprints[e])
-    -- After this write the replicas have what was put before, wherever that was.
-    if known and args.confirm then write_id(putting, id) end
-    if known then return {KNOWN, known} end
-  end
-  if barrier and ats[e] < barrier then return BEFORE_BARRIER end
-  return put_event(putting, id, ARGV[e + 1]) and PUT or NO_ROOM
-end
+local putting = begin_putting(QUEUE, IDS, args.ids, math.min(args.room, args.bytes_max - queue_bytes))
 
 local reply = {'OK'}
-for e = 1, #ids do reply[e + 1] = put(e) end
+local function tell(e, outcome)
+  reply[#reply + 1] = e
+  reply[#reply + 1] = outcome
+end
+for e, id in ipairs(args.ids) do
+  local event = ARGV[e + 1]
+  local known = known_event(putting, id, event)
+  if known then
+    -- After this write the replicas have what was put before, wherever that was.
+    if args.confirm then write_id(putting, id) end
+    tell(e, {KNOWN, known})
+  elseif barrier and instant_of(event) < barrier then
+    tell(e, BEFORE_BARRIER)
+  elseif not put_event(putting, id, event) then
+    tell(e, NO_ROOM)
+  end
+end
 end_putting(putting, BOARD, REGISTRY, STATE, board[2], args.version, args.remember)
 return reply

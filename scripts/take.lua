@@ -23,8 +23,7 @@
 --   is_known    whether the shard has answered the caller before, or knew the partition when the caller began
 --   former      map, sharding -> which of its shards each of the events was in
 -- and the events, in columns, in the order of their offsets; there may be none:
---   ids, fingerprints   as in put.lua
---   offsets
+--   ids, offsets
 -- ARGV[2…] the events: what stands in the queue beside the id
 --
 -- Reply: {'OK', next offset of the partition, how many bytes the queue has more}: if the offset is less than `upto`, there is no room for the
@@ -34,7 +33,7 @@
 --   {'GONE_BACK'}    there is a gap
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:intake
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9, first=0, is_known=false,
---     former={}, ids={'x1'}, fingerprints={77}, offsets={8}} event  reply {'OK', '9', 154}
+--     former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
 
 if #KEYS ~= 6 or #ARGV < 1 then return redis.error_reply('ERR take.lua: 6 keys, 1 argument or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, INTAKE = unpack(KEYS)
@@ -91,7 +90,7 @@ if #left > 0 then
   local putting = begin_putting(QUEUE, IDS, of_left, math.min(args.room, args.bytes_max - queue_bytes))
   for _, e in ipairs(left) do
     local late_here = offsets[e] >= late_from and late or '0'
-    local waits, _, its_late = known_event(putting, ids[e], args.fingerprints[e])
+    local waits, _, its_late = known_event(putting, ids[e], ARGV[e + 1])
     -- What waits as late may yet be refused, and this one not.
     local is_there = waits and (late_here ~= '0' or its_late == 0)
     if not is_there and not put_event(putting, ids[e], ARGV[e + 1], late_here) then

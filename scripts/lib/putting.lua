@@ -12,8 +12,9 @@ local function begin_putting(queue, ids, of_events, room)
 end
 
 -- What stands in the queue beside the id of an event, if this event is there, that as a list, and `late`.
-local function known_event(putting, id, fingerprint)
-  return select(2, entry_with(putting.queue, putting.entries_of[id], fingerprint))
+local function known_event(putting, id, event)
+  local entries = putting.entries_of[id]
+  if entries then return select(2, entry_with(putting.queue, entries, fingerprint_of(event))) end
 end
 
 -- Has the hash of ids be written for an id, with the entries that it has by now.

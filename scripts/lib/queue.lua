@@ -3,8 +3,9 @@
 --
 -- Three keys say what waits, and only scripts that change all of them together change one:
 --   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and what else there is of it, MessagePack
---           of an array whose first element is the event's fingerprint (src/domain/queued.rs). A third field, `late`, has an event out of
---           the log: the barrier of the closing behind whose ends it was appended (take.lua), ms since the epoch; 0: of none
+--           of an array: its fingerprint is the first, its member the second, the instant that it counts for the fifth
+--           (src/domain/queued.rs). A third field, `late`, has an event out of the log: the barrier of the closing behind whose ends it
+--           was appended (take.lua), ms since the epoch; 0: of none
 --   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
 --           with different contents bear one id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)
@@ -27,6 +28,16 @@ end
 local function read_event(event)
   local is_readable, parts = pcall(cmsgpack.unpack, event or '')
   return is_readable and type(parts) == 'table' and parts or nil
+end
+
+-- The fingerprint of an event that the service has just packed.
+local function fingerprint_of(event)
+  return read_event(event)[1]
+end
+
+-- The instant that such an event counts for, ms since the epoch.
+local function instant_of(event)
+  return read_event(event)[5]
 end
 
 -- The member of an event, '' if it can't be read.

@@ -639,9 +639,8 @@ pub async fn post_one(
         prefers_async: wishes.prefers_async,
         player: caller.player().map(|(player, _)| player.sub()),
     };
-    let mut results = app.service.submit(&events, manner).await;
-    let result = results.pop().unwrap_or(Err(Error::BoardNotFound(board)))?;
-    Ok(match &result {
+    let received = app.service.submit_one(&events, manner).await?;
+    Ok(match &received {
         Received::Taken(submitted) => {
             let answer = JsonResponse(TakenEvent::new(&events[0], submitted));
             (ratelimit::of_quotas(&submitted.quotas), answer).into_response()

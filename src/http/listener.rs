@@ -103,7 +103,8 @@ pub async fn serve(
         pause = PAUSE_MIN;
         prepare(&stream);
         let activity = Arc::new(Activity::default());
-        let (times, stop) = (limits.times, stop.clone());
+        // One of its own, since all connections would ask a shared one, at each of their requests.
+        let (times, stop) = (limits.times, stop.child_token());
         let open = Open::new();
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             let router = routers.all.clone();

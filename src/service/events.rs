@@ -66,7 +66,21 @@ pub enum Received {
     Queued(Arc<QueuedEvent>),
 }
 
+/// What became of events, by their indexes in the request.
+type Results = Vec<(usize, Result<Received, Error>)>;
+
 impl Service {
+    /// Takes the event of a request that has one.
+    pub async fn submit_one(
+        &self,
+        request: &Arc<[Incoming]>,
+        manner: Manner<'_>,
+    ) -> Result<Received, Error> {
+        let results = self.submit_to(&request[0].board, request, vec![0], manner);
+        let result = results.await.pop().map(|(_, result)| result);
+        result.unwrap_or_else(lost)
+    }
+
     /// Takes the events of one request; the results are in their order.
     pub async fn submit(
         &self,
@@ -83,13 +97,9 @@ impl Service {
         for (index, result) in join_all(boards).await.into_iter().flatten() {
             results[index] = Some(result);
         }
-        let lost = || Err(StoreError::Unexpected("an event without its result".into()).into());
-        let results = results
-            .into_iter()
-            .map(|result| result.unwrap_or_else(lost));
-        results
-            .inspect(|result| self.events.count(result))
-            .collect()
+        let results = results.into_iter();
+        let results = results.map(|result| result.unwrap_or_else(lost));
+        results.collect()
     }
 
     /// Takes those with these indexes, which are of one board.
@@ -99,18 +109,19 @@ impl Service {
         request: &Arc<[Incoming]>,
         mut indexes: Vec<usize>,
         manner: Manner<'_>,
-    ) -> Vec<(usize, Result<Received, Error>)> {
+    ) -> Results {
         let live = match self.engine.live_board(board).await {
             Ok(live) => live,
             Err(error) => {
                 let failed = indexes.into_iter();
-                return failed.map(|index| (index, Err(error.clone()))).collect();
+                let failed = failed.map(|index| (index, Err(error.clone())));
+                return self.counted(failed.collect());
             }
         };
         let mut results = Vec::with_capacity(indexes.len());
         if live.board.queues(manner.prefers_async) {
             let player = manner.player;
-            let batch = self.engine.queue(board, request, indexes, player).await;
+            let batch = self.engine.queue(live, request, indexes, player).await;
             let ended = batch.ended.into_iter();
             results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
             indexes = batch.left;
@@ -127,6 +138,19 @@ impl Service {
                 (index, result.map(Received::Taken))
             }));
         }
+        self.counted(results)
+    }
+
+    /// Counts results, and returns them.
+    fn counted(&self, results: Results) -> Results {
+        for (_, result) in &results {
+            self.events.count(result);
+        }
         results
     }
+}
+
+/// What became of an event whose result is missing, by a fault of this program.
+fn lost() -> Result<Received, Error> {
+    Err(StoreError::Unexpected("an event without its result".into()).into())
 }

@@ -73,7 +73,6 @@ struct TakeArgs<'a> {
     is_known: bool,
     former: HashMap<String, Vec<usize>>,
     ids: Vec<&'a EventId>,
-    fingerprints: Vec<u64>,
     offsets: Vec<i64>,
 }
 
@@ -98,11 +97,6 @@ impl Store {
             is_known: take.is_known,
             former: HashMap::new(),
             ids: take.events.iter().map(|(_, event)| &event.id).collect(),
-            fingerprints: take
-                .events
-                .iter()
-                .map(|(_, event)| event.fingerprint)
-                .collect(),
             offsets: take.events.iter().map(|(offset, _)| *offset).collect(),
         };
         let events = take.events.iter();

@@ -149,14 +149,12 @@ groups! {
 
     /// What the result of an event is, or begins with, in `put.lua`.
     puts {
-        /// It is in the queue now.
-        PUT: i64 = 1;
         /// It was in the queue before. Then: what stands there beside its id.
-        KNOWN: i64 = 2;
+        KNOWN: i64 = 1;
         /// It lies before the barrier of the shard.
-        BEFORE_BARRIER: i64 = 3;
+        BEFORE_BARRIER: i64 = 2;
         /// There is no room for it.
-        NO_ROOM: i64 = 4;
+        NO_ROOM: i64 = 3;
     }
 
     /// How a queued event ends that is not applied, in `end_queued.lua`, and what is said to that.

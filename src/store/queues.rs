@@ -165,8 +165,6 @@ struct PutArgs<'a> {
     confirm: bool,
     remember: &'a str,
     ids: Vec<&'a EventId>,
-    fingerprints: Vec<u64>,
-    ats: Vec<i64>,
 }
 
 /// A call of put.lua.
@@ -429,8 +427,6 @@ impl PutCall<'_> {
             confirm: self.confirm,
             remember: &remembered_ms(self.shard).to_string(),
             ids: events.iter().map(|event| &event.id).collect(),
-            fingerprints: events.iter().map(|event| event.fingerprint).collect(),
-            ats: events.iter().map(|event| event.at.ms()).collect(),
         })?;
         let mut args = Vec::with_capacity(1 + events.len());
         args.push(packed);
@@ -451,11 +447,16 @@ impl PutCall<'_> {
             "OK" => {}
             other => return unknown_code(other),
         }
-        let answers = self.events.iter().zip(&self.lengths);
-        let answers = answers.map(|(event, length)| put_of(&event.id, *length, reply.next()?));
-        let answers = answers.collect::<Result<_, _>>()?;
-        let answers = reply.is_empty().then_some(answers);
-        require(answers, "there are as many results as events").map(PutReply::Done)
+        let events = self.events.iter().zip(&self.lengths);
+        let queued = events.map(|(event, length)| bytes_of_entry(&event.id, *length));
+        let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
+        while !reply.is_empty() {
+            let index = reply.index()?;
+            let event = self.events.get(index);
+            let event = require(event, "what is told is told of an event")?;
+            answers[index] = put_of(&event.id, reply.next()?)?;
+        }
+        Ok(PutReply::Done(answers))
     }
 }
 
@@ -465,14 +466,13 @@ fn bytes_of_entry(id: &EventId, length: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What became of the event with this id, which has so many bytes in the queue beside it.
-fn put_of(id: &EventId, length: usize, result: Value) -> Result<Put, StoreError> {
+/// What became of the event with this id that put.lua tells of.
+fn put_of(id: &EventId, result: Value) -> Result<Put, StoreError> {
     let mut reply = match result {
         Value::Array(_) => Reply::new(result)?,
         code => Reply::new(Value::Array(vec![code]))?,
     };
     Ok(match reply.integer()? {
-        puts::PUT => Put::Queued(bytes_of_entry(id, length)),
         puts::BEFORE_BARRIER => Put::BeforeBarrier,
         puts::NO_ROOM => Put::NoRoom,
         puts::KNOWN => {

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 
 use crate::domain::board::{Board, Ingest};
-use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::ids::{EventId, MemberId};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -100,57 +100,58 @@ impl Engine {
     /// those of others.
     pub(crate) async fn queue(
         &self,
-        board: &BoardId,
+        mut live: Arc<LiveBoard>,
         request: &[Incoming],
         mut open: Vec<usize>,
         player: Option<&MemberId>,
     ) -> QueuedBatch {
         let mut batch = QueuedBatch::default();
-        let mut error = None;
         for _ in 0..ATTEMPTS_MAX {
-            match self
-                .try_to_queue(board, request, &mut open, player, &mut batch)
-                .await
-            {
+            let tried = self.try_to_queue(&live, request, &mut open, player, &mut batch);
+            let anew = match tried.await {
                 Ok(()) if open.is_empty() => return batch,
-                Ok(()) => {}
-                Err(failed) => {
-                    error = Some(failed);
-                    break;
+                Ok(()) => self.live_board(&live.board.id).await,
+                Err(error) => Err(error),
+            };
+            match anew {
+                Ok(anew) => live = anew,
+                Err(error) => {
+                    batch.fail(open, &error);
+                    return batch;
                 }
             }
         }
-        let error = error.unwrap_or_else(Error::busy);
-        let failed = open.into_iter();
-        let failed = failed.map(|index| (index, Err(error.clone())));
-        batch.ended.extend(failed);
+        batch.fail(open, &Error::busy());
         batch
     }
 
     /// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
     async fn try_to_queue(
         &self,
-        id: &BoardId,
+        live: &LiveBoard,
         request: &[Incoming],
         open: &mut Vec<usize>,
         player: Option<&MemberId>,
         batch: &mut QueuedBatch,
     ) -> Result<(), Error> {
-        let live = self.live_board(id).await?;
         if !live.board.has_queues() {
             batch.left.append(open);
             return Ok(());
         }
-        if !self.note_use(&live).await? {
+        if !self.note_use(live).await? {
             return Ok(());
         }
         let now = self.clock.now();
         let mut takable = Vec::with_capacity(open.len());
         for index in open.drain(..) {
-            match judge(&live, &request[index], player, now) {
-                Ok(Judged::Takable(event)) => takable.push((index, Arc::new(event))),
+            match judge(live, &request[index], player, now) {
+                Ok(Judged::Takable(event)) => takable.push(Takable {
+                    index,
+                    shard: live.board.shard_of(&event.member),
+                    event: Arc::new(event),
+                }),
                 Ok(Judged::Refused(None)) => batch.left.push(index),
-                Ok(Judged::Refused(Some(event))) => match self.find_waiting(&live, &event).await {
+                Ok(Judged::Refused(Some(event))) => match self.find_waiting(live, &event).await {
                     Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
                     Ok(None) => batch.left.push(index),
                     Err(error) => batch.ended.push((index, Err(error))),
@@ -158,16 +159,16 @@ impl Engine {
                 Err(error) => batch.ended.push((index, Err(error))),
             }
         }
-        self.leave_known(&live, &mut takable, batch).await;
-        let heard = match &self.log {
-            Some(log) => append(log.as_ref(), &live, takable).await,
-            None => put_all(&live, takable).await,
+        self.leave_known(live, &mut takable, batch).await;
+        let replies = match &self.log {
+            Some(log) => append(log.as_ref(), live, &takable).await,
+            None => put_all(live, &mut takable).await,
         };
-        for (index, event, reply) in heard {
-            batch.hear(index, event, reply, open);
+        for (takable, reply) in takable.into_iter().zip(replies) {
+            batch.hear(takable, reply, open);
         }
         if !open.is_empty() {
-            self.reload(id).await?;
+            self.reload(&live.board.id).await?;
         }
         Ok(())
     }
@@ -183,17 +184,16 @@ impl Engine {
             return;
         }
         let ids = takable.iter();
-        let ids: Vec<_> = ids.map(|(_, event)| (&event.id, &event.member)).collect();
+        let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
         match Box::pin(self.remembered_before(live, &ids)).await {
             Ok(known) => {
                 let mut known = known.into_iter();
                 let left = takable.extract_if(.., |_| known.next() == Some(true));
-                batch.left.extend(left.map(|(index, _)| index));
+                batch.left.extend(left.map(|one| one.index));
             }
             Err(error) => {
-                let failed = takable.drain(..);
-                let failed = failed.map(|(index, _)| (index, Err(error.clone().into())));
-                batch.ended.extend(failed);
+                let failed = takable.drain(..).map(|one| one.index);
+                batch.fail(failed, &error.into());
             }
         }
     }
@@ -211,48 +211,43 @@ impl Engine {
     }
 }
 
-/// An event that can be queued, with its index in the request.
-type Takable = (usize, Arc<QueuedEvent>);
+/// An event that can be queued.
+struct Takable {
+    /// Which of its request it is.
+    index: usize,
+    /// The index of its shard.
+    shard: usize,
+    event: Arc<QueuedEvent>,
+}
 
-/// Such an event, and what was said when it was queued.
-type Heard = (usize, Arc<QueuedEvent>, Result<Versioned<Put>, Error>);
-
-/// Appends events to the log.
-async fn append(log: &dyn EventLog, live: &LiveBoard, events: Vec<Takable>) -> Vec<Heard> {
-    let appended = events.into_iter().map(async |(index, event)| {
-        let appended = log.append(&live.board, &event).await;
+/// Appends events to the log. The answers are in their order.
+async fn append(
+    log: &dyn EventLog,
+    live: &LiveBoard,
+    events: &[Takable],
+) -> Vec<Result<Versioned<Put>, Error>> {
+    let appended = events.iter().map(async |takable| {
+        let appended = log.append(&live.board, &takable.event).await;
         // It does not count in any queue yet.
-        let reply = appended.map(|()| Versioned::Current(Put::Queued(0)));
-        (index, event, reply)
+        appended.map(|()| Versioned::Current(Put::Queued(0)))
     });
     join_all(appended).await
 }
 
-/// Puts events into the queues of their shards, in parts that go into one call each.
-async fn put_all(live: &LiveBoard, events: Vec<Takable>) -> Vec<Heard> {
-    let mut parts: Vec<(usize, Vec<Takable>)> = Vec::new();
-    // The last part of each shard.
-    let mut last_of = vec![None; live.shards.len()];
-    for takable in events {
-        let shard = live.board.shard_of(&takable.1.member);
-        match last_of[shard].map(|last: usize| &mut parts[last].1) {
-            Some(part) if part.len() < CALL_EVENTS_MAX => part.push(takable),
-            _ => {
-                last_of[shard] = Some(parts.len());
-                parts.push((shard, vec![takable]));
-            }
-        }
-    }
-    let puts = parts.into_iter().map(async |(shard, part)| {
-        let events = part.iter().map(|(_, event)| Arc::clone(event)).collect();
-        let reply = live.shards[shard].putter.submit(events).await;
-        let replies = one_each(reply, part.len()).into_iter();
-        let replies = replies.map(|reply| reply.map_err(Error::from));
-        let heard = part.into_iter().zip(replies);
-        let heard = heard.map(|((index, event), reply)| (index, event, reply));
-        heard.collect::<Vec<_>>()
+/// Puts events into the queues of their shards, in parts that go into one call each. It sorts them by their shards; the answers are in
+/// their order then.
+async fn put_all(live: &LiveBoard, events: &mut [Takable]) -> Vec<Result<Versioned<Put>, Error>> {
+    events.sort_by_key(|takable| takable.shard);
+    let of_shards = events.chunk_by(|one, next| one.shard == next.shard);
+    let parts = of_shards.flat_map(|events| events.chunks(CALL_EVENTS_MAX));
+    let puts = parts.map(async |part| {
+        let events = part.iter().map(|takable| Arc::clone(&takable.event));
+        let shard = &live.shards[part[0].shard];
+        let reply = shard.putter.submit(events.collect()).await;
+        one_each(reply, part.len())
     });
-    join_all(puts).await.into_iter().flatten().collect()
+    let replies = join_all(puts).await.into_iter().flatten();
+    replies.map(|reply| reply.map_err(Error::from)).collect()
 }
 
 /// What can be said of an event without the data of its board.
@@ -296,11 +291,11 @@ impl QueuedBatch {
     /// Takes note of what the store says of an event that was to be put.
     fn hear(
         &mut self,
-        index: usize,
-        event: Arc<QueuedEvent>,
+        takable: Takable,
         reply: Result<Versioned<Put>, Error>,
         open: &mut Vec<usize>,
     ) {
+        let Takable { index, event, .. } = takable;
         let result = match reply {
             Ok(Versioned::Stale) => return open.push(index),
             Ok(Versioned::Current(Put::BeforeBarrier)) => return self.left.push(index),
@@ -314,5 +309,12 @@ impl QueuedBatch {
             Err(error) => Err(error),
         };
         self.ended.push((index, result));
+    }
+
+    /// Takes note that those with these indexes can't be taken.
+    fn fail(&mut self, indexes: impl IntoIterator<Item = usize>, error: &Error) {
+        let failed = indexes.into_iter();
+        let failed = failed.map(|index| (index, Err(error.clone())));
+        self.ended.extend(failed);
     }
 }

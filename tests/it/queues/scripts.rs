@@ -17,10 +17,10 @@ const LETTERS: &str = "st:{b}:1:dead";
 const INDEX: &str = "st:{boards}:queues";
 const NAME: &[u8] = b"1 b";
 
-/// What put.lua says of an event.
-const PUT: Reply = Reply::Integer(1);
-const BEFORE_BARRIER: Reply = Reply::Integer(3);
-const NO_ROOM: Reply = Reply::Integer(4);
+/// What put.lua says of an event; it does not tell of those that it has put.
+const PUT: Reply = Reply::Nil;
+const BEFORE_BARRIER: Reply = Reply::Integer(2);
+const NO_ROOM: Reply = Reply::Integer(3);
 
 /// A server with a board, and the connection to it that scripts are run on.
 struct Bench {
@@ -32,16 +32,17 @@ type Event = (&'static str, u64, i64);
 
 /// What stands in a queue beside the id of an event.
 fn encoded((_, fingerprint, at): &Event) -> Vec<u8> {
-    rmp_serde::to_vec(&(fingerprint, "ann", "5", at)).unwrap()
+    rmp_serde::to_vec(&(fingerprint, "ann", "5", None::<i64>, at)).unwrap()
 }
 
 fn known(event: &Event) -> Reply {
-    Reply::List(vec![Reply::Integer(2), Reply::Text(encoded(event))])
+    Reply::List(vec![Reply::Integer(1), Reply::Text(encoded(event))])
 }
 
 fn done(answers: &[Reply]) -> Reply {
-    let ok = [Reply::text_of("OK")];
-    Reply::List([&ok, answers].concat())
+    let told = (1..).zip(answers).filter(|(_, answer)| **answer != PUT);
+    let told = told.flat_map(|(place, answer)| [Reply::Integer(place), answer.clone()]);
+    Reply::List([Reply::text_of("OK")].into_iter().chain(told).collect())
 }
 
 impl Bench {
@@ -66,8 +67,6 @@ impl Bench {
         let mut args = json!({
             "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false, "remember": "90000000",
             "ids": events.iter().map(|event| event.0).collect::<Vec<_>>(),
-            "fingerprints": events.iter().map(|event| event.1).collect::<Vec<_>>(),
-            "ats": events.iter().map(|event| event.2).collect::<Vec<_>>(),
         });
         for (name, value) in changes.as_object().unwrap() {
             args[name] = value.clone();
