@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use bytes::BytesMut;
 use futures::StreamExt;
+use futures::future::{Either, ready};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded::{self, Serializer};
@@ -41,16 +42,26 @@ pub struct JsonBytes(pub Bytes, pub Option<Taken>);
 impl FromRequest<Arc<App>> for JsonBytes {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        check_type(request.headers())?;
+    // An `async fn` would keep the head of the request while it reads the body.
+    fn from_request(
+        request: Request,
+        app: &Arc<App>,
+    ) -> impl Future<Output = Result<Self, Problem>> + Send {
         let (parts, body) = request.into_parts();
-        Self::read(&parts.headers, body, &app.memory).await
+        match check_type(&parts.headers) {
+            Ok(()) => Either::Left(Self::read(&parts.headers, body, &app.memory)),
+            Err(problem) => Either::Right(ready(Err(problem))),
+        }
     }
 }
 
 impl JsonBytes {
     /// Reads a body, whatever its type.
-    pub async fn read(headers: &HeaderMap, body: Body, memory: &Memory) -> Result<Self, Problem> {
+    pub fn read<'a>(
+        headers: &HeaderMap,
+        body: Body,
+        memory: &'a Memory,
+    ) -> impl Future<Output = Result<Self, Problem>> + Send + use<'a> {
         // A client that waits for `100 Continue` need not send the body.
         let asks_first = headers.contains_key(header::EXPECT);
         let announced = headers
@@ -61,16 +72,19 @@ impl JsonBytes {
         } else {
             BODY_BYTES_READ_MAX
         };
-        if announced.is_some_and(|length| length > most) {
-            return Err(too_large());
+        let is_too_large = announced.is_some_and(|length| length > most);
+        async move {
+            if is_too_large {
+                return Err(too_large());
+            }
+            let mut read = pin!(read_body(body, memory));
+            // Most bodies are there with their heads, and need no timer.
+            if let Poll::Ready(read) = futures::poll!(read.as_mut()) {
+                return read;
+            }
+            let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
+            read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
         }
-        let mut read = pin!(read_body(body, memory));
-        // Most bodies are there with their heads, and need no timer.
-        if let Poll::Ready(read) = futures::poll!(read.as_mut()) {
-            return read;
-        }
-        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
-        read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
     }
 }
 

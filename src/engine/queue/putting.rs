@@ -100,29 +100,36 @@ impl Engine {
     /// those of others.
     pub(crate) async fn queue(
         &self,
-        mut live: Arc<LiveBoard>,
+        live: Arc<LiveBoard>,
         request: &[Incoming],
         mut open: Vec<usize>,
         player: Option<&MemberId>,
     ) -> QueuedBatch {
         let mut batch = QueuedBatch::default();
-        for _ in 0..ATTEMPTS_MAX {
-            let tried = self.try_to_queue(&live, request, &mut open, player, &mut batch);
-            let anew = match tried.await {
-                Ok(()) if open.is_empty() => return batch,
-                Ok(()) => self.live_board(&live.board.id).await,
-                Err(error) => Err(error),
-            };
-            match anew {
-                Ok(anew) => live = anew,
-                Err(error) => {
-                    batch.fail(open, &error);
-                    return batch;
-                }
-            }
+        let queued = self.queue_all(live, request, &mut open, player, &mut batch);
+        if let Err(error) = queued.await {
+            batch.fail(open, &error);
         }
-        batch.fail(open, &Error::busy());
         batch
+    }
+
+    async fn queue_all(
+        &self,
+        mut live: Arc<LiveBoard>,
+        request: &[Incoming],
+        open: &mut Vec<usize>,
+        player: Option<&MemberId>,
+        batch: &mut QueuedBatch,
+    ) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.try_to_queue(&live, request, open, player, batch)
+                .await?;
+            if open.is_empty() {
+                return Ok(());
+            }
+            live = self.live_board(&live.board.id).await?;
+        }
+        Err(Error::busy())
     }
 
     /// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
@@ -142,7 +149,7 @@ impl Engine {
             return Ok(());
         }
         let now = self.clock.now();
-        let mut takable = Vec::with_capacity(open.len());
+        let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
         for index in open.drain(..) {
             match judge(live, &request[index], player, now) {
                 Ok(Judged::Takable(event)) => takable.push(Takable {
@@ -151,13 +158,13 @@ impl Engine {
                     event: Arc::new(event),
                 }),
                 Ok(Judged::Refused(None)) => batch.left.push(index),
-                Ok(Judged::Refused(Some(event))) => match self.find_waiting(live, &event).await {
-                    Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
-                    Ok(None) => batch.left.push(index),
-                    Err(error) => batch.ended.push((index, Err(error))),
-                },
+                Ok(Judged::Refused(Some(event))) => refused.push((index, event)),
                 Err(error) => batch.ended.push((index, Err(error))),
             }
+        }
+        if !refused.is_empty() {
+            // In a box, as it is rare.
+            Box::pin(self.find_waiting(live, refused, batch)).await;
         }
         self.leave_known(live, &mut takable, batch).await;
         let replies = match &self.log {
@@ -198,16 +205,23 @@ impl Engine {
         }
     }
 
-    /// Finds an event that waits already, although it would be refused by now.
+    /// Finds those of these events that wait already, although they would be refused by now.
     async fn find_waiting(
         &self,
         live: &LiveBoard,
-        event: &QueuedEvent,
-    ) -> Result<Option<QueuedEvent>, Error> {
-        let shard = &live.shard_of(&event.member).shard;
-        let waiting = Box::pin(self.store.queued(shard, &event.id)).await?;
-        let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
-        Ok(waiting.into_iter().find(is_it))
+        events: Vec<(usize, QueuedEvent)>,
+        batch: &mut QueuedBatch,
+    ) {
+        for (index, event) in events {
+            let shard = &live.shard_of(&event.member).shard;
+            let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
+            let waiting = self.store.queued(shard, &event.id).await;
+            match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
+                Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
+                Ok(None) => batch.left.push(index),
+                Err(error) => batch.ended.push((index, Err(error.into()))),
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ const LETTERS: &str = "st:{b}:1:dead";
 const INDEX: &str = "st:{boards}:queues";
 const NAME: &[u8] = b"1 b";
 
-/// What put.lua says of an event; it does not tell of those that it has put.
+/// What put.lua says of an event.
 const PUT: Reply = Reply::Nil;
 const BEFORE_BARRIER: Reply = Reply::Integer(2);
 const NO_ROOM: Reply = Reply::Integer(3);
@@ -39,10 +39,16 @@ fn known(event: &Event) -> Reply {
     Reply::List(vec![Reply::Integer(1), Reply::Text(encoded(event))])
 }
 
+/// A reply of put.lua: it does not tell of the events that it has put.
+fn taken(outcomes: &[Reply]) -> Reply {
+    let told = (1..).zip(outcomes).filter(|(_, outcome)| **outcome != PUT);
+    let told = told.flat_map(|(place, outcome)| [Reply::Integer(place), outcome.clone()]);
+    done(&told.collect::<Vec<_>>())
+}
+
 fn done(answers: &[Reply]) -> Reply {
-    let told = (1..).zip(answers).filter(|(_, answer)| **answer != PUT);
-    let told = told.flat_map(|(place, answer)| [Reply::Integer(place), answer.clone()]);
-    Reply::List([Reply::text_of("OK")].into_iter().chain(told).collect())
+    let ok = [Reply::text_of("OK")];
+    Reply::List([&ok, answers].concat())
 }
 
 impl Bench {
@@ -169,9 +175,9 @@ impl Bench {
 async fn an_event_is_put_once_and_the_queue_keeps_account() {
     let bench = Bench::start().await;
     let [first, other, second] = [("x1", 77, 1000), ("x1", 78, 1000), ("x2", 5, 2000)];
-    assert_eq!(bench.put(&[first]).await, done(&[PUT]));
+    assert_eq!(bench.put(&[first]).await, taken(&[PUT]));
     let again = bench.put(&[first, other, other, second]).await;
-    assert_eq!(again, done(&[known(&first), PUT, known(&other), PUT]));
+    assert_eq!(again, taken(&[known(&first), PUT, known(&other), PUT]));
     assert_eq!(bench.length().await, 3);
     let texts = [first, other, second].map(|event| encoded(&event).len() + 2 * 2 + 112);
     assert_eq!(bench.bytes().await, texts.iter().sum::<usize>());
@@ -209,7 +215,7 @@ async fn what_can_not_be_put_changes_nothing() {
         1,
         "the board"
     );
-    assert_eq!(bench.put(&[event]).await, done(&[PUT]));
+    assert_eq!(bench.put(&[event]).await, taken(&[PUT]));
     let bytes = bench.bytes().await;
     for full in [
         json!({"bytes_max": 2 * bytes - 1}),
@@ -219,7 +225,7 @@ async fn what_can_not_be_put_changes_nothing() {
         let reply = bench.put_with(&[event, ("x2", 77, 1000)], full).await;
         assert_eq!(
             reply,
-            done(&[known(&event), NO_ROOM]),
+            taken(&[known(&event), NO_ROOM]),
             "a retry needs no room"
         );
     }
@@ -227,13 +233,13 @@ async fn what_can_not_be_put_changes_nothing() {
     let late = bench
         .put(&[event, ("x2", 77, 1000), ("x3", 77, 1001)])
         .await;
-    assert_eq!(late, done(&[known(&event), BEFORE_BARRIER, PUT]));
+    assert_eq!(late, taken(&[known(&event), BEFORE_BARRIER, PUT]));
     assert_eq!((bench.length().await, bench.bytes().await), (2, 2 * bytes));
     let room = json!({"bytes_max": 3 * bytes, "room": bytes});
     let last = bench
         .put_with(&[("x4", 77, 1001), ("x5", 77, 1001)], room)
         .await;
-    assert_eq!(last, done(&[PUT, NO_ROOM]));
+    assert_eq!(last, taken(&[PUT, NO_ROOM]));
 }
 
 impl Bench {
@@ -268,7 +274,7 @@ async fn a_dead_letter_is_replayed_as_an_event_is_put() {
     assert_eq!(again, Reply::texts(&["GONE"]));
     assert_eq!((bench.length().await, bench.letters().await), (1, 0));
     assert_eq!(bench.bytes().await, bytes);
-    assert_eq!(bench.put(&[event]).await, done(&[known(&event)]));
+    assert_eq!(bench.put(&[event]).await, taken(&[known(&event)]));
     let used = bench.words(&["HGET", BOARD, "used"]).await;
     assert_eq!(used, Reply::text_of("1-1"));
     // Another one that waits already needs no room.
@@ -285,7 +291,7 @@ async fn a_dead_letter_is_replayed_as_an_event_is_put() {
     );
     assert_eq!(bench.bytes().await, 2 * bytes);
     let both = bench.put(&[event, other]).await;
-    assert_eq!(both, done(&[known(&event), known(&other)]));
+    assert_eq!(both, taken(&[known(&event), known(&other)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -331,7 +337,7 @@ async fn a_damaged_entry_is_equal_to_none() {
         let entry = bench.words(&add).await.text();
         bench.words(&["HSET", IDS, "x1", &entry]).await;
         let before = bench.length().await;
-        assert_eq!(bench.put(&[("x1", 77, 1000)]).await, done(&[PUT]));
+        assert_eq!(bench.put(&[("x1", 77, 1000)]).await, taken(&[PUT]));
         assert_eq!(bench.length().await, before + 1, "{damaged:?}");
     }
 }
@@ -631,7 +637,7 @@ async fn what_is_remembered_of_an_event_that_is_queued_again_outlives_its_wait()
         bench.words(&["SET", record, "r", "PX", ms]).await;
     }
     let events = [("x1", 77, 1000), ("x3", 77, 1000), ("x4", 77, 1000)];
-    assert_eq!(bench.put(&events).await, done(&[PUT, PUT, PUT]));
+    assert_eq!(bench.put(&events).await, taken(&[PUT, PUT, PUT]));
     let left = async |record: &str| match bench.words(&["PTTL", record]).await {
         Reply::Integer(ms) => ms,
         other => panic!("{other:?}"),
