@@ -147,7 +147,7 @@ groups! {
         ERASING: i64 = -4;
     }
 
-    /// What the result of an event is, or begins with, in `put.lua`.
+    /// What `put.lua` tells of an event that it has not put, or what that begins with.
     puts {
         /// It was in the queue before. Then: what stands there beside its id.
         KNOWN: i64 = 1;
