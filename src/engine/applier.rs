@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::LiveBoard;
-use super::batcher::{SMALL_COST_US_MAX, Work};
+use super::batcher::{Batcher, SMALL_COST_US_MAX, Work};
+use super::queue::putting::Putter;
 use super::submission::Submission;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -34,6 +35,8 @@ pub struct Applier {
     pub store: Arc<Store>,
     /// The shard.
     pub shard: Shard,
+    /// Puts events into its queue.
+    pub putter: Arc<Batcher<Putter>>,
 }
 
 /// Events of one request that go together, what they cost, and when they were planned.
@@ -77,6 +80,11 @@ impl Work for Applier {
 
     fn is_small(load: &Load) -> bool {
         load.cost_us <= SMALL_COST_US_MAX
+    }
+
+    /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
+    fn makes_way(&self) -> bool {
+        self.putter.is_behind()
     }
 
     fn call(&self, groups: Vec<Group>) -> impl Future<Output = Vec<Self::Answer>> + Send {

@@ -3,7 +3,7 @@
 //! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
 //! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
 //! begun beside the first when there are enough jobs to fill it, so that Redis has work while the answers of the first
-//! are taken apart.
+//! are taken apart. Work that makes way for other work has one call under way at a time.
 //!
 //! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
 //! calls are made in the order of their jobs, whichever tasks make them.
@@ -56,6 +56,11 @@ pub trait Work: Send + Sync + 'static {
 
     /// Whether a call with this load costs so little that whoever submits its job may carry it out.
     fn is_small(load: &Self::Load) -> bool;
+
+    /// Whether it makes way for other work now: then a second call is not begun beside the first.
+    fn makes_way(&self) -> bool {
+        false
+    }
 
     /// Makes a call for some jobs; the answers are in their order. What must be done in the order of the calls is done
     /// before this returns its future.
@@ -130,7 +135,7 @@ impl<W: Work> Batcher<W> {
         self.weigh(&mut queue, &job);
         queue.waiting.push_back((job, sender));
         let is_idle = queue.calls == 0;
-        if !is_idle && (!queue.is_full || queue.calls == CALLS_MAX) {
+        if !is_idle && (!queue.is_full || queue.calls >= self.calls_max()) {
             return None;
         }
         queue.calls += 1;
@@ -139,6 +144,16 @@ impl<W: Work> Batcher<W> {
         } else {
             Some(Carrier::Task)
         }
+    }
+
+    /// How many calls may be under way now.
+    fn calls_max(&self) -> usize {
+        if self.work.makes_way() { 1 } else { CALLS_MAX }
+    }
+
+    /// Whether a full call waits, since as many as there may be are under way.
+    pub fn is_behind(&self) -> bool {
+        self.queue.lock().is_full
     }
 
     fn spawn(self: &Arc<Self>) {
@@ -207,7 +222,7 @@ impl<W: Work> Batcher<W> {
     fn take_jobs(&self) -> Option<(Vec<W::Job>, Senders<W>)> {
         let mut queue = self.queue.lock();
         let (mut jobs, mut senders) = (Vec::new(), Vec::new());
-        if queue.has_call() {
+        if self.has_call(&queue) {
             let mut load = W::Load::default();
             while let Some((job, sender)) = queue.waiting.pop_front() {
                 if sender.is_closed() {
@@ -232,9 +247,14 @@ impl<W: Work> Batcher<W> {
     /// Whether the one who asks ends, since there is no call to make.
     fn ends(&self) -> bool {
         let mut queue = self.queue.lock();
-        let ends = queue.waiting.is_empty() || !queue.has_call();
+        let ends = queue.waiting.is_empty() || !self.has_call(&queue);
         queue.calls -= usize::from(ends);
         ends
+    }
+
+    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
+    fn has_call(&self, queue: &Queue<W>) -> bool {
+        queue.calls == 1 || queue.is_full && queue.calls <= self.calls_max()
     }
 
     /// Takes note of a job that waits.
@@ -250,13 +270,6 @@ impl<W: Work> Batcher<W> {
             .waiting
             .iter()
             .all(|(job, _)| self.work.admit(load, job));
-    }
-}
-
-impl<W: Work> Queue<W> {
-    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
-    fn has_call(&self) -> bool {
-        self.calls == 1 || self.is_full
     }
 }
 
@@ -291,6 +304,8 @@ impl<W: Work> fmt::Debug for Batcher<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use tokio::sync::Semaphore;
     use tokio::task::JoinHandle;
 
@@ -301,6 +316,7 @@ mod tests {
     struct Doubling {
         begun: Arc<Mutex<Vec<Vec<u32>>>>,
         ends: Arc<Semaphore>,
+        makes_way: Arc<AtomicBool>,
     }
 
     impl Work for Doubling {
@@ -315,6 +331,10 @@ mod tests {
 
         fn is_small(load: &usize) -> bool {
             *load == 1
+        }
+
+        fn makes_way(&self) -> bool {
+            self.makes_way.load(Ordering::Relaxed)
         }
 
         fn call(&self, jobs: Vec<u32>) -> impl Future<Output = Vec<u32>> + Send {
@@ -338,6 +358,7 @@ mod tests {
             let work = Doubling {
                 begun: Arc::default(),
                 ends: Arc::new(Semaphore::new(0)),
+                makes_way: Arc::default(),
             };
             let batcher = Batcher::new(work.clone());
             Self { work, batcher }
@@ -392,6 +413,30 @@ mod tests {
         assert_eq!(bench.begun(), [vec![1], vec![2, 3, 4]]);
         bench.end_calls(9).await;
         assert_eq!(bench.begun()[2..], [vec![5, 6, 7], vec![8, 9]]);
+    }
+
+    #[tokio::test]
+    async fn who_makes_way_has_one_call_under_way() {
+        let bench = Bench::new();
+        let makes_way = |is_so| bench.work.makes_way.store(is_so, Ordering::Relaxed);
+        makes_way(true);
+        for number in 1..=5 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun(), [[1]]);
+        assert!(bench.batcher.is_behind());
+        makes_way(false);
+        bench.submit(6).await;
+        assert_eq!(bench.begun()[1..], [[2, 3, 4]]);
+        for number in 7..=12 {
+            bench.submit(number).await;
+        }
+        makes_way(true);
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun()[2..], [[5, 6, 7]], "the other carrier ends");
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun()[3..], [vec![8, 9, 10], vec![11, 12]]);
+        assert!(!bench.batcher.is_behind());
     }
 
     #[tokio::test]

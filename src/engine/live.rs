@@ -149,21 +149,23 @@ impl LiveShard {
             small: batcher(freshness),
             large: batcher(freshness),
         };
+        let putter = Batcher::new(Putter {
+            store: Arc::clone(store),
+            shard: shard.clone(),
+            rooms: Arc::clone(rooms),
+            queues: Arc::clone(queues),
+        });
         Self {
             applier: Batcher::new(Applier {
                 store: Arc::clone(store),
                 shard: shard.clone(),
+                putter: Arc::clone(&putter),
             }),
             listing: Batcher::new(Listing {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),
-            putter: Batcher::new(Putter {
-                store: Arc::clone(store),
-                shard: shard.clone(),
-                rooms: Arc::clone(rooms),
-                queues: Arc::clone(queues),
-            }),
+            putter,
             reading: reading(Freshness::Current),
             reading_bounded: reading(Freshness::Bounded),
             handing: Arc::default(),
