@@ -14,13 +14,16 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 	cargo run --locked -- serve
 
 # The integration tests that do not ask for a world, so that they would do the same once more beside clusters.
-WITHOUT_WORLD = connections kills order program records tidy
+WITHOUT_WORLD = connections kills order program records replicas tidy
+
+# How many tests run at one time: more than there are processors, since many wait most of their time.
+TEST_THREADS = 6
 
 # Without this the stack of the async runtime hides which test failed.
 test: export RUST_BACKTRACE = 0
 test: setup lint ## Get what is missing, check format, lints and docs, run every test
-	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked
-	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads 6 $(WITHOUT_WORLD:%=--skip %::)
+	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked -- --test-threads $(TEST_THREADS)
+	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(WITHOUT_WORLD:%=--skip %::)
 
 clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
