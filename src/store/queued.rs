@@ -104,8 +104,13 @@ pub struct QueueEntry {
 impl QueueEntry {
     /// How many bytes it counts.
     pub fn bytes(&self) -> usize {
-        self.event.len() + 2 * self.event_id.len() + queues::QUEUE_ENTRY_BYTES
+        bytes_of_entry(self.event_id.len(), self.event.len())
     }
+}
+
+/// How many bytes an entry counts (`scripts/lib/queue.lua`) whose id has so many, and what else there is of its event.
+pub(super) fn bytes_of_entry(id: usize, event: usize) -> usize {
+    event + 2 * id + queues::QUEUE_ENTRY_BYTES
 }
 
 /// How a queued event ends that is not applied.

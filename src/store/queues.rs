@@ -17,8 +17,8 @@ use serde::Serialize;
 use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::protocol::{puts, queues};
-use super::queued::EntryId;
+use super::protocol::puts;
+use super::queued::{EntryId, bytes_of_entry};
 use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::Board;
@@ -99,7 +99,7 @@ pub struct Room {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Put {
     /// It is in the queue, where it counts for so many bytes.
-    Queued(u64),
+    Queued(usize),
     /// It was in the queue, as this event.
     Known(Arc<QueuedEvent>),
     /// It was in the queue, as one that can't be read: why.
@@ -112,7 +112,7 @@ pub enum Put {
 
 impl Put {
     /// How many bytes it has added to the queue.
-    pub fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Queued(bytes) => *bytes,
             Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
@@ -448,7 +448,7 @@ impl PutCall<'_> {
             other => return unknown_code(other),
         }
         let events = self.events.iter().zip(&self.lengths);
-        let queued = events.map(|(event, length)| bytes_of_entry(&event.id, *length));
+        let queued = events.map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length));
         let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
         while !reply.is_empty() {
             let index = reply.index()?;
@@ -458,12 +458,6 @@ impl PutCall<'_> {
         }
         Ok(PutReply::Done(answers))
     }
-}
-
-/// How many bytes count for an entry of a queue (`scripts/lib/queue.lua`) that has so many beside its id.
-fn bytes_of_entry(id: &EventId, length: usize) -> u64 {
-    let bytes = length + 2 * id.as_str().len() + queues::QUEUE_ENTRY_BYTES;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// What became of the event with this id that put.lua tells of.

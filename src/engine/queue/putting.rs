@@ -63,7 +63,8 @@ impl Work for Putter {
         let put = self.store.put(&self.shard, events, room);
         put.map(move |put| {
             if let Ok(Versioned::Current(answers)) = &put {
-                let bytes = answers.iter().map(Put::bytes).sum();
+                let bytes: usize = answers.iter().map(Put::bytes).sum();
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
                 self.rooms.note(&self.store, &self.shard, bytes);
             }
             self.queues.wake([QueueName::of(&self.shard)]);
