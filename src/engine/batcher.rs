@@ -151,7 +151,7 @@ impl<W: Work> Batcher<W> {
         if self.work.makes_way() { 1 } else { CALLS_MAX }
     }
 
-    /// Whether a full call waits, since as many as there may be are under way.
+    /// Whether more waits than goes into the next call.
     pub fn is_behind(&self) -> bool {
         self.queue.lock().is_full
     }
@@ -173,8 +173,7 @@ impl<W: Work> Batcher<W> {
     /// Lets those run who were just answered, and those whose requests have come in meanwhile, unless the next call is full already: they
     /// may have jobs for it. Under load a call then carries half as many again, and each costs Redis and this program less.
     async fn gather(&self) {
-        let is_full = self.queue.lock().is_full;
-        if !is_full {
+        if !self.is_behind() {
             tokio::task::yield_now().await;
         }
     }
