@@ -139,7 +139,7 @@ end
 local function newest_time(id)
   for back = 1, args.periods - 1 do
     local scores, times, data = fetch(period(back), {id})
-    if scores[1] then return times[1], data and data[1] end
+    if scores[1] and times[1] >= 0 then return times[1], data and data[1] end
   end
 end
 
@@ -165,7 +165,7 @@ end
 -- the term whose scores, times and data these are, nil for none.
 local function settle(entry, terms, walked, target, ids, scores, times, data)
   if #ids == 0 then return end
-  local sums, newest, newest_data, is_listed = {}, {}, {}, {}
+  local sums, newest, newest_data, is_listed, has_initial = {}, {}, {}, {}, {}
   for index = 1, #ids do sums[index] = 0 end
   for _, term in ipairs(terms) do
     local term_scores, term_times, term_data = scores, times, data
@@ -174,15 +174,17 @@ local function settle(entry, terms, walked, target, ids, scores, times, data)
     for index = 1, #ids do
       if term_scores[index] then
         sums[index], is_listed[index] = sums[index] + term.sign * term_scores[index], true
-        if term.sign > 0 and not term.is_initial and not newest[index] then
-          newest[index], newest_data[index] = term_times[index], term_data and term_data[index]
+        local time = not term.is_initial and term_times[index]
+        has_initial[index] = has_initial[index] or term.is_initial
+        if time and term.sign > 0 and not newest[index] and (time >= 0 or args.initial) then
+          newest[index], newest_data[index] = time, term_data and term_data[index]
         end
       end
     end
   end
   for index = 1, #ids do
     if sums[index] ~= 0 or (args.initial and is_listed[index]) then
-      local time, own_data = newest[index] or entry.floor, newest_data[index]
+      local time, own_data = with_initial(entry.floor, has_initial[index], newest[index], newest_data[index])
       if not time and layout.hashed then time, own_data = newest_time(ids[index]) end
       names[index] = ids[index]
       set(target, index, sums[index], time, own_data)

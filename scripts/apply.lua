@@ -55,6 +55,8 @@
 --   ids         key index of the event's id, 0: none
 --   amounts     list of columns of stored scores: the event's own, and what it carries over
 --   ats         tie keys
+--   follow_until   with `update` 'last_…': a tie key of `ties: first`, up to which (exclusive) the event may come behind what its member
+--               has; 0: it may not
 --   fingerprints
 --   on_routes   indexes in `routes`
 --   details     what is to be reported: STATUS_ALONE, WITH_STANDINGS, WITH_RANKS
@@ -81,7 +83,7 @@
 --   bytes       what their entries count
 --   leases      text; the number of the lease under which each is applied
 --   lates       the barrier of the closing for which they are late (take.lua), ms since the epoch; 0: for none
---   logged_ats  when those out of the log were queued, ms since the epoch; 0: not out of the log. An erasure after that refuses them,
+--   logged_ats  when those out of the log were queued, microseconds since the epoch; 0: not out of the log. An erasure after that refuses them,
 --               whatever they count for. (What waits in the queue alone, the erasure itself takes out of it: forget.lua)
 -- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
 -- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
@@ -111,7 +113,9 @@
 --   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
 --   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
 --   {WAITING, at, queued}   the event waits in the queue, and counts for another instant there, or the caller has refused it: nothing
---                        done, plan it by these times. Two texts, ms since the epoch
+--                        done, plan it by these times. Two texts, microseconds since the epoch
+--   {BEHIND, instant}    the event has to come behind what its member has, and so in another period: nothing done, plan it for this
+--                        instant or a later one: text, microseconds since the epoch
 -- A duplicate that was taken before the last erasure of its member comes without what it reported.
 -- src/store/protocol.rs has the layout of a record.
 --
@@ -119,7 +123,7 @@
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:s:day:2026-11-21  st:{b}:1:e:x1
 --   ARGV  {version='1-1', …, sums={}, turnouts={},
 --          routes={{writes={{3, 1, 1024, 1, 0}}, sums={}, turnouts={}, members={1}}}, names={'ann'},
---          members={1}, ids={4}, amounts={{-5}}, ats={4001000000000}, fingerprints={77}, on_routes={1},
+--          members={1}, ids={4}, amounts={{-5}}, ats={4004294400000001}, fingerprints={77}, on_routes={1},
 --          details={1}, refusals={}}
 --   reply {'OK', record, '1 4f0c2a9be41d'}
 
@@ -131,10 +135,15 @@ local layout, ranking, update, now = args.layout, args.ranking, args.update, arg
 local members, ids, ats, on_routes = args.members, args.ids, args.ats, args.on_routes
 local fingerprints, details, refusals, tokens = args.fingerprints, args.details, args.refusals, args.tokens
 local routes, voters, quotas, keys = args.routes, args.voters, args.quotas, KEYS
-local event_data = args.data
+local event_data, follow_until = args.data, args.follow_until
 local is_sum, score_max = update == 'sum', args.score_max
 -- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
+
+-- The tie key of `ties: first` of an instant, ms since the epoch.
+local function tie_key_of_ms(ms)
+  return ms * 1000 + TIE_KEY_OF_EPOCH
+end
 
 local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'changed', 'queue:open')
 if board[1] ~= args.version then return {'STALE'} end
@@ -151,7 +160,7 @@ if board[3] then start_capture(board[3]) end
 -- The last erasures of the members, by their numbers.
 local erasures = board[5] and load_erasures(REGISTRY, board[5], args.names) or {}
 -- The barrier in the order of time, as a tie key of `ties: first`; nil without one.
-local barrier = board[6] and board[6] + TIE_KEY_OF_EPOCH
+local barrier = board[6] and tie_key_of_ms(board[6])
 invariant(#ids == #members and #details == #members, 'the columns are of one length')
 
 local standings = open_standings(layout, args.names)
@@ -429,7 +438,7 @@ end
 
 -- Whether a member of a league was erased so lately that ids of before are remembered.
 local function was_erased_lately(erasure)
-  return erasure.number > 0 and now + TIE_KEY_OF_EPOCH - erasure.instant < tonumber(args.remember)
+  return erasure.number > 0 and tie_key_of_ms(now) - erasure.instant < args.remember * 1000
 end
 
 -- What an erasure has to lie before, or else the event is refused: what it counts for, and when it was appended to the log.
@@ -453,7 +462,7 @@ local function recognise(e, id_key, token)
   if erasure and args.recalled and id_key and not args.recalled[e] and was_erased_lately(erasure) then
     return {ELSEWHERE}
   end
-  if barrier and in_time(ats[e]) < barrier then return {CLOSED, number_text(barrier - TIE_KEY_OF_EPOCH)} end
+  if barrier and in_time(ats[e]) < barrier then return {CLOSED, number_text((barrier - TIE_KEY_OF_EPOCH) / 1000)} end
   if refusals[e] == UNLESS_KNOWN then return {REFUSED} end
   if token and voids[keys[args.voids[e]]] then return {VOID} end
   if erasure and stands_since(e) <= erasure.instant then return {ERASED, number_text(erasure.instant)} end
@@ -496,14 +505,23 @@ local function newest_time(target, m, base)
     if after[1] <= target.entry.start then
       local standing = standing_at(standings, after[2])
       load(standing, {m})
-      if standing.score[m] then return standing.time[m], standing.data and standing.data[m] end
+      local time = standing.score[m] and standing.time[m]
+      if time and time >= 0 then return time, standing.data and standing.data[m] end
     end
   end
   return new_times[base], new_data[base]
 end
 
+-- Whether a member that has nothing but zeros in a period has an initial score.
+local function has_initial(standing, entry, m)
+  if standing.score[m] then return standing.time[m] >= 0 end
+  for _, term in ipairs(entry.terms or {}) do
+    if term.is_initial then return term.standing.score[m] end
+  end
+end
+
 -- The result of an event for a member in a derived standing: the new score (false: not listed), the score before, the new
--- time, and the new data.
+-- time, and the new data. A score without a time is told and not written: the walk lists the member (advance.lua).
 local function add_to_sum(target, m, amount, at, data)
   local standing, entry, sum = target.standing, target.entry, target.sum
   local old_score, old_time = standing.score[m], standing.time[m]
@@ -513,11 +531,15 @@ local function add_to_sum(target, m, amount, at, data)
   if not before and not entry.done then before = sum_of_terms(sum, entry.terms, m) end
   local score = before or 0
   if is_within then score = score + amount end
-  local base = target.base
-  if sum.lists_zero then return score, before, new_times[base], new_data[base] end
+  if sum.lists_zero then
+    local time = new_times[target.base]
+    local is_initial = time and time < 0 and has_initial(standing, entry, m)
+    return score, before, with_initial(entry.floor, is_initial, time, new_data[target.base])
+  end
+  if amount == 0 then return before, before, old_time, data and standing.data[m] end
   if score == 0 then return false, before, nil, nil end
   if not layout.hashed then return score, before, nil, nil end
-  if not old_score then return score, before, newest_time(target, m, base) end
+  if not old_score then return score, before, newest_time(target, m, target.base) end
   local time = latest(layout, old_time, at)
   return score, before, time, data and merge_data(standing, m, score, time, amount, at, data)
 end
@@ -525,10 +547,12 @@ end
 -- Computes the result of an event in each target. `openings`: of a cohort, where a member's first event comes on top of its
 -- opening score. Returns the code of a window in which a score would pass the bound, or nil and whether anything changes.
 local function compute(targets, e, m, openings)
-  local at, data, is_changed = layout.hashed and ats[e] or nil, event_data and event_data[e], false
+  local tie_key, data, is_changed = layout.hashed and ats[e] or nil, event_data and event_data[e], false
   for index = 1, #targets do
     local target = targets[index]
     local standing, amount = target.standing, target.amounts[e]
+    local at = tie_key
+    if is_sum and amount == 0 and at then at = -1 - at end
     local old_score, old_time = standing.score[m], standing.time[m]
     local score, time, own_data = amount, at, data
     local before = old_score
@@ -581,6 +605,27 @@ local function evaluate(e, m, route)
   if answer then return answer end
   if refusals[e] == UNLESS_BEYOND then return {REFUSED} end
   return nil, is_changed
+end
+
+-- By how many microseconds what a member has may be ahead of an event that comes behind it.
+local FOLLOWED_AHEAD_MAX = 1000000
+
+-- Puts an event without `at` directly behind what its member has with a time that the service has made, if that is ahead by little:
+-- another instance has made it, whose clock is ahead (Clock::arrival). Returns an answer, or nil.
+local function follow(e, m, targets)
+  local own = in_time(ats[e])
+  local at = own
+  for _, target in ipairs(targets) do
+    local time = target.standing.score[m] and in_time(target.standing.time[m])
+    if time and time >= at and time - own <= FOLLOWED_AHEAD_MAX and (time == own or time % 1000 > 0) then
+      at = time + 1
+      if at % 1000 == 0 then at = at + 1 end
+    end
+  end
+  if at == own then return nil end
+  if at >= follow_until[e] then return {BEHIND, number_text(at - TIE_KEY_OF_EPOCH)} end
+  ats[e] = in_time(at)
+  if quotas then quotas.instants[e] = math.floor((at - TIE_KEY_OF_EPOCH) / 1000) end
 end
 
 -- Takes from the quotas. Returns an answer, or nil and, if the caller asks for it, what remains of the quotas.
@@ -637,7 +682,8 @@ local function write(e, m, route)
     local standing = target.standing
     if reports and target.is_reported then report(target.code, score or 0, befores[index]) end
     local data = new_data[index]
-    if score ~= standing.score[m] or time ~= standing.time[m] or (data and data ~= standing.data[m]) then
+    local is_written = not score or time or not layout.hashed
+    if is_written and (score ~= standing.score[m] or time ~= standing.time[m] or (data and data ~= standing.data[m])) then
       set(standing, m, score, time, data)
     end
   end
@@ -677,6 +723,8 @@ local function carry_out(e)
   local answer = recognise(e, id_key, token)
   if answer then return answer end
   if route.openings and not route.openings[m] then return {UNSEATED} end
+  if follow_until and follow_until[e] > 0 then answer = follow(e, m, route.targets) end
+  if answer then return answer end
   local is_changed, remaining, ranks
   answer, is_changed = evaluate(e, m, route)
   if answer then return answer end
@@ -781,12 +829,12 @@ if queue or board[8] then
   call('XLEN', QUEUE)
   call('HLEN', QUEUE_STATE)
   local head, own_barrier = call('HMGET', BOARD, 'queue:number', 'final_until'), barrier
-  local lease, final_until = head[1], head[2] and head[2] + TIE_KEY_OF_EPOCH
+  local lease, final_until = head[1], head[2] and tie_key_of_ms(head[2])
 
   -- The barrier of an event that has waited in the queue.
   local function barrier_of_queued(late)
     if late == 0 then return final_until end
-    return math.max(final_until or 0, late + TIE_KEY_OF_EPOCH)
+    return math.max(final_until or 0, tie_key_of_ms(late))
   end
 
   -- The ids of the events, '' for none, and the entries of each id as text.

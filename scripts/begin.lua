@@ -5,20 +5,23 @@
 -- the microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not; and
 -- below 2^53, which Lua counts exactly, until the year 2311.
 --
--- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp
+-- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp; KEYS[3] the format (format.lua), which is
+--         noted with the first stamp
 -- ARGV[1] board id
 --
+-- Names in capitals are in src/store/protocol.rs.
 -- Reply: the stamp, text
--- Example: KEYS st:{boards}:stamp st:{boards}:begun  ARGV 'b'  reply '28080000123456'
+-- Example: KEYS st:{boards}:stamp st:{boards}:begun st:{boards}:format  ARGV 'b'  reply '28080000123456'
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR begin.lua: 2 keys, 1 argument') end
-local STAMP, BEGUN, id = KEYS[1], KEYS[2], ARGV[1]
+if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR begin.lua: 3 keys, 1 argument') end
+local STAMP, BEGUN, FORMAT, id = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local BEFORE_2026_S = 1767225600
 
 local time = redis.call('TIME')
 local now = (time[1] - BEFORE_2026_S) * 1000000 + time[2]
-local last = tonumber(redis.call('GET', STAMP) or 0)
-local stamp = string.format('%.0f', math.max(last + 1, now))
+local last = redis.call('GET', STAMP)
+if not last then redis.call('SET', FORMAT, DATA_FORMAT) end
+local stamp = string.format('%.0f', math.max((last or 0) + 1, now))
 redis.call('SET', STAMP, stamp)
 redis.call('ZADD', BEGUN, stamp, id .. ' ' .. stamp)
 return stamp

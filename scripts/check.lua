@@ -178,12 +178,12 @@ end
 -- A member of the sorted set: its time, if it has one, and its id; nil where it is none.
 local function taken_apart(member)
   if not layout.prefixed then return nil, member end
-  if #member < 7 then return nil, nil end
-  return struct.unpack('>I6', member), string.sub(member, 7)
+  if #member <= TIE_KEY_BYTES then return nil, nil end
+  return struct.unpack(TIE_KEY_FORM, member), string.sub(member, TIE_KEY_BYTES + 1)
 end
 
 local function as_listed(id, time)
-  return layout.prefixed and struct.pack('>I6', time) .. id or id
+  return prefix_of(layout, time) .. id
 end
 
 -- Whether this is what can stand behind a score: nothing, or the data of an entry.
@@ -193,8 +193,8 @@ end
 
 -- The score and time that a hash holds of a member; nil if they can't be read, or if its data can't.
 local function unpacked(packed)
-  if not packed or #packed < 14 or not is_data(string.sub(packed, 15)) then return nil end
-  local time, score = struct.unpack('>I6d', packed)
+  if not packed or #packed < ENTRY_BYTES or not is_data(string.sub(packed, ENTRY_BYTES + 1)) then return nil end
+  local time, score = struct.unpack(ENTRY_FORM, packed)
   return score, time
 end
 
@@ -221,7 +221,7 @@ local function check_hash()
     can_mend = can_mend and id and not seen[id] and is_score(score)
     if can_mend then
       seen[id] = true
-      packed[#packed + 1], packed[#packed + 2] = id, struct.pack('>I6d', time, score)
+      packed[#packed + 1], packed[#packed + 2] = id, struct.pack(ENTRY_FORM, time, score)
     end
   end
   if not can_mend and takes_away then unlink_all() end

@@ -109,20 +109,23 @@ end
 
 -- The score (false: not listed), time and data that a member should have; nil if a sum may have been rounded.
 local function expected_of(m, scores, times, data)
-  local sum, size, is_listed, time, newest_data = 0, 0, false, nil, ''
+  local sum, size, is_listed, newest, newest_data = 0, 0, false, nil, nil
   for index = 1, #terms do
     local score = scores[index][m]
     if score then
       sum, size, is_listed = sum + score, size + math.abs(score), true
       -- Initial scores have no time of their own.
-      if not (kind == 'initial' and index == 2) and not time then
-        time, newest_data = times[index][m], layout.data and data[index][m]
+      local time = not (kind == 'initial' and index == 2) and times[index][m]
+      if time and not newest and (time >= 0 or kind == 'initial') then
+        newest, newest_data = time, layout.data and data[index][m]
       end
     end
   end
   if size > SCORE_MAX then return nil end
-  if kind == 'initial' then return is_listed and sum, is_listed and (time or args.floor) or nil, newest_data end
-  return sum ~= 0 and sum, sum ~= 0 and time or nil, newest_data
+  if kind ~= 'initial' then return sum ~= 0 and sum, sum ~= 0 and newest or nil, newest_data or '' end
+  if not is_listed then return false, nil, '' end
+  newest, newest_data = with_initial(args.floor, scores[2][m], newest, newest_data)
+  return sum, newest, newest_data or ''
 end
 
 local function is_carried(score, own, before)

@@ -11,7 +11,7 @@
 --   {'OK', ids of members of whom something may be left}
 --
 -- Example: ann was erased, and bob was not:
---   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}, {'4001000000000', '0'}}
+--   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}, {'4001000000000000', '0'}}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]

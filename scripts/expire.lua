@@ -44,7 +44,7 @@ end
 local function expire_standing(standing)
   local first = call('ZRANGE', standing.zset, 0, 0)[1]
   if not first then return end
-  capture(standing.kind, standing.zset, args.layout.prefixed and string.sub(first, 7) or first)
+  capture(standing.kind, standing.zset, args.layout.prefixed and string.sub(first, TIE_KEY_BYTES + 1) or first)
   for _, key in ipairs(keys_of(standing)) do call('PEXPIREAT', key, expires) end
   for _, key in ipairs(hidden_keys_of(standing.zset)) do call('PEXPIREAT', key, expires) end
   for _, kind in ipairs(args.of_cohort and {KIND_SEATS, KIND_DECIDED} or {}) do

@@ -169,7 +169,7 @@ local function leave_sum(final, period, events)
       local score = (terms.score[2] or initial) and (terms.score[2] or 0) + (initial or 0)
       if sum.score[1] then call('HINCRBY', HEAD, 'anonymised', 1) end
       set(sum, 1, false)
-      set(sum, 2, score or false, score and (terms.time[2] or entry.floor) or nil)
+      set(sum, 2, score or false, score and with_initial(entry.floor, initial, terms.time[2]) or nil)
       flush_last(sum)
     end
   end

@@ -81,7 +81,8 @@ local function look_up(entry)
     local old_score = standing.score[m]
     local falls = old_score and (not score or score > old_score)
     entry.is_dropped = entry.is_dropped or (falls and layout.keep > 0)
-    table.insert(changes, {entry, standing, m, score, events.time[m] or entry.floor, events.data and events.data[m]})
+    local time, data = with_initial(entry.floor, scores[m], events.time[m], events.data and events.data[m])
+    table.insert(changes, {entry, standing, m, score, time, data})
   end
 end
 

@@ -57,7 +57,7 @@ for e, id in ipairs(args.ids) do
     -- After this write the replicas have what was put before, wherever that was.
     if args.confirm then write_id(putting, id) end
     tell(e, {KNOWN, known})
-  elseif barrier and instant_of(event) < barrier then
+  elseif barrier and instant_of(event) < barrier * 1000 then
     tell(e, BEFORE_BARRIER)
   elseif not put_event(putting, id, event) then
     tell(e, NO_ROOM)

@@ -136,8 +136,8 @@ local function find(standing, id)
   if layout.hashed then
     local packed = call('HGET', standing.hash, id)
     if not packed then return nil end
-    if layout.prefixed then member = string.sub(packed, 1, 6) .. id end
-    score = number_text(struct.unpack('>d', packed, 7))
+    local time, stored = struct.unpack(ENTRY_FORM, packed)
+    member, score = prefix_of(layout, time) .. id, number_text(stored)
   else
     score = call('ZSCORE', standing.zset, id)
     if not score then return nil end
@@ -248,7 +248,7 @@ end
 -- absent.
 local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
-  local member = id ~= '' and (layout.prefixed and struct.pack('>I6', time) .. id or id) or nil
+  local member = id ~= '' and prefix_of(layout, time) .. id or nil
   local position, shown = position_of(standing, score, member), standing.layout.shown
   return shown > 0 and math.min(position, shown) or position
 end
@@ -308,7 +308,7 @@ answers[WITH_DATA] = function(standing, query)
   if answer[1] < 0 then return answer end
   invariant(layout.data, 'a board whose data is read keeps data')
   local ids = shown_by[query[1]](answer)
-  for index, member in ipairs(ids) do ids[index] = string.sub(member, 7) end
+  for index, member in ipairs(ids) do ids[index] = string.sub(member, TIE_KEY_BYTES + 1) end
   local data = {}
   if #ids > 0 then data = select(3, fetch(standing, ids)) end
   return {answer[1], answer, data}

@@ -5,7 +5,7 @@
 -- free, unless an erased member had it that is not removed here yet.
 --
 -- KEYS[1] head of the shard; KEYS[2] registry
--- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (ms since the epoch) and its opening score, as a standing has
+-- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score, as a standing has
 --          it, with a space between; and then its standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map:
 --   version  as in apply.lua
@@ -17,21 +17,21 @@
 -- and in columns:
 --   taken     when the seats were taken, tie keys
 --   openings  stored scores
---   joined    when they join, ms since the epoch
+--   joined    when they join, microseconds since the epoch
 --   listed    the same of members that join by themselves, tie keys: then they reach their opening score; 0 for those that an event
 --             seats
 --
 -- Reply: {'STALE'} | {'OK', for each member a list}:
---   {'OK', when it joined: ms since the epoch, text; whether this call has listed it (0 | 1)}
+--   {'OK', when it joined: microseconds since the epoch, text; whether this call has listed it (0 | 1)}
 --   {'FULL'}             all seats of the cohort are taken: nothing done, the removal of an erased member is under way
 --   {'CLOSED', barrier}  refused: the barrier of the shard (close_shard.lua) is at the end of the period or behind it: ms, text
 --   {'ERASED', instant}  refused: the seat was not taken after the last erasure of the member, at this instant: a tie key, text
 --   {'ERASING'}          something is left of the member, who was erased: remove it (forget.lua)
 -- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys and of the cohort 1-17, whose sorted set is st:{b:16:7}:1:s:week:2026-11-16/1-17: …:seats
 --   … …:members …:total
---   ARGV {version='1-1', …, names={'ann'}, cohorts={{3, 100, …, 0, {1}}}, taken={4001000000000}, openings={-20},
---   joined={1795305600000}, listed={4001000000000}}
---   reply {'OK', {'OK', '1795305600000', 1}}
+--   ARGV {version='1-1', …, names={'ann'}, cohorts={{3, 100, …, 0, {1}}}, taken={4004294400000000}, openings={-20},
+--   joined={1795305600000000}, listed={4004294400000000}}
+--   reply {'OK', {'OK', '1795305600000000', 1}}
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR seat.lua: 4 keys or more, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]

@@ -5,7 +5,7 @@
 --   version    as in apply.lua
 --   prefixed   whether members have tie keys (lib/standing.lua)
 --   member     its id
---   entries    of each standing: {stored score, tie key, nil for none} of the member
+--   entries    of each standing: {stored score, time (lib/standing.lua), nil for none} of the member
 --
 -- Reply: {'STALE'} | {'OK', of each standing: the id ahead, the id behind}: '' for none. Hidden members count as well
 --
@@ -21,7 +21,7 @@ if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 local reply = {'OK'}
 for index, entry in ipairs(args.entries) do
   local standing, score = {zset = KEYS[index + 1]}, entry[1]
-  local prefix = args.prefixed and struct.pack('>I6', entry[2]) or ''
+  local prefix = prefix_of(args, entry[2])
   local rank = count_before(standing.zset, number_text(score), prefix .. args.member)
   reply[#reply + 1] = tied_id(standing, rank - 1, score, prefix) or ''
   reply[#reply + 1] = tied_id(standing, rank, score, prefix) or ''

@@ -18,7 +18,7 @@
 --   {'ERASED', instant}  the seat was not taken after the last erasure of the member, at this instant: a tie key, text
 --   {'ERASING'}          something is left of the member, who was erased: remove it (forget.lua)
 -- Example: KEYS st:{b:16:3} st:{b:16:3}:1:keys st:{b:16:3}:1:players st:{b:16:3}:1:played
---   ARGV {version='1-1', lines=500, names={'ann'}, seen={''}, new={'{"tier":0,…}'}, played={''}, taken={4001000000000}}
+--   ARGV {version='1-1', lines=500, names={'ann'}, seen={''}, new={'{"tier":0,…}'}, played={''}, taken={4001000000000000}}
 --   reply {'OK', {'OK'}}
 
 if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR write_players.lua: 4 keys, 1 argument') end

@@ -21,41 +21,45 @@ const DOUBT: Duration = Duration::from_mins(10);
 /// How old the last look may be: later both clocks may have jumped.
 const LOOK_AGE_MAX: Duration = Duration::from_mins(1);
 
+/// How far ahead of the clock the times of arrivals may be that were given before, in microseconds: by so much the clock may go
+/// back without changing the order of arrivals. If it goes back by more, they follow it.
+const ARRIVALS_AHEAD_US_MAX: i64 = 1_000_000;
+
 /// A look at Redis' clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// What Redis' clock showed, in milliseconds since the epoch.
-    pub redis_ms: i64,
-    /// When this machine's clock was at the middle of the look, in milliseconds since the epoch.
-    pub local_ms: i64,
+    /// What Redis' clock showed, in microseconds since the epoch.
+    pub redis_us: i64,
+    /// When this machine's clock was at the middle of the look, in microseconds since the epoch.
+    pub local_us: i64,
     /// The same by a clock that never jumps.
     pub at: Instant,
 }
 
 impl Look {
     /// What was seen in an exchange that began and ended at these times.
-    pub fn between(redis_ms: i64, began: (i64, Instant), ended: (i64, Instant)) -> Self {
+    pub fn between(redis_us: i64, began: (i64, Instant), ended: (i64, Instant)) -> Self {
         Self {
-            redis_ms,
-            local_ms: i64::midpoint(began.0, ended.0),
+            redis_us,
+            local_us: i64::midpoint(began.0, ended.0),
             at: began.1 + ended.1.saturating_duration_since(began.1) / 2,
         }
     }
 
     /// By how many milliseconds Redis' clock has jumped since an earlier look, if it has: ahead, or back.
     fn jump_since(&self, earlier: &Self) -> Option<i64> {
-        self.jump(earlier, |look| look.redis_ms)
+        self.jump(earlier, |look| look.redis_us)
     }
 
     /// The same of this machine's clock.
     fn local_jump_since(&self, earlier: &Self) -> Option<i64> {
-        self.jump(earlier, |look| look.local_ms)
+        self.jump(earlier, |look| look.local_us)
     }
 
-    fn jump(&self, earlier: &Self, shown_ms: impl Fn(&Self) -> i64) -> Option<i64> {
+    fn jump(&self, earlier: &Self, shown_us: impl Fn(&Self) -> i64) -> Option<i64> {
         let elapsed = self.at.saturating_duration_since(earlier.at);
         let elapsed_ms = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
-        let jump_ms = shown_ms(self).saturating_sub(shown_ms(earlier)) - elapsed_ms;
+        let jump_ms = shown_us(self).saturating_sub(shown_us(earlier)) / 1_000 - elapsed_ms;
         (jump_ms.abs() > JUMP_MS_MAX + elapsed_ms / SLEW).then_some(jump_ms)
     }
 }
@@ -75,7 +79,7 @@ impl Seen {
         let Some(look) = self.last.filter(|look| ago(look.at) <= LOOK_AGE_MAX) else {
             return Some("nobody has looked at the clock of Redis for a minute".to_owned());
         };
-        let apart_ms = look.redis_ms.saturating_sub(look.local_ms);
+        let apart_ms = look.redis_us.saturating_sub(look.local_us) / 1_000;
         if apart_ms.abs() > APART_MS_MAX {
             let seconds = apart_ms / 1_000;
             return Some(format!(
@@ -92,12 +96,16 @@ impl Seen {
 
 /// Follows Redis' clock, or stands where a test has set it. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Clock(Kind);
+pub struct Clock {
+    kind: Kind,
+    /// The time that the last arrival got, in microseconds since the epoch.
+    last_arrival_us: Arc<AtomicI64>,
+}
 
 #[derive(Clone, Debug)]
 enum Kind {
     System {
-        ahead_ms: Arc<AtomicI64>,
+        ahead_us: Arc<AtomicI64>,
         seen: Arc<Mutex<Seen>>,
     },
     Set {
@@ -109,15 +117,22 @@ enum Kind {
 impl Clock {
     /// This machine's clock, corrected by [`Clock::follow`].
     pub fn system() -> Self {
-        Self(Kind::System {
-            ahead_ms: Arc::default(),
+        Self::new(Kind::System {
+            ahead_us: Arc::default(),
             seen: Arc::default(),
         })
     }
 
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            last_arrival_us: Arc::new(AtomicI64::new(i64::MIN)),
+        }
+    }
+
     /// A clock that stands still until it is set.
     pub fn set_to(now: Timestamp) -> Self {
-        Self(Kind::Set {
+        Self::new(Kind::Set {
             now_ms: Arc::new(AtomicI64::new(now.ms())),
             is_doubted: Arc::default(),
         })
@@ -125,14 +140,14 @@ impl Clock {
 
     /// Moves a clock that stands; does nothing to one that runs.
     pub fn set(&self, now: Timestamp) {
-        if let Kind::Set { now_ms, .. } = &self.0 {
+        if let Kind::Set { now_ms, .. } = &self.kind {
             now_ms.store(now.ms(), Ordering::SeqCst);
         }
     }
 
     /// Says whether a clock that stands is to be doubted; does nothing to one that runs.
     pub fn set_doubted(&self, doubted: bool) {
-        if let Kind::Set { is_doubted, .. } = &self.0 {
+        if let Kind::Set { is_doubted, .. } = &self.kind {
             is_doubted.store(doubted, Ordering::SeqCst);
         }
     }
@@ -140,7 +155,7 @@ impl Clock {
     /// Why the time now may be wrong by much: the clocks of Redis and of this machine differ, or one of them has jumped. `None`
     /// if nothing speaks for that. What can't be undone is not done by a clock that is doubted.
     pub fn doubt(&self) -> Option<String> {
-        match &self.0 {
+        match &self.kind {
             Kind::System { seen, .. } => seen.lock().doubt(Instant::now()),
             Kind::Set { is_doubted, .. } => is_doubted
                 .load(Ordering::SeqCst)
@@ -151,10 +166,10 @@ impl Clock {
     /// Corrects a running clock by a look at Redis' clock. Returns by how many milliseconds Redis' clock has jumped since the
     /// last look, if it has: ahead, or back. A machine that was suspended meanwhile takes that time for a jump, too.
     pub fn follow(&self, look: Look) -> Option<i64> {
-        let Kind::System { ahead_ms, seen } = &self.0 else {
+        let Kind::System { ahead_us, seen } = &self.kind else {
             return None;
         };
-        ahead_ms.store(look.redis_ms - look.local_ms, Ordering::SeqCst);
+        ahead_us.store(look.redis_us - look.local_us, Ordering::SeqCst);
         let mut seen = seen.lock();
         let earlier = seen.last.replace(look)?;
         let jump_ms = look.jump_since(&earlier);
@@ -164,26 +179,55 @@ impl Clock {
         jump_ms
     }
 
-    /// This machine's own time in milliseconds since the epoch.
-    pub fn local_ms() -> i64 {
-        Utc::now().timestamp_millis()
+    /// This machine's own time in microseconds since the epoch.
+    pub fn local_us() -> i64 {
+        Utc::now().timestamp_micros()
     }
 
     /// What Redis' clock shows, by which keys expire: the time now, unless a test has set that.
     pub fn redis_now(&self) -> Timestamp {
-        match &self.0 {
+        match &self.kind {
             Kind::System { .. } => self.now(),
-            Kind::Set { .. } => Timestamp::from_ms_clamped(Self::local_ms()),
+            Kind::Set { .. } => Timestamp::from_ms_clamped(Self::local_us().div_euclid(1_000)),
         }
     }
 
-    /// The time now.
+    /// The time now, in whole milliseconds.
     pub fn now(&self) -> Timestamp {
-        let ms = match &self.0 {
-            Kind::System { ahead_ms, .. } => Self::local_ms() + ahead_ms.load(Ordering::SeqCst),
-            Kind::Set { now_ms, .. } => now_ms.load(Ordering::SeqCst),
+        Timestamp::from_ms_clamped(self.now_us().div_euclid(1_000))
+    }
+
+    fn now_us(&self) -> i64 {
+        match &self.kind {
+            Kind::System { ahead_us, .. } => Self::local_us() + ahead_us.load(Ordering::SeqCst),
+            Kind::Set { now_ms, .. } => now_ms.load(Ordering::SeqCst) * 1_000,
+        }
+    }
+
+    /// A time for something that comes in now. Each is later than those that were given before, so they keep the order of arrival. None is
+    /// a whole millisecond, so that what somebody else gives such a time lies before them.
+    pub fn arrival(&self) -> Timestamp {
+        self.arrival_from(Timestamp::MIN)
+    }
+
+    /// The same, from `first` on.
+    pub fn arrival_from(&self, first: Timestamp) -> Timestamp {
+        let now_us = self.now_us().max(first.us());
+        let next_us = |last_us: i64| {
+            let is_ahead = last_us.saturating_sub(now_us) > ARRIVALS_AHEAD_US_MAX;
+            let us = if is_ahead {
+                now_us
+            } else {
+                now_us.max(last_us.saturating_add(1))
+            };
+            us + i64::from(us % 1_000 == 0)
         };
-        Timestamp::from_ms_clamped(ms)
+        let given =
+            self.last_arrival_us
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last_us| {
+                    Some(next_us(last_us))
+                });
+        Timestamp::from_us_clamped(next_us(given.unwrap_or(i64::MIN)))
     }
 }
 
@@ -196,11 +240,12 @@ mod tests {
     #[test]
     fn a_wrong_local_clock_is_corrected() {
         let clock = Clock::system();
-        let (local, at) = (Clock::local_ms(), Instant::now());
+        let (local, at) = (Clock::local_us(), Instant::now());
         let later = at + Duration::from_millis(20);
-        let look = Look::between(local + 3_600_000, (local - 10, at), (local + 10, later));
+        let (began, ended) = ((local - 10_000, at), (local + 10_000, later));
+        let look = Look::between(local + 3_600_000_000, began, ended);
         assert_eq!(clock.follow(look), None);
-        let ahead = clock.now().ms() - Clock::local_ms();
+        let ahead = clock.now().ms() - Clock::local_us() / 1_000;
         assert!((3_599_000..=3_601_000).contains(&ahead), "{ahead}");
     }
 
@@ -229,8 +274,8 @@ mod tests {
         ] {
             let at = begun + Duration::from_millis(after_ms);
             let look = Look {
-                redis_ms,
-                local_ms,
+                redis_us: redis_ms * 1_000,
+                local_us: local_ms * 1_000,
                 at,
             };
             assert_eq!(clock.follow(look), jump_ms, "after {after_ms} ms");
@@ -273,7 +318,7 @@ mod tests {
             ],
         ] {
             let clock = Clock::system();
-            let Kind::System { seen, .. } = &clock.0 else {
+            let Kind::System { seen, .. } = &clock.kind else {
                 panic!("a running clock")
             };
             assert!(clock.doubt().is_some(), "nobody has looked");
@@ -281,8 +326,8 @@ mod tests {
                 let at = begun + Duration::from_secs(*after_s);
                 let shown_ms = i64::try_from(*after_s).unwrap() * 1_000;
                 clock.follow(Look {
-                    redis_ms: shown_ms + redis_ms,
-                    local_ms: shown_ms + local_ms,
+                    redis_us: (shown_ms + redis_ms) * 1_000,
+                    local_us: (shown_ms + local_ms) * 1_000,
                     at,
                 });
                 let doubt = seen.lock().doubt(at);
@@ -303,14 +348,33 @@ mod tests {
     #[test]
     fn a_clock_that_stands_follows_nothing() {
         let clock = Clock::set_to(Timestamp::from_ms_clamped(7));
-        for redis_ms in [0, 1_000_000_000] {
+        for redis_us in [0, 1_000_000_000_000] {
             let look = Look {
-                redis_ms,
-                local_ms: 0,
+                redis_us,
+                local_us: 0,
                 at: Instant::now(),
             };
             assert_eq!(clock.follow(look), None);
         }
         assert_eq!(clock.now().ms(), 7);
+    }
+
+    #[test]
+    fn arrivals_are_in_order_between_whole_milliseconds() {
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(7));
+        let mut last = clock.now();
+        for _ in 0..5_000 {
+            let next = clock.arrival();
+            assert!(next > last && !next.is_whole_ms(), "{next} after {last}");
+            last = next;
+        }
+        // They go on from where they are if the clock goes back a little, or a later one is asked for.
+        clock.set(Timestamp::from_ms_clamped(-900));
+        assert_eq!(clock.arrival().us(), last.us() + 1);
+        let first = Timestamp::from_ms_clamped(60_000);
+        let [one, other] = [(); 2].map(|()| clock.arrival_from(first));
+        assert_eq!((one.us(), other.us()), (60_000_001, 60_000_002));
+        // A clock that was ahead by much was wrong.
+        assert_eq!(clock.arrival().us(), -899_999);
     }
 }

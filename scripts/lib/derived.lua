@@ -11,7 +11,7 @@
 --   used_at   ms: when it was begun or last needed, by the clock of the service
 -- and with initial scores:
 --   events    {zset, hash, dense, total}: the standing of the period's events
---   floor     the tie key of the period's beginning, where the layout is hashed: the time of an initial score alone
+--   floor     the tie key of the period's beginning, where the layout is hashed: the time of an initial score, if nothing but zeros was added
 --   ends      ms: where the period ends
 -- and while it is being built (advance.lua):
 --   depends   ms: where the oldest period begins that an event can change one of its terms from
@@ -33,6 +33,13 @@ local function entry_at(entries, start)
   for index, entry in ipairs(entries) do
     if entry.start == start then return entry, index end
   end
+end
+
+-- The time and the data of a member in the sum of a period and the initial scores, where it has these in the period (nil: it is not
+-- listed there): zeros alone leave it the time of its initial score, if it has one.
+local function with_initial(floor, has_initial, time, data)
+  if has_initial and (not time or time < 0) then return floor, nil end
+  return time, data
 end
 
 local function drop_entry(entry)

@@ -5,7 +5,7 @@
 -- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
 -- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:
 --   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard is
---             to forget the id. '>I7I6I4B': number; instant, as a tie key of `ties: first`; how often what follows has
+--             to forget the id. '>I7I7I4B': number; instant, as a tie key of `ties: first`; how often what follows has
 --             changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua stores it, or
 --             nothing. The number 0 is for a member that was never erased here: the line has nothing but a hide, which
 --             somebody has ordered for all boards before the member was erased (keep_hides.lua)
@@ -22,7 +22,7 @@
 -- A hide outlives an erasure. Until the member has data again, each hide of it lies with the erasure, also one that comes
 -- meanwhile.
 
-local STORED_FORM, STORED_BYTES = '>I7I6I4B', 18
+local STORED_FORM, STORED_BYTES = '>I7I7I4B', 19
 
 local function erased_name(key, id)
   return redis.sha1hex(key .. id)

@@ -23,8 +23,8 @@ local function scan_members(standing, cursor, count)
     local unpack_member, data = struct.unpack, standing.layout.data and {}
     for index = 1, #flat / 2 do
       ids[index] = flat[2 * index - 1]
-      times[index], scores[index] = unpack_member('>I6d', flat[2 * index])
-      if data then data[index] = string.sub(flat[2 * index], 15) end
+      times[index], scores[index] = unpack_member(ENTRY_FORM, flat[2 * index])
+      if data then data[index] = string.sub(flat[2 * index], ENTRY_BYTES + 1) end
     end
     return ids, scores, times, next_cursor, data
   end

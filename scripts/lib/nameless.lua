@@ -45,7 +45,7 @@ end
 -- The text that keeps the place of a loaded member. `elsewhere`: between which ids of other shards it stands, '' for none; nil
 -- where there are no other shards.
 local function text_of_place(standing, m, elsewhere)
-  local score, prefix = standing.score[m], standing.layout.prefixed and struct.pack('>I6', standing.time[m]) or ''
+  local score, prefix = standing.score[m], prefix_of(standing.layout, standing.time[m])
   local rank = call('ZRANK', standing.zset, prefix .. standing.names[m])
   if not rank then return '' end
   local lower, upper = tied_id(standing, rank - 1, score, prefix), tied_id(standing, rank + 1, score, prefix)

@@ -35,7 +35,7 @@ local function fingerprint_of(event)
   return read_event(event)[1]
 end
 
--- The instant that such an event counts for, ms since the epoch.
+-- The instant that such an event counts for, microseconds since the epoch.
 local function instant_of(event)
   return read_event(event)[5]
 end

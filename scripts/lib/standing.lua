@@ -3,9 +3,9 @@
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
 --   zset   sorted set: score -> member. Scores are integers, negated on boards where the greatest is first,
---          so that rank 1 always has the smallest. If `prefixed`, a member is six bytes of tie key
+--          so that rank 1 always has the smallest. If `prefixed`, a member is seven bytes of tie key
 --          (big-endian; src/domain/ties.rs) and the id; otherwise the id alone.
---   hash   if `hashed`: id -> six bytes of tie key, eight bytes of score (big-endian double), and if `data` the data of the
+--   hash   if `hashed`: id -> seven bytes of time, eight bytes of score (big-endian double), and if `data` the data of the
 --          entry: canonical JSON, '' for none. (So the data is read, copied, and gone with the entry.)
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
@@ -17,8 +17,9 @@
 --
 -- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
 --           width: how many keys a standing has}
--- `time` is a tie key as a number below 2^48, nil where the layout is not hashed. Lua's `<` on strings
--- follows the server's locale, so tie keys are never compared as strings.
+-- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but zeros
+-- was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's `<` on
+-- strings follows the server's locale, so tie keys are never compared as strings.
 --
 -- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs
 -- with one command per standing, works on them in memory, and flushes the changes with a few commands, because a call of
@@ -117,8 +118,10 @@ local function is_later(layout, a, b)
   return (a - b) * layout.later > 0
 end
 
+-- Of two times of a sum, the one that counts: what is no zero goes first, and then the later one; of two zeros the earlier.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
+  if (a < 0) ~= (b < 0) then return math.max(a, b) end
   return is_later(layout, a, b) and a or b
 end
 
@@ -157,11 +160,16 @@ local function greater_data(one, other)
   return is_before(one, other) and other or one
 end
 
+-- What members with this time begin with in the sorted set.
+local function prefix_of(layout, time)
+  if not layout.prefixed then return '' end
+  return struct.pack(TIE_KEY_FORM, time < 0 and -1 - time or time)
+end
+
 -- A member as it stands in the sorted set.
 local function zmember(standing, m, time)
   local id = standing.names[m]
-  if standing.layout.prefixed then return struct.pack('>I6', time) .. id end
-  return id
+  return standing.layout.prefixed and prefix_of(standing.layout, time) .. id or id
 end
 
 -- The stored scores (false: not listed), times and data of members; of the data nil unless the layout has it.
@@ -172,8 +180,8 @@ local function fetch(standing, ids)
     for index = 1, #ids do
       local packed = stored[index]
       if packed then
-        times[index], scores[index] = unpack_member('>I6d', packed)
-        if data then data[index] = string.sub(packed, 15) end
+        times[index], scores[index] = unpack_member(ENTRY_FORM, packed)
+        if data then data[index] = string.sub(packed, ENTRY_BYTES + 1) end
       else
         scores[index] = false
       end
@@ -265,7 +273,8 @@ local function flush(standing)
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
     local is_changed = score ~= old_score or time ~= old_time or (data and data[m] ~= old_data[m])
     if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
-    if old_score and (not score or (prefixed and time ~= old_time)) then
+    -- A zero and something else may have come at one time.
+    if old_score and (not score or (prefixed and time ~= old_time and time ~= -1 - old_time)) then
       gone[#gone + 1] = zmember(standing, m, old_time)
     end
     if not score then
@@ -276,7 +285,7 @@ local function flush(standing)
     elseif is_changed then
       count = count + 2
       scored[count - 1], scored[count] = number_text(score), zmember(standing, m, time)
-      if hashed then packed[count - 1], packed[count] = names[m], pack_member('>I6d', time, score) end
+      if hashed then packed[count - 1], packed[count] = names[m], pack_member(ENTRY_FORM, time, score) end
       if data then packed[count] = packed[count] .. data[m] end
       if not old_score then added = added + 1 end
     end

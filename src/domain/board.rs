@@ -327,11 +327,11 @@ pub struct Definition {
     #[serde(default)]
     pub ingest: Ingest,
     /// Events with an earlier `at` are refused.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_ms")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub opens_at: Option<Timestamp>,
     /// Events with this `at` or a later one are refused.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_ms")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub closes_at: Option<Timestamp>,
     /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
@@ -408,6 +408,12 @@ pub struct SeasonSchema {
     /// How long each is: a duration of at least one minute.
     #[schema(example = "14d", pattern = r"^[0-9]{1,9}[smhd]$")]
     length: String,
+}
+
+/// Reads an instant that a definition names.
+fn whole_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let read = Option::<Timestamp>::deserialize(deserializer)?;
+    Ok(read.map(Timestamp::to_whole_ms))
 }
 
 fn one() -> u16 {

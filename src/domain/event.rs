@@ -63,7 +63,7 @@ impl Event {
         let mut hash = Xxh3::new();
         hash.update(&self.score.scaled().to_le_bytes());
         match self.at {
-            Some(at) => hash.update(&at.ms().to_le_bytes()),
+            Some(at) => hash.update(&at.us().to_le_bytes()),
             None => hash.update(b"-"),
         }
         hash.update(self.member.as_str().as_bytes());
@@ -123,7 +123,7 @@ impl Rejection {
     pub fn not_before(self) -> Option<Timestamp> {
         match self {
             Self::PeriodClosed(until) => Some(until),
-            Self::Erased(at) => Some(Timestamp::from_ms_clamped(at.ms().saturating_add(1))),
+            Self::Erased(at) => Some(Timestamp::from_us_clamped(at.us().saturating_add(1))),
             _ => None,
         }
     }

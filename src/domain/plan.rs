@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::board::{AcceptLate, Board};
+use super::board::{AcceptLate, Board, Update};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
 use super::league::{Cohort, Section};
 use super::period::{Period, Unit};
@@ -53,6 +53,19 @@ impl Plan {
             || board.shard_of(&self.event.member),
             |(period, cohort)| board.shard_of_cohort(&period, cohort),
         )
+    }
+
+    /// On a board that keeps the last value: up to which instant (exclusive) the event would have this plan, if it counted for a later one.
+    pub fn until(&self, board: &Board) -> Option<Timestamp> {
+        let definition = &board.definition;
+        if definition.update != Update::Last {
+            return None;
+        }
+        let of_route = Timestamp::from_ms_clamped(self.route.at_ms.end);
+        let of_quotas = board.quotas.iter();
+        let of_quotas = of_quotas.filter_map(|quota| quota.frees_at(board, self.at));
+        let ends = of_quotas.chain(definition.closes_at);
+        Some(ends.fold(of_route, Timestamp::min))
     }
 
     /// In a league, the cohort that it is an event of.
@@ -182,12 +195,12 @@ struct Recent {
 }
 
 impl Routes {
-    /// Plans an event that comes in at `now`.
-    pub fn plan(&self, board: &Board, event: Event, now: Timestamp) -> Plan {
+    /// Plans an event that has just come in.
+    pub fn plan(&self, board: &Board, event: Event, arrived_at: Timestamp) -> Plan {
         let instants = Instants {
-            at: event.at.unwrap_or(now),
-            came_in: now,
-            now,
+            at: event.at.unwrap_or(arrived_at),
+            came_in: arrived_at,
+            now: arrived_at,
         };
         self.plan_for(board, event, instants)
     }

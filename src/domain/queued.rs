@@ -35,7 +35,7 @@ pub struct QueuedEvent {
     pub data: Option<EntryData>,
 }
 
-/// How it lies in the queue, beside its id, as a MessagePack array. Instants are milliseconds since the epoch.
+/// How it lies in the queue, beside its id, as a MessagePack array. Instants are microseconds since the epoch.
 #[derive(Deserialize, Serialize)]
 struct Encoded<'a>(
     u64,
@@ -52,8 +52,8 @@ struct Encoded<'a>(
 );
 
 impl QueuedEvent {
-    /// An event with an id that is queued `now` on a board. Without an `at` it counts for this instant.
-    pub fn new(board: &Board, id: EventId, event: Event, now: Timestamp) -> Self {
+    /// An event with an id that is queued on a board. Without an `at` it counts for the time at which it is queued.
+    pub fn new(board: &Board, id: EventId, event: Event, queued_at: Timestamp) -> Self {
         let fingerprint = event.fingerprint();
         let Event {
             id: _,
@@ -69,8 +69,8 @@ impl QueuedEvent {
             member,
             score: score.shown(board.definition.decimals).to_string(),
             sent_at: at,
-            at: at.unwrap_or(now),
-            queued_at: now,
+            at: at.unwrap_or(queued_at),
+            queued_at,
             origin,
             data,
         }
@@ -95,9 +95,9 @@ impl QueuedEvent {
             self.fingerprint,
             self.member.as_str(),
             &self.score,
-            self.sent_at.map(Timestamp::ms),
-            self.at.ms(),
-            self.queued_at.ms(),
+            self.sent_at.map(Timestamp::us),
+            self.at.us(),
+            self.queued_at.us(),
             voter.as_ref().map(Label::as_str),
             channel.as_ref().map(Label::as_str),
             device.as_ref().map(Label::as_str),
@@ -133,9 +133,9 @@ impl QueuedEvent {
             fingerprint,
             member: MemberId::parse(member).map_err(|error| format!("member: {error}"))?,
             score: score.to_owned(),
-            sent_at: read("at", sent_at, Timestamp::from_ms)?,
-            at: Timestamp::from_ms(at).map_err(|error| format!("at: {error}"))?,
-            queued_at: Timestamp::from_ms(queued_at)
+            sent_at: read("at", sent_at, Timestamp::from_us)?,
+            at: Timestamp::from_us(at).map_err(|error| format!("at: {error}"))?,
+            queued_at: Timestamp::from_us(queued_at)
                 .map_err(|error| format!("queued_at: {error}"))?,
             origin: Origin {
                 voter: label("voter", voter)?,

@@ -1,7 +1,7 @@
 //! How equal scores are ordered.
 //!
 //! A double cannot hold a score and a time exactly: they would share 53 bits. So the sorted set's score is the score
-//! alone, and its member begins with the time at which the score was reached, as six bytes that sort like the time.
+//! alone, and its member begins with the time at which the score was reached, as seven bytes that sort like the time.
 //! Redis orders equal scores by the bytes of their members.
 
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,18 @@ use utoipa::ToSchema;
 use super::time::Timestamp;
 
 /// The bytes of a [`TieKey`] in front of a sorted-set member.
-pub const TIE_KEY_BYTES: usize = 6;
-/// The greatest tie key, 2^48 − 1: more milliseconds than lie between the first and the last timestamp.
-pub const TIE_KEY_MAX: u64 = (1 << 48) - 1;
+pub const TIE_KEY_BYTES: usize = 7;
+/// The greatest tie key, 2^53 − 1: how many microseconds lie between the first and the last timestamp.
+pub const TIE_KEY_MAX: u64 = (1 << 53) - 1;
 
 /// Who of two members with the same score is ahead.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {
-    /// Who reached the score first; at the same millisecond the smaller id.
+    /// Who reached the score first; at the same microsecond the smaller id.
     #[default]
     First,
-    /// Who reached the score last; at the same millisecond the smaller id.
+    /// Who reached the score last; at the same microsecond the smaller id.
     Last,
     /// The smaller member id, by bytes. Takes half the memory, and entries have no `reached_at`.
     Member,
@@ -34,8 +34,7 @@ pub struct TieKey(u64);
 impl TieKey {
     /// The key of an instant.
     pub fn new(ties: Ties, at: Timestamp) -> Self {
-        // Timestamps are bounded so that their distance from the first fits 48 bits.
-        let since_min = at.ms().abs_diff(Timestamp::MIN.ms());
+        let since_min = at.us().abs_diff(Timestamp::MIN.us());
         Self(if ties == Ties::Last {
             TIE_KEY_MAX - since_min
         } else {
@@ -50,13 +49,13 @@ impl TieKey {
         } else {
             self.0
         };
-        let ms = i64::try_from(since_min)
+        let us = i64::try_from(since_min)
             .ok()?
-            .checked_add(Timestamp::MIN.ms())?;
-        Timestamp::from_ms(ms).ok()
+            .checked_add(Timestamp::MIN.us())?;
+        Timestamp::from_us(us).ok()
     }
 
-    /// The number, below 2^48.
+    /// The number, at most [`TIE_KEY_MAX`].
     pub fn number(self) -> u64 {
         self.0
     }
@@ -64,6 +63,12 @@ impl TieKey {
     /// Takes a number back that came out of [`TieKey::number`].
     pub fn from_number(number: u64) -> Self {
         Self(number.min(TIE_KEY_MAX))
+    }
+
+    /// The key of a time as `scripts/lib/standing.lua` stores it: that of zeros alone is `-1 - key`.
+    pub fn of_stored_time(time: i64) -> Self {
+        let key = if time < 0 { -1 - time } else { time };
+        Self::from_number(key.unsigned_abs())
     }
 
     /// Splits a sorted-set member into its tie key and the member id's bytes.
@@ -86,25 +91,25 @@ mod tests {
     #[test]
     fn keys_sort_by_time_in_the_order_of_the_rule_and_come_back() {
         let times = [
-            Timestamp::MIN.ms(),
+            Timestamp::MIN.us(),
             -1,
             0,
             1,
-            1_795_000_000_123,
-            Timestamp::MAX.ms(),
+            1_795_000_000_123_456,
+            Timestamp::MAX.us(),
         ];
         for pair in times.windows(2) {
-            let [earlier, later] = [pair[0], pair[1]].map(|ms| Timestamp::from_ms(ms).unwrap());
+            let [earlier, later] = [pair[0], pair[1]].map(|us| Timestamp::from_us(us).unwrap());
             assert!(TieKey::new(Ties::First, earlier) < TieKey::new(Ties::First, later));
             assert!(TieKey::new(Ties::Last, earlier) > TieKey::new(Ties::Last, later));
         }
-        for ms in times {
-            let at = Timestamp::from_ms(ms).unwrap();
+        for us in times {
+            let at = Timestamp::from_us(us).unwrap();
             for ties in [Ties::First, Ties::Last] {
                 let key = TieKey::new(ties, at);
                 assert!(key.number() <= TIE_KEY_MAX);
                 assert_eq!(key.instant(ties), Some(at));
-                let member = [&key.number().to_be_bytes()[2..], b"me"].concat();
+                let member = [&key.number().to_be_bytes()[1..], b"me"].concat();
                 assert_eq!(TieKey::split(&member), Some((key, &b"me"[..])));
             }
         }

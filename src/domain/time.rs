@@ -1,8 +1,8 @@
-//! Instants and spans of time, both exact to the millisecond.
+//! Instants, exact to the microsecond, and spans of time, exact to the millisecond.
 //!
 //! A [`Timestamp`] is read and written as RFC 3339 and is always kept in UTC, so it has one meaning
-//! on every machine. Its range, the years 1900 to 9999, is the range whose years RFC 3339 writes
-//! with four digits, less the centuries before time zones were standardised; arithmetic saturates
+//! on every machine. Its range begins in 1900, when time zones had been standardised, and ends in 2185:
+//! so many microseconds are exact in a double, which is what the scripts count with. Arithmetic saturates
 //! at its ends.
 //!
 //! A [`Span`] is a length such as `48h`. It counts milliseconds of UTC: `1d` is 24 hours, also on a
@@ -19,9 +19,9 @@ use chrono::{DateTime, Datelike, Timelike, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
-/// A number of milliseconds outside [`Timestamp::MIN`] to [`Timestamp::MAX`].
+/// An instant outside [`Timestamp::MIN`] to [`Timestamp::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the time must lie between 1900-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z")]
+#[error("the time must be between 1900-01-01T00:00:00Z and {}", Timestamp::MAX)]
 pub struct OutOfRange;
 
 /// Why a text is not a [`Timestamp`].
@@ -35,47 +35,83 @@ pub enum TimestampError {
     OutOfRange(#[from] OutOfRange),
 }
 
-/// An instant in UTC: milliseconds since 1970-01-01T00:00:00Z, from [`Timestamp::MIN`] to
+/// An instant in UTC: microseconds since 1970-01-01T00:00:00Z, from [`Timestamp::MIN`] to
 /// [`Timestamp::MAX`]. Leap seconds are not counted, as in Unix time.
 ///
-/// Its text is RFC 3339 with three fraction digits and `Z`: `2026-11-21T00:30:00.000Z`. All such
-/// texts have the same width, so they sort as the instants do.
+/// Its text is RFC 3339 with `Z`, and with three fraction digits for a whole millisecond, otherwise with six:
+/// `2026-11-21T00:30:00.000Z`, `2026-11-21T00:30:00.000250Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
+/// How many microseconds a millisecond has.
+const US_OF_MS: i64 = 1_000;
+
 impl Timestamp {
     /// The earliest instant, 1900-01-01T00:00:00Z.
-    pub const MIN: Self = Self(-2_208_988_800_000);
-    /// The latest instant, 9999-12-31T23:59:59.999Z.
-    pub const MAX: Self = Self(253_402_300_799_999);
+    pub const MIN: Self = Self(-2_208_988_800_000_000);
+    /// The latest instant, 2^53 − 1 microseconds later: in the year 2185.
+    pub const MAX: Self = Self(Self::MIN.0 + ((1 << 53) - 1));
+
+    /// The instant `us` microseconds after 1970-01-01T00:00:00Z.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if it is not between [`Self::MIN`] and [`Self::MAX`].
+    pub const fn from_us(us: i64) -> Result<Self, OutOfRange> {
+        if Self::MIN.0 <= us && us <= Self::MAX.0 {
+            Ok(Self(us))
+        } else {
+            Err(OutOfRange)
+        }
+    }
 
     /// The instant `ms` milliseconds after 1970-01-01T00:00:00Z.
     ///
     /// # Errors
     /// [`OutOfRange`] if it is not between [`Self::MIN`] and [`Self::MAX`].
     pub const fn from_ms(ms: i64) -> Result<Self, OutOfRange> {
-        if Self::MIN.0 <= ms && ms <= Self::MAX.0 {
-            Ok(Self(ms))
-        } else {
-            Err(OutOfRange)
+        match ms.checked_mul(US_OF_MS) {
+            Some(us) => Self::from_us(us),
+            None => Err(OutOfRange),
         }
+    }
+
+    /// Like [`Self::from_us`], with the nearer end of the range for what lies outside it.
+    pub fn from_us_clamped(us: i64) -> Self {
+        Self(us.clamp(Self::MIN.0, Self::MAX.0))
     }
 
     /// Like [`Self::from_ms`], with the nearer end of the range for what lies outside it.
     pub fn from_ms_clamped(ms: i64) -> Self {
-        Self(ms.clamp(Self::MIN.0, Self::MAX.0))
+        Self::from_us_clamped(ms.saturating_mul(US_OF_MS))
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
-    pub const fn ms(self) -> i64 {
+    /// Microseconds since 1970-01-01T00:00:00Z; negative before.
+    pub const fn us(self) -> i64 {
         self.0
     }
 
+    /// Whole milliseconds since 1970-01-01T00:00:00Z, rounded down; negative before. An instant lies before one of whole
+    /// milliseconds, such as the beginning of a period, exactly if this does.
+    pub const fn ms(self) -> i64 {
+        self.0.div_euclid(US_OF_MS)
+    }
+
+    /// The last whole millisecond up to it: what a definition names is exact to that.
+    #[must_use]
+    pub fn to_whole_ms(self) -> Self {
+        Self(self.ms() * US_OF_MS)
+    }
+
+    /// Whether it is a whole millisecond. The service gives no event such a time ([`Clock`](crate::clock::Clock)).
+    pub const fn is_whole_ms(self) -> bool {
+        self.0.rem_euclid(US_OF_MS) == 0
+    }
+
     /// Reads RFC 3339, with any offset and any number of fraction digits. Digits beyond
-    /// milliseconds are cut off, never rounded up, so that no event moves into a period that had
+    /// microseconds are cut off, never rounded up, so that no event moves into a period that had
     /// not begun.
     ///
-    /// A second 60, which RFC 3339 allows for leap seconds, is the last millisecond of its minute:
+    /// A second 60, which RFC 3339 allows for leap seconds, is the last microsecond of its minute:
     /// the event stays in the minute, hour and day in which its sender's clock saw it.
     ///
     /// # Errors
@@ -83,14 +119,14 @@ impl Timestamp {
     /// the instant is not between [`Self::MIN`] and [`Self::MAX`].
     pub fn parse(text: &str) -> Result<Self, TimestampError> {
         let time = DateTime::parse_from_rfc3339(text).map_err(|_| TimestampError::Malformed)?;
-        // chrono counts a leap second as 1,000 to 1,999 ms of second 59.
-        let fraction_ms = time.timestamp_subsec_millis().min(999);
-        Ok(Self::from_ms(
-            time.timestamp() * 1_000 + i64::from(fraction_ms),
+        // chrono counts a leap second as 1,000,000 to 1,999,999 µs of second 59.
+        let fraction_us = time.timestamp_subsec_micros().min(999_999);
+        Ok(Self::from_us(
+            time.timestamp() * 1_000_000 + i64::from(fraction_us),
         )?)
     }
 
-    /// The text without a fraction where the milliseconds are zero, as for the start of a period:
+    /// The text without a fraction where that is zero, as for the start of a period:
     /// `2026-11-20T16:00:00Z`, but `2026-11-20T16:00:00.250Z`.
     pub fn to_rfc3339_seconds(self) -> String {
         let text = self.to_string();
@@ -102,29 +138,29 @@ impl Timestamp {
 
     /// How long after another instant it is, in seconds, rounded up; 0 if it is not.
     pub fn seconds_after(self, other: Self) -> u64 {
-        let ms = self.0.saturating_sub(other.0).max(0);
-        ms.unsigned_abs().div_ceil(1_000)
+        let us = self.0.saturating_sub(other.0).max(0);
+        us.unsigned_abs().div_ceil(1_000_000)
     }
 
     /// The instant `span` later, or [`Self::MAX`] if that is later still.
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Self {
-        Self::from_ms_clamped(self.0.saturating_add_unsigned(span.ms))
+        Self::from_us_clamped(self.0.saturating_add_unsigned(span.us()))
     }
 
     /// The instant `span` earlier, or [`Self::MIN`] if that is earlier still.
     #[must_use]
     pub fn saturating_sub(self, span: Span) -> Self {
-        Self::from_ms_clamped(self.0.saturating_sub_unsigned(span.ms))
+        Self::from_us_clamped(self.0.saturating_sub_unsigned(span.us()))
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let utc = DateTime::<Utc>::from_timestamp_millis(self.0)
-            .expect("chrono holds every year from 1900 to 9999");
+        let utc = DateTime::<Utc>::from_timestamp_micros(self.0)
+            .expect("chrono holds every year from 1900 to 2185");
         // Answers have many of them, and chrono's own way to write one takes several times as long.
-        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
         let mut write = |places: Range<usize>, mut number: u32| {
             for place in places.rev() {
                 text[place] += u8::try_from(number % 10).unwrap_or(0);
@@ -137,8 +173,15 @@ impl fmt::Display for Timestamp {
         write(11..13, utc.hour());
         write(14..16, utc.minute());
         write(17..19, utc.second());
-        write(20..23, utc.timestamp_subsec_millis());
-        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        let text = if self.is_whole_ms() {
+            write(20..23, utc.timestamp_subsec_millis());
+            text[23] = b'Z';
+            &text[..24]
+        } else {
+            write(20..26, utc.timestamp_subsec_micros());
+            &text[..]
+        };
+        f.write_str(str::from_utf8(text).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -249,6 +292,11 @@ impl Span {
         self.ms
     }
 
+    /// The same in microseconds.
+    const fn us(self) -> u64 {
+        self.ms * US_OF_MS.unsigned_abs()
+    }
+
     const fn checked(count: u64, unit: SpanUnit) -> Option<Self> {
         match count.checked_mul(unit.ms()) {
             Some(ms) if ms <= Self::MAX.ms => Some(Self { ms, unit }),
@@ -336,6 +384,10 @@ mod tests {
         Timestamp::parse(text).unwrap().ms()
     }
 
+    fn us(text: &str) -> i64 {
+        Timestamp::parse(text).unwrap().us()
+    }
+
     #[test]
     fn a_timestamp_is_read_in_any_offset_and_written_in_utc() {
         let time = Timestamp::parse("2026-11-21T06:00:00+05:30").unwrap();
@@ -351,35 +403,50 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_cut_to_milliseconds_on_both_sides_of_1970() {
-        assert_eq!(ms("1970-01-01T00:00:01.99999999999999999999Z"), 1_999);
+    fn fractions_are_cut_to_microseconds_on_both_sides_of_1970() {
+        assert_eq!(us("1970-01-01T00:00:01.99999999999999999999Z"), 1_999_999);
+        assert_eq!(us("1969-12-31T23:59:59.9999999Z"), -1);
+        assert_eq!(us("1969-12-31T23:59:59.0000019Z"), -999_999);
         assert_eq!(ms("1969-12-31T23:59:59.9999Z"), -1);
-        assert_eq!(ms("1969-12-31T23:59:59.0019Z"), -999);
+        assert_eq!(ms("1970-01-01T00:00:00.0019Z"), 1);
     }
 
     #[test]
-    fn a_leap_second_is_the_last_millisecond_of_its_minute() {
-        assert_eq!(ms("2016-12-31T23:59:60Z"), ms("2016-12-31T23:59:59.999Z"));
-        assert_eq!(
-            ms("2016-12-31T15:59:60.5-08:00"),
-            ms("2016-12-31T23:59:59.999Z")
-        );
+    fn only_what_is_no_whole_millisecond_is_written_with_six_digits() {
+        for text in [
+            "2026-11-21T00:30:00.250Z",
+            "2026-11-21T00:30:00.250001Z",
+            "1969-12-31T23:59:59.999999Z",
+        ] {
+            let time = Timestamp::parse(text).unwrap();
+            assert_eq!(time.to_string(), text);
+            assert_eq!(time.is_whole_ms(), text.len() == 24, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_leap_second_is_the_last_microsecond_of_its_minute() {
+        let last = us("2016-12-31T23:59:59.999999Z");
+        assert_eq!(us("2016-12-31T23:59:60Z"), last);
+        assert_eq!(us("2016-12-31T15:59:60.5-08:00"), last);
         assert_eq!(
             Timestamp::parse("2016-12-31T23:59:61Z"),
             Err(TimestampError::Malformed)
         );
-        assert_eq!(ms("9999-12-31T23:59:60Z"), Timestamp::MAX.ms());
     }
 
     #[test]
-    fn the_range_is_1900_to_9999_in_utc() {
-        assert_eq!(ms("1900-01-01T00:00:00Z"), Timestamp::MIN.ms());
-        assert_eq!(ms("9999-12-31T23:59:59.999Z"), Timestamp::MAX.ms());
-        assert_eq!(Timestamp::MIN.to_string(), "1900-01-01T00:00:00.000Z");
-        assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999Z");
+    fn the_range_is_1900_to_2185_in_utc() {
+        let (first, last) = ("1900-01-01T00:00:00.000Z", "2185-06-04T23:47:34.740991Z");
+        assert_eq!(us(first), Timestamp::MIN.us());
+        assert_eq!(us(last), Timestamp::MAX.us());
+        assert_eq!(Timestamp::MIN.to_string(), first);
+        assert_eq!(Timestamp::MAX.to_string(), last);
         for text in [
-            "1899-12-31T23:59:59.999Z",
-            "9999-12-31T23:59:59-00:01",
+            "1899-12-31T23:59:59.999999Z",
+            "2185-06-04T23:47:34.740992Z",
+            "2185-06-04T23:47:34-00:01",
+            "9999-12-31T23:59:59Z",
             "0000-01-01T00:00:00+23:59",
         ] {
             assert_eq!(Timestamp::parse(text), Err(OutOfRange.into()), "{text}");
@@ -480,8 +547,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_of_a_timestamp_reads_back(ms in Timestamp::MIN.ms()..=Timestamp::MAX.ms()) {
-            let time = Timestamp::from_ms(ms).unwrap();
+        fn the_text_of_a_timestamp_reads_back(us in Timestamp::MIN.us()..=Timestamp::MAX.us()) {
+            let time = Timestamp::from_us(us).unwrap();
             prop_assert_eq!(Timestamp::parse(&time.to_string()), Ok(time));
             prop_assert_eq!(Timestamp::parse(&time.to_rfc3339_seconds()), Ok(time));
         }

@@ -96,12 +96,12 @@ impl Engine {
 
     /// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
     pub(crate) async fn follow_clock(&self) -> Result<Option<i64>, Error> {
-        let local_now = || (Clock::local_ms(), Instant::now());
+        let local_now = || (Clock::local_us(), Instant::now());
         let began = local_now();
-        let redis_ms = self.store.server_time_ms().await?;
+        let redis_us = self.store.server_time_us().await?;
         Ok(self
             .clock
-            .follow(Look::between(redis_ms, began, local_now())))
+            .follow(Look::between(redis_us, began, local_now())))
     }
 
     /// The time now, as it may decide what can't be undone.

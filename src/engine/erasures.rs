@@ -35,7 +35,7 @@ impl Engine {
     pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
         let mut revised = None;
         // All shards have to have the same, also those that take it in another attempt.
-        let at = self.clock.now();
+        let at = self.clock.arrival();
         let erasure = Erasure { number, at };
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;

@@ -268,6 +268,9 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// The data of a board has another format than this release works with.
+    #[error("{0}")]
+    OtherFormat(String),
     /// The definition is not the one that the request is for.
     #[error("the definition of the board is not the one that If-Match or If-None-Match demands")]
     PreconditionFailed,
@@ -335,6 +338,9 @@ fn ends_at(end: Option<Timestamp>) -> String {
 
 impl From<Box<Unreadable>> for Error {
     fn from(unreadable: Box<Unreadable>) -> Self {
+        if unreadable.is_of_other_format {
+            return Self::OtherFormat(unreadable.detail);
+        }
         Self::Unreadable {
             board: unreadable.board.id.clone(),
             detail: unreadable.detail,
@@ -487,6 +493,7 @@ impl Error {
         matches!(
             self,
             Self::Unreadable { .. }
+                | Self::OtherFormat(_)
                 | Self::ClockDoubted(_)
                 | Self::Log(_)
                 | Self::Store(StoreError::Unexpected(_))

@@ -31,8 +31,10 @@ pub struct Incoming {
     pub member: MemberId,
     /// The text of a JSON number.
     pub score: String,
-    /// When it happened; without one, now.
+    /// When it happened; without one, when it came in.
     pub at: Option<Timestamp>,
+    /// When it came in ([`Clock::arrival`](crate::clock::Clock::arrival)). It keeps this time on all of its ways.
+    pub arrived_at: Timestamp,
     /// Where it comes from.
     pub origin: Origin,
     /// What the entry shows whose score it gives.
@@ -51,9 +53,15 @@ pub struct Queued {
 }
 
 impl Incoming {
-    /// The instant that it counts for, if that does not depend on when it is applied.
+    /// The instant that it counts for, if that was given, or promised when it was queued: nothing moves it.
     pub(super) fn fixed_at(&self) -> Option<Timestamp> {
         self.queued.map_or(self.at, |queued| Some(queued.at))
+    }
+
+    /// Whether it has nothing but the time of a record of Kafka, in whole milliseconds: that tells no two of them apart.
+    pub(super) fn has_time_of_record(&self) -> bool {
+        let is_whole = |queued: Queued| queued.at.is_whole_ms();
+        self.at.is_none() && self.queued.is_some_and(is_whole)
     }
 
     /// The event, with its score as its board reads it.

@@ -361,7 +361,7 @@ impl<'a> Attempts<'a> {
         }
         self.count += 1;
         let live = self.engine.live_board(self.board).await?;
-        let now = self.engine.clock.now().max(self.not_before);
+        let now = self.engine.clock.arrival_from(self.not_before);
         Ok(Table {
             engine: self.engine,
             period: running_period(&live.board, now)?,
@@ -380,7 +380,7 @@ impl<'a> Attempts<'a> {
             Err(Obstacle::Closed(until)) => self.not_before = until,
             Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
             Err(Obstacle::Erased(at)) => {
-                self.not_before = Timestamp::from_ms_clamped(at.ms().saturating_add(1));
+                self.not_before = Timestamp::from_us_clamped(at.us().saturating_add(1));
                 tokio::time::sleep(ERASED_PAUSE).await;
             }
             Err(Obstacle::Erasing) => self.engine.forget(self.board, self.member).await?,

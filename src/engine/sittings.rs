@@ -93,18 +93,13 @@ impl KnownSeats {
 
 impl Engine {
     /// Finds out where the members of new events sit in the periods of these, if the board is a league.
-    pub(crate) async fn find_seats(
-        &self,
-        live: &LiveBoard,
-        open: &mut [Submission],
-        now: Timestamp,
-    ) {
+    pub(crate) async fn find_seats(&self, live: &LiveBoard, open: &mut [Submission]) {
         let Some(unit) = live.board.league_unit() else {
             return;
         };
         let mut unknown: HashMap<MemberId, Vec<usize>> = HashMap::new();
         for (index, submission) in open.iter_mut().enumerate() {
-            let period = period_of(live, unit, submission, now);
+            let period = period_of(live, unit, submission);
             let member = &submission.incoming().member;
             match live.known_seats.get(member, &period) {
                 Some(sitting) => submission.sits(sitting),
@@ -119,7 +114,7 @@ impl Engine {
                 let submission = &mut open[index];
                 match &found {
                     Ok(Versioned::Current(found)) => {
-                        let period = period_of(live, unit, submission, now);
+                        let period = period_of(live, unit, submission);
                         let player = found.stored.as_ref().map(|stored| &stored.player);
                         let sitting = player.map(|player| Sitting::of(live, player, &period));
                         let sitting = Sitting {
@@ -169,6 +164,6 @@ impl Engine {
     }
 }
 
-fn period_of(live: &LiveBoard, unit: Unit, submission: &Submission, now: Timestamp) -> Period {
-    live.board.calendar.containing(unit, submission.at(now))
+fn period_of(live: &LiveBoard, unit: Unit, submission: &Submission) -> Period {
+    live.board.calendar.containing(unit, submission.at())
 }

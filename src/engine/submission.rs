@@ -28,9 +28,12 @@ use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
+use crate::clock::Clock;
+use crate::domain::board::Board;
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
 use crate::domain::league::Section;
+use crate::domain::period::Period;
 use crate::domain::plan::{Instants, Route};
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
@@ -57,8 +60,10 @@ pub(crate) struct Submission {
     index: usize,
     /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
-    /// The first instant that it may count for, if it counts for the time at which it comes in, and that was refused.
-    not_before: Option<Timestamp>,
+    /// When it came in; a later time, if it had to count for one.
+    arrived_at: Timestamp,
+    /// Whether it is sent for the first time: then nothing that came in after it is ahead of it.
+    is_first: bool,
     /// The times by which it is judged, if it waits in a queue as well.
     waiting: Option<WaitingTimes>,
     /// In a league, where its member sits.
@@ -122,7 +127,7 @@ pub(crate) enum Obstacle {
     VoidReservation,
     /// Whether a quota is used up depends on others that are on their way.
     Others,
-    /// It counts for the time at which it comes in, and that has to be this instant or a later one.
+    /// It counts for the time at which it came in, and that has to be this instant or a later one.
     TooEarly(Timestamp),
     /// Something is left of its member, who was erased.
     Erasing,
@@ -143,7 +148,8 @@ impl Submission {
             request: Arc::clone(request),
             index,
             with_history: false,
-            not_before: None,
+            arrived_at: request[index].arrived_at,
+            is_first: true,
             waiting: None,
             sitting: Sitting::default(),
             searches: false,
@@ -197,36 +203,43 @@ impl Submission {
         matches!(self.state, State::Ended(_) | State::Gone)
     }
 
-    /// The instant that it counts for, if it is planned at `now`.
-    pub(crate) fn at(&self, now: Timestamp) -> Timestamp {
-        self.fixed_at().unwrap_or_else(|| self.planned_at(now))
+    /// The instant that it counts for.
+    pub(crate) fn at(&self) -> Timestamp {
+        self.fixed_at().unwrap_or(self.arrived_at)
     }
 
-    /// The instant that it counts for, if that does not depend on when it is planned.
+    /// The instant that it counts for, if nothing moves that.
     fn fixed_at(&self) -> Option<Timestamp> {
         let waiting = self.waiting.map(|waiting| waiting.at);
         waiting.or_else(|| self.incoming().fixed_at())
     }
 
-    /// When it came in, or was queued, if it is planned at `now`.
-    fn came_in(&self, now: Timestamp) -> Timestamp {
+    /// When it came in, or was queued.
+    fn came_in(&self) -> Timestamp {
         let queued = self.incoming().queued.map(|queued| queued.held.queued_at);
         let waiting = self.waiting.map(|waiting| waiting.queued_at);
-        waiting.or(queued).unwrap_or(now)
+        waiting.or(queued).unwrap_or(self.arrived_at)
+    }
+
+    /// Whether its script may put it behind what its member has, if the time there is only a little later than its own: another
+    /// instance has given that, or a record of the same time stands before this one in the log.
+    fn may_follow(&self) -> bool {
+        self.fixed_at().is_none() && self.is_first || self.incoming().has_time_of_record()
     }
 
     /// The instants by which it is planned at `now`.
     fn instants(&self, now: Timestamp) -> Instants {
         let now = self.planned_at(now);
         Instants {
-            at: self.at(now),
-            came_in: self.came_in(now),
+            at: self.at(),
+            came_in: self.came_in(),
             now,
         }
     }
 
+    /// The time now, which is not before it came in: a clock may go back.
     fn planned_at(&self, now: Timestamp) -> Timestamp {
-        self.not_before.map_or(now, |first| now.max(first))
+        now.max(self.arrived_at)
     }
 
     /// Takes note of where its member sits in its period.
@@ -255,9 +268,6 @@ impl Submission {
     pub(crate) fn block(&mut self, obstacle: Obstacle) {
         self.with_history |= obstacle == Obstacle::MissingHistory;
         self.searches |= obstacle == Obstacle::Elsewhere;
-        if let Obstacle::TooEarly(first) = obstacle {
-            self.not_before = self.not_before.max(Some(first));
-        }
         if let Obstacle::Waiting(times) = obstacle {
             self.waiting = Some(times);
         }
@@ -269,11 +279,33 @@ impl Submission {
         self.state = State::Ended(Err(error));
     }
 
-    /// It begins anew, if it was blocked.
-    fn begin(&mut self) {
-        if self.obstacle().is_some() {
-            self.state = State::New;
+    /// A rule refuses it, or it has to count for a later time.
+    fn refuse(&mut self, board: &Board, rejection: Rejection, came_in: Timestamp) {
+        match rejection.not_before() {
+            Some(first) if self.fixed_at().is_none() => self.block(Obstacle::TooEarly(first)),
+            _ => self.fail(Error::rejected(board, rejection, self.at(), came_in)),
         }
+    }
+
+    /// In a league, its member has no seat in its period, and gets none any more if that is over.
+    fn refuse_unseated(&mut self, live: &LiveBoard, period: &Period, now: Timestamp) {
+        let is_over = |end: &Timestamp| *end <= now;
+        match period.end().filter(is_over) {
+            Some(end) if self.fixed_at().is_none() => self.block(Obstacle::TooEarly(end)),
+            _ => self.refuse(&live.board, Rejection::NotSeated, now),
+        }
+    }
+
+    /// It begins again, if it was blocked.
+    fn begin(&mut self, clock: &Clock) {
+        let Some(obstacle) = self.obstacle() else {
+            return;
+        };
+        self.is_first = false;
+        if let Obstacle::TooEarly(first) = obstacle {
+            (self.arrived_at, self.is_first) = (clock.arrival_from(first), true);
+        }
+        self.state = State::New;
     }
 
     /// Plans it if it is new, or refuses it at once. One that has an id is never refused at once: the id may be known. Neither is one whose
@@ -291,6 +323,7 @@ impl Submission {
         let instants = self.instants(now);
         let mut plan = live.routes.plan_for(board, event, instants);
         plan.cohort = self.sitting.cohort;
+        let follows_until = plan.until(board).filter(|_| self.may_follow());
         self.state = match plan.rejection {
             Some(rejection) if incoming.id.is_none() && !board.closes_periods() => {
                 let came_in = instants.came_in;
@@ -300,6 +333,7 @@ impl Submission {
                 plan,
                 detail: report.detail,
                 asks_quotas: report.quotas,
+                follows_until,
                 with_history: self.with_history,
                 token: None,
                 is_recalled: self.searches,
@@ -340,9 +374,15 @@ impl Submission {
         let Some(ready) = self.planned().filter(|_| self.is_unseated()) else {
             return;
         };
-        let rejection = ready.plan.rejection.unwrap_or(Rejection::NotSeated);
-        let (at, now) = (ready.plan.at, self.planned_at(now));
-        self.fail(Error::rejected(&live.board, rejection, at, now));
+        let (at, rejection) = (ready.plan.at, ready.plan.rejection);
+        let now = self.planned_at(now);
+        match (rejection, live.board.league_unit()) {
+            (Some(rejection), _) => self.refuse(&live.board, rejection, now),
+            (None, Some(unit)) => {
+                self.refuse_unseated(live, &live.board.calendar.containing(unit, at), now);
+            }
+            (None, None) => {}
+        }
     }
 
     /// What goes to the store, if it is planned; from then on it is sent.
@@ -389,7 +429,7 @@ impl Submission {
         let State::Sent(at, route, section) = mem::replace(&mut self.state, State::New) else {
             panic!("an event is answered that was not sent");
         };
-        let came_in = self.came_in(now);
+        let came_in = self.came_in();
         let submitted = |outcome, is_duplicate, remaining: &[i64], changed| {
             State::Ended(Ok(Submitted {
                 live: Arc::clone(live),
@@ -408,12 +448,8 @@ impl Submission {
                 changed,
             } => submitted(outcome, false, &remaining, changed),
             Answer::Duplicate(outcome, changed) => submitted(outcome, true, &[], changed),
-            Answer::Rejected(rejection) => match rejection.not_before() {
-                Some(first) if self.fixed_at().is_none() => {
-                    return self.block(Obstacle::TooEarly(first));
-                }
-                _ => State::Ended(Err(Error::rejected(&live.board, rejection, at, came_in))),
-            },
+            Answer::Rejected(rejection) => return self.refuse(&live.board, rejection, came_in),
+            Answer::Behind(first) => return self.block(Obstacle::TooEarly(first)),
             Answer::NeedsHistory => return self.block(Obstacle::MissingHistory),
             Answer::NeedsStanding(window) => {
                 return self.block(Obstacle::IncompleteStanding(window, at, section));
@@ -439,11 +475,11 @@ impl Submission {
                 if self.sitting.is_remembered {
                     return self.block(Obstacle::SeatLost);
                 }
-                if section.period.contains(self.planned_at(now)) {
+                let now = self.planned_at(now);
+                if section.period.contains(now) {
                     return self.block(Obstacle::Unseated);
                 }
-                let rejection = Rejection::NotSeated;
-                State::Ended(Err(Error::rejected(&live.board, rejection, at, now)))
+                return self.refuse_unseated(live, &section.period, now);
             }
         };
     }
@@ -603,9 +639,9 @@ impl Engine {
         }
         let now = self.clock.now();
         for submission in open.iter_mut() {
-            submission.begin();
+            submission.begin(&self.clock);
         }
-        self.find_seats(&live, open, now).await;
+        self.find_seats(&live, open).await;
         for submission in open.iter_mut() {
             submission.plan(&live, report, now);
         }

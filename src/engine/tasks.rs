@@ -154,7 +154,7 @@ impl Engine {
                 // It was deleted meanwhile.
                 Error::BoardNotFound(_) => continue,
                 Error::TooManyHidden(_) => Failure::Full,
-                Error::Unreadable { .. } => Failure::Unreadable,
+                Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
                 error if error.is_fault() => Failure::Fault,
                 _ => return Err(error),
             };

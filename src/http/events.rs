@@ -273,6 +273,9 @@ pub struct TakenEvent {
     /// improve), `duplicate` if the service had taken it before.
     #[schema(inline)]
     pub status: TakenStatus,
+    /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
     /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
     /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
     /// was erased since.
@@ -426,7 +429,13 @@ fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap
 }
 
 impl EventBody<'_> {
-    fn check(&self, path_board: Option<&BoardId>, key: Option<&str>) -> Result<Incoming, Problem> {
+    /// The event that came in at this time, with the board of the path and the id of the header, if there are such.
+    fn check(
+        &self,
+        path_board: Option<&BoardId>,
+        key: Option<&str>,
+        arrived_at: Timestamp,
+    ) -> Result<Incoming, Problem> {
         let mut errors = Vec::new();
         let board = match (&self.board, path_board) {
             (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
@@ -480,6 +489,7 @@ impl EventBody<'_> {
                 member,
                 score: score.to_owned(),
                 at,
+                arrived_at,
                 origin,
                 data,
                 queued: None,
@@ -489,13 +499,13 @@ impl EventBody<'_> {
     }
 }
 
-/// Reads an event that names its board, as an item of a batch is written.
+/// Reads an event that came in at this time and names its board, as an item of a batch is written.
 ///
 /// # Errors
 ///
 /// What is wrong with it, as whoever sends such an item is answered.
-pub fn read_item(bytes: &[u8]) -> Result<Incoming, Problem> {
-    parse_json::<EventBody<'_>>(bytes)?.check(None, None)
+pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
+    parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
 }
 
 impl TakenEvent {
@@ -533,6 +543,7 @@ impl TakenEvent {
             board: board.id.clone(),
             member: incoming.member.clone(),
             status,
+            at: outcome.at,
             standings: standings.collect(),
             revision: submitted
                 .edition(&incoming.member)
@@ -628,7 +639,7 @@ pub async fn post_one(
             let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
             if is_batch { one_event_only() } else { problem }
         })?;
-        caller.send(event.check(Some(&board), key)?)
+        caller.send(event.check(Some(&board), key, app.service.arrival())?)
     };
     let events = Arc::from([read()?]);
     let manner = Manner {
@@ -702,7 +713,7 @@ pub async fn post_many(
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
             let key = key.filter(|_| event.id.is_none());
             let id = key.map(|key| format!("{key}/{index}"));
-            let event = event.check(None, id.as_deref())?;
+            let event = event.check(None, id.as_deref(), app.service.arrival())?;
             caller.require_board(Some(&event.board))?;
             sound.push(caller.send(event)?);
             Ok(sound.len() - 1)

@@ -314,6 +314,10 @@ kinds! {
         "The service or the stored data has a fault.",
         "Tell the operator the `request_id`: the service's log has the cause under it. The event may have been taken: send it again with the same id, and it counts once.",
         "a fault of the service; its log tells more";
+    DATA_OF_ANOTHER_VERSION = SERVICE_UNAVAILABLE, "data-of-another-version", "The board's data is of another version",
+        "The board's data in Redis has another format than this release of the service works with. The service neither reads nor changes it. Other boards are served.",
+        "The operator has the board served by the release that wrote it, or deletes its data.",
+        "board run_hero has the data format 1, and this release works with 2: use the release that wrote it, or another Redis database";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "The store does not answer",
         "Redis did not answer in time. The service may have taken the event.",
         "Send the request again after as many seconds as the header `Retry-After` says. With the same id an event counts once.",
@@ -624,6 +628,7 @@ impl From<Error> for Problem {
             }
             // It is in the log as a fault of the board.
             Error::Unreadable { .. } => INTERNAL,
+            Error::OtherFormat(_) => DATA_OF_ANOTHER_VERSION,
             Error::WindowsInUse(_) => WINDOWS_IN_USE,
             Error::PeriodRunning { .. } => PERIOD_RUNNING,
             Error::NotFinalized(_) => NOT_FINALIZED,

@@ -17,7 +17,7 @@ use crate::http::events::read_item;
 
 /// The generation of the board: a new board of the same name does not get the event.
 const GENERATION: &str = "standings-generation";
-/// When the event was queued, in milliseconds since the epoch: also where brokers write the time of records themselves.
+/// When the event was queued, in microseconds since the epoch: also where brokers write the time of records themselves.
 const QUEUED_AT: &str = "standings-queued-at";
 /// The player who has sent the event.
 const PLAYER: &str = "standings-player";
@@ -93,7 +93,7 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
         GENERATION,
         &board.generation.to_string(),
     );
-    headers = with(headers, QUEUED_AT, &queued_at.ms().to_string());
+    headers = with(headers, QUEUED_AT, &queued_at.us().to_string());
     if let Some(player) = id.player() {
         headers = with(headers, PLAYER, player);
     }
@@ -139,7 +139,13 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
             detail: "the record has no value".to_owned(),
         });
     };
-    let mut incoming = read_item(value).map_err(|problem| Illegible {
+    let of_record = match message.timestamp() {
+        RecordTime::CreateTime(ms) | RecordTime::LogAppendTime(ms) => {
+            Timestamp::from_ms_clamped(ms)
+        }
+        RecordTime::NotAvailable => Timestamp::from_ms_clamped(0),
+    };
+    let mut incoming = read_item(value, of_record).map_err(|problem| Illegible {
         code: problem.kind.name,
         detail: problem.detail,
     })?;
@@ -156,8 +162,8 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
                 generation = Some(number.ok_or_else(illegible)?);
             }
             QUEUED_AT => {
-                let ms = text().and_then(|text| text.parse().ok());
-                queued_at = Some(ms.ok_or_else(illegible)?);
+                let us = text().and_then(|text| text.parse().ok());
+                queued_at = Some(Timestamp::from_us_clamped(us.ok_or_else(illegible)?));
             }
             PLAYER => {
                 let player = text().and_then(|text| MemberId::parse(text).ok());
@@ -167,15 +173,11 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
             _ => {}
         }
     }
-    let of_record = match message.timestamp() {
-        RecordTime::CreateTime(ms) | RecordTime::LogAppendTime(ms) => ms,
-        RecordTime::NotAvailable => 0,
-    };
     Ok(LogEvent {
         offset: message.offset(),
         generation,
         incoming,
-        logged_at: Timestamp::from_ms_clamped(queued_at.unwrap_or(of_record)),
+        logged_at: queued_at.unwrap_or(of_record),
     })
 }
 
@@ -228,7 +230,7 @@ mod tests {
             },
             data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
         };
-        let now = Timestamp::from_ms_clamped(QUEUED_MS);
+        let now = Timestamp::from_us_clamped(QUEUED_MS * 1_000 + 7);
         let bare = Event {
             at: None,
             origin: Origin::default(),

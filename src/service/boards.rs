@@ -272,6 +272,7 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let drops = self.engine.boards.drops();
             let stored = self.engine.store.load_board(id).await?;
+            require_format(stored.as_ref())?;
             let seen = stored.as_ref().map(as_far_as_read);
             precondition.check(seen)?;
             let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
@@ -287,6 +288,14 @@ impl Service {
             self.engine.store.end_change(id, stamp).await?;
         }
         Err(Error::busy())
+    }
+}
+
+/// Nothing of a board is changed whose data has another format.
+fn require_format(stored: Option<&StoredBoard>) -> Result<(), Error> {
+    match stored {
+        Some(Err(unreadable)) if unreadable.is_of_other_format => Err(unreadable.clone().into()),
+        _ => Ok(()),
     }
 }
 
@@ -316,6 +325,7 @@ impl Change {
         definition: Definition,
         drop_windows: &[Window],
     ) -> Result<Self, Error> {
+        require_format(stored.as_ref())?;
         let (unused_since, refusal) = match &stored {
             None => (None, Error::busy()),
             Some(stored) => refusal(stored, &definition, drop_windows),

@@ -35,13 +35,14 @@ use crate::store::{Store, StoreError, keys};
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// What all boards share, and its types.
-const SHARED: [(&str, &str); 20] = [
+const SHARED: [(&str, &str); 21] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
     (keys::MOVING, "set"),
     (keys::UNNEEDED, "set"),
     (keys::SEQUENCE, "string"),
     (keys::EPOCH, "string"),
+    (keys::FORMAT, "string"),
     (keys::STAMP, "string"),
     (keys::BEGUN, "zset"),
     (keys::DELETED, "set"),

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::dispatch::Store;
+use super::format::{FIRST_FORMAT, other_format};
+use super::protocol::formats::DATA_FORMAT;
 use super::purge::Cause;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
@@ -38,6 +40,8 @@ const CALL_BEGUN_MAX: u32 = 100;
 /// What the field `definition` of a board's key holds.
 #[derive(Deserialize, Serialize)]
 struct Stored {
+    #[serde(default = "first_format")]
+    data_format: u64,
     generation: u64,
     revision: u64,
     #[serde(default)]
@@ -50,13 +54,19 @@ struct Stored {
     league_before: Vec<FormerLeague>,
 }
 
-/// A board whose stored definition can't be read: a newer release may have written it.
+fn first_format() -> u64 {
+    FIRST_FORMAT
+}
+
+/// A board whose stored definition can't be read, since a newer release may have written it, or whose data has another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
     /// What can be read of it.
     pub board: Arc<Board>,
     /// Whether that is all but for fields that this release does not know.
     pub is_known: bool,
+    /// Whether its data has another format.
+    pub is_of_other_format: bool,
     /// What is wrong with it.
     pub detail: String,
 }
@@ -106,13 +116,19 @@ impl Store {
             return Ok(None);
         };
         let closings = closings_of(closings)?;
-        match serde_json::from_str(json) {
+        let read: Result<Stored, _> = serde_json::from_str(json);
+        match read {
             Ok(stored) => {
-                let board = Board {
+                let data_format = stored.data_format;
+                let board = Arc::new(Board {
                     closings,
                     ..board_of(id, stored)
-                };
-                Ok(Some(Ok(board.into())))
+                });
+                Ok(Some(if data_format == DATA_FORMAT {
+                    Ok(board)
+                } else {
+                    Err(Box::new(Unreadable::of_format(board, data_format)))
+                }))
             }
             Err(error) => {
                 let unreadable = salvage(id, version, json, &error, closings)?;
@@ -143,6 +159,7 @@ impl Store {
         unused_since: Option<u64>,
     ) -> Result<Defined, StoreError> {
         let stored = Stored {
+            data_format: DATA_FORMAT,
             generation: board.generation,
             revision: board.revision,
             epochs: board.epochs.clone(),
@@ -209,7 +226,7 @@ impl Store {
 
     /// Notes in a sorted set that something of a board was begun, and returns its stamp.
     pub(super) async fn begin(&self, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
-        let keys = vec![keys::STAMP.into(), begun.into()];
+        let keys = vec![keys::STAMP.into(), begun.into(), keys::FORMAT.into()];
         let args = vec![id.as_str().into()];
         let stamp = self
             .write_at(id.as_str(), &script::BEGIN, keys, args)
@@ -254,8 +271,8 @@ impl Store {
 
     /// About the last stamp that was given so long ago.
     pub(super) async fn stamp_ago(&self, age_ms: i64) -> Result<i64, StoreError> {
-        let ms = self.server_time_ms().await? - age_ms;
-        Ok((ms - STAMPS_BEGIN_MS).saturating_mul(1_000))
+        let us = self.server_time_us().await?;
+        Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
     }
 
     /// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
@@ -425,6 +442,18 @@ impl Store {
     }
 }
 
+impl Unreadable {
+    fn of_format(board: Arc<Board>, data_format: u64) -> Self {
+        let detail = other_format(&format!("board {}", board.id), data_format);
+        Self {
+            board,
+            is_known: false,
+            is_of_other_format: true,
+            detail,
+        }
+    }
+}
+
 impl Begun {
     pub(super) fn member(id: &BoardId, stamp: u64) -> String {
         format!("{id} {stamp}")
@@ -445,13 +474,18 @@ impl FromStr for Begun {
 
 /// A board as the field `definition` of its key holds it.
 pub(super) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
-    let stored = serde_json::from_str(json)
+    let stored: Stored = serde_json::from_str(json)
         .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+    if stored.data_format != DATA_FORMAT {
+        let detail = other_format(&format!("board {id}"), stored.data_format);
+        return Err(StoreError::Unexpected(detail));
+    }
     Ok(board_of(id, stored))
 }
 
 fn board_of(id: &BoardId, stored: Stored) -> Board {
     let Stored {
+        data_format: _,
         generation,
         revision,
         epochs,
@@ -529,9 +563,14 @@ fn salvage(
     board.finalize_since = serde_json::from_value(stored["finalize_since"].clone()).ok();
     board.closings = closings;
     board.placement = placement.unwrap_or(board.placement);
+    let data_format = stored["data_format"].as_u64().unwrap_or(FIRST_FORMAT);
+    if stored.is_object() && data_format != DATA_FORMAT {
+        return Ok(Unreadable::of_format(board.into(), data_format));
+    }
     Ok(Unreadable {
         board: board.into(),
         is_known,
+        is_of_other_format: false,
         detail: detail.to_owned(),
     })
 }
@@ -579,7 +618,7 @@ mod tests {
     #[test]
     fn what_can_be_read_of_a_definition_is_read() {
         let newer = salvaged(
-            r#"{"generation": 7, "revision": 9, "epochs": {"week": 3}, "news": 1,
+            r#"{"data_format": 2, "generation": 7, "revision": 9, "epochs": {"week": 3}, "news": 1,
                 "placement": {"current": {"shards": 2, "epoch": 1}, "next": null, "former": [], "news": 1},
                 "definition": {"news": {"a": 1}, "windows": ["day", "week"], "decimals": 2, "shards": 2}}"#,
         );
@@ -590,12 +629,18 @@ mod tests {
         assert_eq!(newer.board.definition.decimals.digits(), 2);
         assert_eq!(newer.board.epochs.len(), 1);
         assert_eq!(newer.board.placement.current.to_string(), "2.1");
-        let other = salvaged(r#"{"definition": {"windows": ["era"], "decimals": 2, "shards": 3}}"#);
+        let other = salvaged(
+            r#"{"data_format": 2, "definition": {"windows": ["era"], "decimals": 2, "shards": 3}}"#,
+        );
         assert!(!other.is_known);
         assert_eq!(other.board.definition.decimals.digits(), 2);
         assert_eq!(other.board.placement.current.shards, 3);
         let broken = salvaged("{");
-        assert!(!broken.is_known);
+        assert!(!broken.is_known && !broken.is_of_other_format);
         assert_eq!(broken.board.version(), "7-9");
+        for other in [r#"{"data_format": 3, "news": 1}"#, r#"{"news": 1}"#] {
+            let other = salvaged(other);
+            assert!(other.is_of_other_format && !other.is_known, "{other:?}");
+        }
     }
 }

@@ -43,7 +43,8 @@ impl Store {
             node.load_scripts().await?;
             check_permissions(node).await
         }))
-        .await
+        .await?;
+        self.check_format().await
     }
 
     /// Looks whether a server that can't be reached speaks TLS where its URL says that it does not, or the other way

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Server;
 use fred::types::{FromValue, Key, Value};
-use futures::future::join_all;
+use futures::future::{Either, join_all};
 
 use super::address::Address;
 use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
+use super::format::KnownFormat;
 use super::keys;
 use super::node::Node;
 use super::replicas::Replicas;
@@ -47,6 +48,7 @@ pub struct Store {
     pub(super) audit_retention: Option<Span>,
     /// Where reads may be answered that need not be as fresh as can be.
     replicas: Option<Replicas>,
+    pub(super) format: KnownFormat,
 }
 
 /// How fresh the answer to a read has to be.
@@ -69,6 +71,7 @@ impl Store {
             min_replicas: 0,
             audit_retention: Some(AUDIT_RETENTION),
             replicas: None,
+            format: KnownFormat::default(),
         })
     }
 
@@ -151,11 +154,11 @@ impl Store {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    /// What Redis' clock shows, in milliseconds since the epoch. All instances ask the same server of a cluster.
-    pub async fn server_time_ms(&self) -> Result<i64, StoreError> {
+    /// What Redis' clock shows, in microseconds since the epoch. All instances ask the same server of a cluster.
+    pub async fn server_time_us(&self) -> Result<i64, StoreError> {
         let node = self.topology.node(slot_of(keys::SEQUENCE))?;
         let (seconds, micros): (i64, i64) = node.command("TIME", Vec::new()).await?;
-        Ok(seconds * 1_000 + micros / 1_000)
+        Ok(seconds * 1_000_000 + micros)
     }
 
     /// The server that has the slot of a key.
@@ -203,7 +206,33 @@ impl Store {
         self.run_in_turn(shard.tag().to_owned(), call(script, keys, args), None)
     }
 
+    /// Before the first write it is looked whether the format of the data is known.
     fn run_in_turn(
+        &self,
+        tag: String,
+        call: Call,
+        min_replicas: Option<u8>,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+        if self.format.is_known() {
+            return Either::Left(self.send_in_turn(tag, call, min_replicas));
+        }
+        Either::Right(Box::pin(async move {
+            self.note_format().await?;
+            self.send_in_turn(tag, call, min_replicas).await
+        }))
+    }
+
+    /// Runs a script that writes, whether the format of the data is known or not.
+    pub(super) fn write_unchecked(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+        self.send_in_turn(String::new(), call(script, keys, args), None)
+    }
+
+    fn send_in_turn(
         &self,
         tag: String,
         call: Call,

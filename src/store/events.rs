@@ -41,6 +41,8 @@ pub struct Ready {
     pub detail: Detail,
     /// Whether it is asked what remains of the board's quotas.
     pub asks_quotas: bool,
+    /// If it may be put behind what its member has: up to which instant, exclusive.
+    pub follows_until: Option<Timestamp>,
     /// Whether the history of rolling windows goes along, for those whose standing is not there.
     pub with_history: bool,
     /// What its reservation is known by, if it has one.
@@ -117,6 +119,8 @@ pub enum Answer {
     Void,
     /// Nothing was done: something is left of the member, who was erased, and has to be removed.
     Erasing,
+    /// Nothing was done: it has to count for this instant or a later one, in another period.
+    Behind(Timestamp),
     /// Nothing was done: the member has no seat in the cohort.
     Unseated,
     /// Nothing was done: another cohort may remember the id, of which the member was erased.

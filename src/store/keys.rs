@@ -126,6 +126,8 @@ pub const CHANGES: &str = "st:{boards}:changes";
 pub const SEQUENCE: &str = "st:{boards}:sequence";
 /// The epoch of the sequence numbers.
 pub const EPOCH: &str = "st:{boards}:epoch";
+/// The format of what belongs to no board.
+pub const FORMAT: &str = "st:{boards}:format";
 /// The last stamp.
 pub const STAMP: &str = "st:{boards}:stamp";
 /// The changes that were begun.
@@ -866,6 +868,7 @@ mod tests {
                 CHANGES,
                 SEQUENCE,
                 EPOCH,
+                FORMAT,
                 STAMP,
                 BEGUN,
                 ERASING,
@@ -885,6 +888,7 @@ mod tests {
                 "changes",
                 "sequence",
                 "epoch",
+                "format",
                 "stamp",
                 "begun",
                 "erasing",

@@ -30,6 +30,7 @@ pub mod erasures;
 pub mod events;
 mod failure;
 pub mod footprint;
+mod format;
 pub mod hidden;
 pub mod hide_ends;
 pub mod initial;

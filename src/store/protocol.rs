@@ -5,7 +5,7 @@
 use crate::domain::event::Detail;
 use crate::domain::queued::AGE_MAX;
 use crate::domain::score::SCORE_MAX;
-use crate::domain::ties::TIE_KEY_MAX;
+use crate::domain::ties::{TIE_KEY_BYTES, TIE_KEY_MAX};
 use crate::domain::time::Timestamp;
 
 /// Makes groups of constants.
@@ -60,8 +60,11 @@ groups! {
         /// The event is not in the queue, or the lease of the queue has another number.
         GONE: i64 = 15;
         /// The event waits in the queue, and would be refused, or count otherwise, by itself. Then: the instant that it counts for, and
-        /// when it was queued, both in milliseconds since the epoch, as text.
+        /// when it was queued, both in microseconds since the epoch, as text.
         WAITING: i64 = 16;
+        /// The event has to come behind one of its member, and so in another period. Then: the first instant that it may count for, in
+        /// microseconds since the epoch, as text.
+        BEHIND: i64 = 17;
     }
 
     /// What is to be reported of an event: [`Detail::code`].
@@ -106,9 +109,27 @@ groups! {
         /// The greatest score.
         SCORE_MAX: i64 = 9007199254740991;
         /// The greatest tie key.
-        TIE_KEY_MAX: u64 = 281474976710655;
+        TIE_KEY_MAX: u64 = 9007199254740991;
         /// The tie key of the epoch, 1970, with `ties: first`.
-        TIE_KEY_OF_EPOCH: u64 = 2208988800000;
+        TIE_KEY_OF_EPOCH: u64 = 2208988800000000;
+    }
+
+    /// What is stored.
+    formats {
+        /// The number of its format: see `store/format.rs`.
+        DATA_FORMAT: u64 = 2;
+    }
+
+    /// Members of standings (`lib/standing.lua`).
+    entries {
+        /// The form of a tie key, with which members of sorted sets begin.
+        TIE_KEY_FORM: &str = ">I7";
+        /// The bytes of a tie key.
+        TIE_KEY_BYTES: usize = 7;
+        /// The form of a time and a score, with which the fields of hashes begin.
+        ENTRY_FORM: &str = ">i7d";
+        /// The bytes of a time and a score.
+        ENTRY_BYTES: usize = 15;
     }
 
     /// What a query begins with, in `read.lua`.
@@ -241,9 +262,12 @@ macro_rules! record_layout {
     };
 }
 
-record_layout!(7, 6, 2, 4, 7, 4);
+record_layout!(7, 7, 2, 4, 7, 4);
 
 const _: () = {
+    assert!(entries::TIE_KEY_BYTES == TIE_KEY_BYTES);
+    assert!(record::TIE_KEY_BYTES == TIE_KEY_BYTES);
+    assert!(entries::ENTRY_BYTES == TIE_KEY_BYTES + size_of::<f64>());
     assert!(bounds::SCORE_MAX == SCORE_MAX);
     assert!(SCORE_MAX < 1 << (8 * record::WIDE_SCORE_BYTES - 1));
     assert!(details::STATUS_ALONE == Detail::Status.code());
@@ -252,5 +276,5 @@ const _: () = {
     assert!(details::WITH_RANKS < flags::DETAIL_COUNT);
     assert!(bounds::TIE_KEY_MAX == TIE_KEY_MAX);
     assert!(queues::QUEUE_AGE_MS == AGE_MAX.ms());
-    assert!(bounds::TIE_KEY_OF_EPOCH == Timestamp::MIN.ms().unsigned_abs());
+    assert!(bounds::TIE_KEY_OF_EPOCH == Timestamp::MIN.us().unsigned_abs());
 };

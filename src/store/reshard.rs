@@ -20,6 +20,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::intake::FormerOffsets;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};
+use crate::domain::ties::TIE_KEY_BYTES;
 use crate::domain::time::Timestamp;
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
@@ -40,8 +41,8 @@ pub struct StoredMember {
     pub id: String,
     /// Its stored score; `None` where it is not listed.
     pub score: Option<i64>,
-    /// Its tie key, 0 where the layout has none.
-    pub time: u64,
+    /// Its time, 0 where the layout has none (`scripts/lib/standing.lua`).
+    pub time: i64,
     /// Its data, empty for none.
     pub data: String,
 }
@@ -155,7 +156,7 @@ type MembersArgs = (
     bool,
     Vec<String>,
     Vec<StoredScore>,
-    Vec<u64>,
+    Vec<i64>,
     Vec<String>,
 );
 
@@ -547,10 +548,13 @@ impl Store {
     }
 }
 
-/// A member as a standing's hash holds it: its tie key, its score and its data.
+/// A member as a standing's hash holds it: its time, its score and its data.
 fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
     let mut packed = stored.as_bytes()?;
-    let time = packed.try_get_uint(6).ok()?;
+    let time = packed.try_get_uint(TIE_KEY_BYTES).ok()?;
+    // It has a sign.
+    let unused_bits = u64::BITS - 8 * u32::try_from(TIE_KEY_BYTES).ok()?;
+    let time = (time << unused_bits).cast_signed() >> unused_bits;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "stored scores are whole numbers"
@@ -589,7 +593,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
                 Value::Bytes(bytes) if bytes.is_empty() => None,
                 score => score.as_i64(),
             },
-            time: reply.count()?,
+            time: reply.integer()?,
             data: reply.text()?,
         }),
         Copying::Whole => {

@@ -27,7 +27,10 @@ pub struct Script {
 fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
     let parts = without_unused(parts);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let groups = groups.iter().chain([&kinds::LUA]).copied();
+    let groups = groups
+        .iter()
+        .chain([&kinds::LUA, &protocol::entries::LUA])
+        .copied();
     let constants: HashMap<_, _> = groups.flatten().copied().collect();
     let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
     let mut loaded = HashSet::new();
@@ -321,7 +324,9 @@ scripts! {
     /// Takes a definition away.
     DELETE = "delete", "#!lua flags=allow-oom", [];
     /// Begins a change of a board.
-    BEGIN = "begin", "#!lua flags=allow-oom", [];
+    BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
+    /// Tells the format of what belongs to no board.
+    FORMAT = "format", "#!lua flags=allow-oom", [];
     /// Tells all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
     /// Makes, changes or deletes an API key.

@@ -479,7 +479,7 @@ impl Store {
                 .iter()
                 .map(|sitter| stored_score(shard, sitter.seat.opening))
                 .collect(),
-            joined: sitters.iter().map(|sitter| sitter.at.ms()).collect(),
+            joined: sitters.iter().map(|sitter| sitter.at.us()).collect(),
             listed: sitters
                 .iter()
                 .map(|sitter| if sitter.joins { tie_key(sitter.at) } else { 0 })
@@ -576,7 +576,7 @@ fn read_seated(mut reply: Reply) -> Result<Seated, StoreError> {
     let code = reply.text()?;
     Ok(match code.as_str() {
         "OK" => Seated::Done {
-            joined_at: Timestamp::from_ms_clamped(reply.integer()?),
+            joined_at: Timestamp::from_us_clamped(reply.integer()?),
             is_listed_now: reply.integer()? == 1,
         },
         "FULL" => Seated::Full,

@@ -2,6 +2,7 @@
 
 mod access;
 pub mod api_keys;
+mod arrival;
 mod audit;
 mod boards;
 mod budget;

@@ -35,6 +35,7 @@ async fn add_points(instance: &Instance) {
         plan: Routes::default().plan(&board, event, now),
         detail: Detail::Standings,
         asks_quotas: false,
+        follows_until: None,
         with_history: false,
         token: None,
         is_recalled: false,

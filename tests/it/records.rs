@@ -158,6 +158,7 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
                 plan: routes.plan(&shard, event.clone(), now),
                 detail,
                 asks_quotas: false,
+                follows_until: None,
                 with_history: false,
                 token: shard.reserves().then(|| Token::from_bits(token)),
                 is_recalled: false,

@@ -54,7 +54,7 @@ struct Event {
     refusal: u8,
 }
 
-const AT: u64 = 4_001_000_000_000;
+const AT: u64 = 4_001_000_000_000_000;
 
 fn apply_args(version: &str, event: &Event) -> Vec<u8> {
     pack(&json!({
@@ -69,7 +69,7 @@ fn apply_args(version: &str, event: &Event) -> Vec<u8> {
 /// What is remembered of an event that was applied: see apply.lua.
 fn record(fingerprint: u64, detail: u8, reports: &[(u16, i64)]) -> Vec<u8> {
     let mut record = fingerprint.to_be_bytes()[1..].to_vec();
-    record.extend(&AT.to_be_bytes()[2..]);
+    record.extend(&AT.to_be_bytes()[1..]);
     record.push(detail);
     for (code, score) in reports {
         record.extend(code.to_be_bytes());
@@ -135,7 +135,9 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
             | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
             | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
-            | "give_back" | "clear_queue" | "unlist_queue" | "discard" => "#!lua flags=allow-oom",
+            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" => {
+                "#!lua flags=allow-oom"
+            }
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -256,7 +258,7 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
         detail: 0,
         refusal,
     };
-    let at_ms = i64::try_from(AT - 2_208_988_800_000).unwrap();
+    let at_ms = i64::try_from((AT - 2_208_988_800_000_000) / 1_000).unwrap();
     let close = async |version: &str, until_ms: i64| {
         let until = until_ms.to_string();
         let args = [version, &until, "1", "", "", ""].map(str::as_bytes);
@@ -369,7 +371,7 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
     // A member that the hash lists, and the sorted set does not, has no rank.
     let day = "st:{b}:1:day:2026-11-22";
     let members = format!("{day}:members");
-    let stored = [&[0; 6][..], &(-5_f64).to_be_bytes()].concat();
+    let stored = [&[0; 7][..], &(-5_f64).to_be_bytes()].concat();
     redis
         .run(&[b"HSET", members.as_bytes(), b"ann", &stored])
         .await;
@@ -927,9 +929,11 @@ async fn definitions_change_only_from_what_was_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
     let redis = RedisServer::start().await;
-    let [stamps, noted] = ["st:{boards}:stamp", "st:{boards}:begun"];
+    let [stamps, noted, format] =
+        ["stamp", "begun", "format"].map(|name| format!("st:{{boards}}:{name}"));
+    let [stamps, noted, format] = [&*stamps, &*noted, &*format];
     let begin = async || {
-        let stamp = run(&redis, &script::BEGIN, &[stamps, noted], &[b"b"]).await;
+        let stamp = run(&redis, &script::BEGIN, &[stamps, noted, format], &[b"b"]).await;
         stamp.text().parse::<u64>().unwrap()
     };
     let (first, second) = (begin().await, begin().await);

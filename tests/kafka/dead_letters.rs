@@ -42,7 +42,7 @@ async fn dead_letters_go_to_the_topic_too_and_no_queue_waits_for_brokers_that_ar
     writer.write(
         &key,
         Some(vote(107).to_string().as_bytes()),
-        &[("standings-queued-at", &queued_at.as_millis().to_string())],
+        &[("standings-queued-at", &queued_at.as_micros().to_string())],
     );
     let keys: &[&[u8]] = &[b"KEYS", b"st:{show*}:*:s:*"];
     for key in site.redis.run(keys).await.list() {

@@ -18,6 +18,8 @@
 //!   because rows could count twice.
 //! - The record of a finished import stays. Once the board has forgotten its ids, the import refuses to run again.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
+//! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the other, in the
+//!   order of the file, and none before the one ahead of it has been answered. Sent again, a row keeps its first time.
 //! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file. Only `--ids rows`
 //!   keeps something for each row.
 
@@ -378,7 +380,7 @@ fn rejects_path(path: Option<&Path>) -> Result<Option<PathBuf>, RejectsError> {
 }
 
 fn now() -> Timestamp {
-    Timestamp::from_ms_clamped(Clock::local_ms())
+    Timestamp::from_us_clamped(Clock::local_us())
 }
 
 fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
@@ -474,13 +476,15 @@ impl Import<'_> {
         let stopping = CancellationToken::new();
         // The first request goes alone: if it is refused, nothing has been sent.
         let gate = Semaphore::new(1);
+        // Requests with rows that have no `at` go one after the other.
+        let turn = Semaphore::new(1);
         let mut closed_permits = usize::from(self.args.concurrency) - 1;
         let (sender, memory) = (self.sender, self.ledger.memory(self.board.idempotency));
         let mut batches = self.read(input)?;
         let mut acknowledged = pin!(
             stream::poll_fn(move |context| batches.poll_recv(context))
                 .take_until(stopping.cancelled())
-                .map(|batch| acknowledge(sender, batch, memory, &gate))
+                .map(|batch| acknowledge(sender, batch, memory, [&turn, &gate]))
                 .buffered(usize::from(self.args.concurrency))
         );
         let mut interrupt = pin!(interrupt);
@@ -553,11 +557,17 @@ async fn acknowledge(
     sender: &Sender,
     batch: Result<Batch, InputError>,
     memory: Memory,
-    gate: &Semaphore,
+    [turn, gate]: [&Semaphore; 2],
 ) -> Result<Acknowledged, Stop> {
     let mut batch = batch?;
+    // A semaphore lets them through in the order in which they come here, which is that of the file. It fails only where it is closed,
+    // and these never are.
+    let _turn = if batch.is_timed_by_arrival {
+        turn.acquire().await.ok()
+    } else {
+        None
+    };
     let sent = now();
-    // It fails only where a semaphore is closed, and this one never is.
     let _permit = gate.acquire().await;
     let (tally, mut rejections) = sender.send(&batch, memory).await?;
     rejections.append(&mut batch.unreadable);

@@ -69,6 +69,8 @@ pub(super) struct Batch {
     pub(super) sources: Vec<Source>,
     /// How many of them have an id that was generated.
     pub(super) generated: u64,
+    /// Whether some of them have no `at`: then the service gives them theirs in the order in which they come in.
+    pub(super) is_timed_by_arrival: bool,
     /// The rows that can't be read.
     pub(super) unreadable: Vec<Rejection>,
     /// The header of a CSV file.
@@ -195,6 +197,7 @@ impl Batcher<'_> {
         let detail = match written {
             Ok(()) if length <= EVENT_BYTES_MAX => {
                 self.batch.generated += u64::from(row[ID].is_none());
+                self.batch.is_timed_by_arrival |= row[AT].is_none();
                 return Ok(());
             }
             Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),

@@ -630,6 +630,25 @@ async fn a_refused_request_is_sent_again_with_the_same_ids() {
 }
 
 #[tokio::test]
+async fn rows_without_a_time_are_sent_one_request_after_the_other() {
+    let scene = Scene::new(|index| match index % 5 {
+        1 => Reply::Refuse(503, "store-unavailable"),
+        3 => Reply::TakeAndLose,
+        _ => Reply::Take,
+    })
+    .await;
+    scene.write("a.csv", rows(200));
+    scene.import("a.csv").await;
+    scene.assert_counted_once(200);
+    let mut requests = scene.fake.requests.lock().clone();
+    // A request is the one before again, or has the rows behind that.
+    requests.dedup();
+    let members = requests.iter().flatten().map(|event| event.member.clone());
+    let expected = (1..=200).map(|row| format!("m{row}"));
+    assert_eq!(members.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_lost_answer_does_not_count_twice() {
     let scene = Scene::with(1, Reply::TakeAndLose).await;
     scene.write("a.csv.gz", gzip(&rows(25)));

@@ -60,7 +60,7 @@ pub(super) struct TierPeriod {
 
 /// More periods were asked for than there are.
 #[derive(Debug, Error)]
-#[error("so many periods of this league end after the year 9999")]
+#[error("so many periods of this league end after the year 2185")]
 pub(super) struct TooLong;
 
 /// A member.

@@ -64,8 +64,8 @@ impl LogEvent {
         let mut event = event.map_err(|error| DeadCause::Unreadable(error.to_string()))?;
         let id = event.id.take().unwrap_or_else(id);
         // Nobody knows the clocks of others who write to the log.
-        let latest = now.ms().saturating_add(FUTURE_MS_MAX);
-        let queued_at = Timestamp::from_ms_clamped(self.logged_at.ms().min(latest));
+        let latest = Timestamp::from_ms_clamped(now.ms().saturating_add(FUTURE_MS_MAX));
+        let queued_at = self.logged_at.min(latest);
         Ok(QueuedEvent::new(board, id, event, queued_at))
     }
 }

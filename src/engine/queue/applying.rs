@@ -363,6 +363,7 @@ impl<'a> Worker<'a> {
             member: event.member,
             score: event.score,
             at: event.sent_at,
+            arrived_at: event.queued_at,
             origin: event.origin,
             data: event.data,
             queued: Some(Queued { held, at: event.at }),
@@ -435,7 +436,7 @@ impl<'a> Worker<'a> {
             QueuedEnd::Gone => return Ok(Fate::Lost),
             QueuedEnd::Failed(error) => error,
         };
-        let at = incoming.fixed_at().unwrap_or(now);
+        let at = incoming.fixed_at().unwrap_or(incoming.arrived_at);
         if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
             let board = &self.live.board;
             let remembered_ms = board.definition.idempotency.ms();
@@ -465,7 +466,8 @@ impl<'a> Worker<'a> {
             Error::Store(_)
             | Error::Log(_)
             | Error::BoardNotFound(_)
-            | Error::Unreadable { .. } => Ok(Fate::Waits),
+            | Error::Unreadable { .. }
+            | Error::OtherFormat(_) => Ok(Fate::Waits),
             error if error.is_turn_of_others() => Ok(Fate::Waits),
             other => Ok(Fate::BrokeOff(other.to_string())),
         }

@@ -11,7 +11,6 @@ use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
-use crate::domain::time::Timestamp;
 use crate::engine::applier::{Reply, one_each, share_out};
 use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
 use crate::engine::events::Incoming;
@@ -149,10 +148,9 @@ impl Engine {
         if !self.note_use(live).await? {
             return Ok(());
         }
-        let now = self.clock.now();
         let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
         for index in open.drain(..) {
-            match judge(live, &request[index], player, now) {
+            match judge(live, &request[index], player) {
                 Ok(Judged::Takable(event)) => takable.push(Takable {
                     index,
                     shard: live.board.shard_of(&event.member),
@@ -277,17 +275,17 @@ fn judge(
     live: &LiveBoard,
     incoming: &Incoming,
     player: Option<&MemberId>,
-    now: Timestamp,
 ) -> Result<Judged, Error> {
     let event = incoming.event(&live.board)?;
-    let plan = live.routes.plan(&live.board, event, now);
+    let arrived_at = incoming.arrived_at;
+    let plan = live.routes.plan(&live.board, event, arrived_at);
     let is_refused = plan.rejection.is_some();
     let id = match &plan.event.id {
         Some(id) => id.clone(),
         None if is_refused => return Ok(Judged::Refused(None)),
         None => random_id(player)?,
     };
-    let event = QueuedEvent::new(&live.board, id, plan.event, now);
+    let event = QueuedEvent::new(&live.board, id, plan.event, arrived_at);
     Ok(if is_refused {
         Judged::Refused(Some(event))
     } else {

@@ -370,7 +370,7 @@ fn listed(board: &Board, stored: &str, time: &str) -> String {
         return "nothing".to_owned();
     }
     let ties = board.definition.ties;
-    let time = time.parse().ok().map(TieKey::from_number);
+    let time = time.parse().ok().map(TieKey::of_stored_time);
     let score = shown(board, stored);
     match time.and_then(|time| time.instant(ties)) {
         Some(instant) => format!("{score} of {instant}"),

@@ -45,12 +45,13 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
         results::ERASING => Answer::Erasing,
+        results::BEHIND => Answer::Behind(Timestamp::from_us_clamped(reply.integer()?)),
         results::UNSEATED => Answer::Unseated,
         results::ELSEWHERE => Answer::Elsewhere,
         results::GONE => Answer::Gone,
         results::WAITING => Answer::Waiting {
-            at: Timestamp::from_ms_clamped(reply.integer()?),
-            queued_at: Timestamp::from_ms_clamped(reply.integer()?),
+            at: Timestamp::from_us_clamped(reply.integer()?),
+            queued_at: Timestamp::from_us_clamped(reply.integer()?),
             rejection: plan.rejection,
         },
         results::CLOSED => {

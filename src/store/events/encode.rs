@@ -15,7 +15,7 @@ use crate::domain::period::Period;
 use crate::domain::plan::{self, Route, Sum, Write};
 use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
-use crate::domain::ties::TieKey;
+use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
@@ -71,6 +71,8 @@ pub(super) struct ApplyArgs<'a> {
     on_routes: Vec<usize>,
     details: Vec<u8>,
     refusals: Vec<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow_until: Option<Vec<u64>>,
     data: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recalled: Option<Vec<bool>>,
@@ -206,6 +208,8 @@ impl<'a> Encoder<'a> {
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
                 refusals: Vec::new(),
+                follow_until: (shard.definition.update == Update::Last)
+                    .then(|| Vec::with_capacity(count)),
                 data: (shard.layout().data).then(|| Vec::with_capacity(count)),
                 recalled: shard.is_league().then(Vec::new),
                 voters: uniques.map(|_| Vec::with_capacity(count)),
@@ -268,6 +272,10 @@ impl<'a> Encoder<'a> {
         }
         let at = TieKey::new(shard.definition.ties, plan.at);
         args.ats.push(at.number());
+        if let Some(follow_until) = &mut args.follow_until {
+            let in_time = |until| TieKey::new(Ties::First, until).number();
+            follow_until.push(ready.follows_until.map_or(0, in_time));
+        }
         args.fingerprints.push(event.fingerprint());
         let (detail, refusal) = match plan.rejection {
             // Its scores are needed to tell whether one would pass the bound.
@@ -299,7 +307,7 @@ impl<'a> Encoder<'a> {
         queue.leases.push(held.lease.to_string());
         queue.lates.push(held.late.map_or(0, Timestamp::ms));
         let logged_at = held.is_logged.then_some(held.queued_at);
-        queue.logged_ats.push(logged_at.map_or(0, Timestamp::ms));
+        queue.logged_ats.push(logged_at.map_or(0, Timestamp::us));
     }
 
     fn member(&mut self, id: &'a str) -> usize {

@@ -4,7 +4,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
 use super::Client;
-use super::client::take_revisions;
+use super::client::{cut_times, take_revisions};
 
 /// A stream that is read.
 pub struct Stream {
@@ -104,6 +104,7 @@ fn parse(block: &str) -> Option<Event> {
     let name = field("event")?.to_owned();
     let mut data = serde_json::from_str(field("data").unwrap()).unwrap();
     let revision = take_revisions(&mut data);
+    cut_times(&mut data);
     let id = field("id").map(ToOwned::to_owned);
     Some(Event {
         name,

@@ -200,7 +200,9 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     unlink(&world.instances[0]).await;
     let left = world.redis.keys("st:*").await;
     let left = left.iter().filter(|key| {
-        let kept = ["live", "changes", "sequence", "epoch", "stamp", "leases"];
+        let kept = [
+            "live", "changes", "sequence", "epoch", "format", "stamp", "leases",
+        ];
         let is_kept = |name: &&str| **key == format!("st:{{boards}}:{name}");
         // The audit log tells who has deleted them.
         !kept.iter().any(is_kept) && !key.starts_with("st:{boards}:audit")

@@ -65,7 +65,7 @@ impl Pair {
         for instance in self.instances() {
             eventually("the instance reaches redis", async || {
                 instance.service.engine.store.check().await.is_ok()
-                    && instance.service.engine.store.server_time_ms().await.is_ok()
+                    && instance.service.engine.store.server_time_us().await.is_ok()
             })
             .await;
         }

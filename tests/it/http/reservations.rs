@@ -84,6 +84,7 @@ impl<'a> Steps<'a> {
                 plan: Routes::default().plan(&board, event, world.clock.now()),
                 detail: Detail::Standings,
                 asks_quotas: false,
+                follows_until: None,
                 with_history: false,
                 token: Some(token),
                 is_recalled: false,

@@ -45,7 +45,12 @@ pub async fn send_to(client: &Client, boards: &[&str], events: &[Value]) {
         let answer = client
             .post("/v1/events?standings=false", json!({"events": events}))
             .await;
-        let results = same(&answer.expect(200).to_string(), board);
+        let mut results = same(&answer.expect(200).to_string(), board);
+        // Without `at` each board's event has a time of its own.
+        let both = results["results"].as_array_mut().unwrap().iter_mut();
+        for (result, _) in both.zip(&events).filter(|(_, event)| event["at"].is_null()) {
+            result.as_object_mut().unwrap().remove("at");
+        }
         let first = first.get_or_insert_with(|| results.clone());
         let both = results["results"].as_array().unwrap().iter();
         for (one, other) in both.zip(first["results"].as_array().unwrap()) {

@@ -450,3 +450,30 @@ async fn what_was_logged_before_an_erasure_does_not_count_whenever_it_is_taken()
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_records_without_a_time_of_their_own_the_last_one_in_the_partition_wins() {
+    let site = Site::start(1).await;
+    let definition = json!({"windows": ["day", "all"], "update": "last", "shards": 2});
+    site.client().define("b", definition).await;
+    // All have the same millisecond.
+    let mut expected = Vec::new();
+    for (member, scores) in [("up", [3, 5, 9]), ("down", [9, 5, 3]), ("mid", [5, 9, 3])] {
+        for score in scores {
+            let mut event = record("b", None, member);
+            event.incoming.score = score.to_string();
+            site.log.write(0, event);
+        }
+        expected.push((member, scores[2]));
+    }
+    let mut consumer = site.consumer(0, 0).await;
+    consumer.take_all().await;
+    site.finish().await;
+    for (member, score) in expected {
+        let path = format!("/v1/boards/b/standings/all/members/{member}");
+        let found = site.client().get(&path).await.expect(200);
+        assert_eq!(found["score"], score, "{found}");
+        let reached_at = found["reached_at"].as_str().unwrap();
+        assert!(reached_at.starts_with("2026-11-21T12:00:00.000"), "{found}");
+    }
+}

@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use chrono::SecondsFormat;
+use chrono::{SecondsFormat, TimeZone, Utc};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::cases::Detail;
 use super::finals::{Rule, Wins};
 use super::naive::{
-    Board, Entry, Event, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Update,
-    Weight, Window, utc,
+    Board, Entry, Event, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, US, Uniques, Unit,
+    Update, Weight, Window, utc,
 };
 
 /// Longer than all years of a case.
@@ -53,6 +53,18 @@ pub fn window_name(window: Window) -> String {
 
 pub fn time_text(at: i64) -> String {
     utc(at).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// An instant in microseconds as answers show it: with three digits if it is a whole millisecond.
+pub fn instant_text(us: i64) -> String {
+    let format = if us % US == 0 {
+        SecondsFormat::Millis
+    } else {
+        SecondsFormat::Micros
+    };
+    Utc.timestamp_micros(us)
+        .unwrap()
+        .to_rfc3339_opts(format, true)
 }
 
 /// A score as a JSON number without needless digits.
@@ -206,7 +218,7 @@ pub fn winner(model: &Model, window: Window, period: i64) -> Value {
         "score": score_text(first.score.value, model.board.decimals),
     });
     if model.board.ties != Ties::Member {
-        json["reached_at"] = json!(time_text(first.score.at));
+        json["reached_at"] = json!(instant_text(first.score.at));
     }
     json
 }
@@ -247,11 +259,11 @@ fn quota((place, quota): (usize, &Quota)) -> Value {
 }
 
 /// What an outcome says of the standings, given the model just before the event and just after it.
-pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: Detail) -> Value {
-    let board = &after.board;
+pub fn changes(before: &Model, after: &Model, event: &Event, detail: Detail) -> Value {
+    let (board, at) = (&after.board, after.latest_at().div_euclid(US));
     let change = |window: &Window| {
         let unit = window.unit();
-        let period = board.period(unit, event.at.unwrap_or(now));
+        let period = board.period(unit, at);
         let score = |model: &Model| {
             model
                 .score(*window, period, &event.member)
@@ -283,10 +295,10 @@ pub fn changes(before: &Model, after: &Model, event: &Event, now: i64, detail: D
 }
 
 /// `applied`, or `unchanged` where the event did not do better than what its member had already.
-pub fn status(before: &Model, after: &Model, event: &Event, now: i64) -> &'static str {
-    let board = &after.board;
+pub fn status(before: &Model, after: &Model, event: &Event) -> &'static str {
+    let (board, at) = (&after.board, after.latest_at().div_euclid(US));
     let differs = |window: &Window| {
-        let period = board.period(window.unit(), event.at.unwrap_or(now));
+        let period = board.period(window.unit(), at);
         let kept = |model: &Model| model.score(*window, period, &event.member);
         let (old, new) = (kept(before), kept(after));
         // A best score has no time on boards that don't break ties by it.
@@ -381,7 +393,7 @@ impl<'a> View<'a> {
             "score": self.score(entry.score.value),
         });
         if self.model.board.ties != Ties::Member {
-            json["reached_at"] = json!(time_text(entry.score.at));
+            json["reached_at"] = json!(instant_text(entry.score.at));
         }
         if self.model.board.uniques == Some(Uniques::Member) {
             json["voters"] = json!(self.voters(Some(&entry.member)));

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::finals::{Final, Rule};
 
+/// How many microseconds a millisecond has.
+pub const US: i64 = 1_000;
 /// The greatest whole number, 2^53 − 1.
 pub const SCORE_MAX: i64 = 9_007_199_254_740_991;
 const MINUTE: i64 = 60_000;
@@ -212,6 +214,7 @@ pub struct Event {
 struct Taken {
     event: Event,
     score: i64,
+    /// What it counts for, in microseconds since the epoch; everything else here is in milliseconds.
     at: i64,
     /// The period that it lies in, for each unit.
     periods: [i64; 8],
@@ -240,7 +243,10 @@ struct Line {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Score {
     pub value: i64,
+    /// In microseconds since the epoch.
     pub at: i64,
+    /// Whether nothing but zeros was added up: they reach nothing, so they give it a time only until something else does.
+    pub is_of_zeros: bool,
     pub data: Option<&'static str>,
 }
 
@@ -256,8 +262,8 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Taken,
-    /// It was taken before, and this was said of the standings.
-    Duplicate(Value),
+    /// It was taken before for this instant, and this was said of the standings.
+    Duplicate(i64, Value),
     /// The name of the problem.
     Rejected(&'static str),
 }
@@ -278,6 +284,11 @@ impl Window {
 }
 
 impl Taken {
+    /// The millisecond in which it lies.
+    fn ms(&self) -> i64 {
+        self.at.div_euclid(US)
+    }
+
     /// Whether it still counts for its member.
     fn counts(&self) -> bool {
         !self.is_erased
@@ -433,7 +444,12 @@ impl Model {
 
     /// The instants of all events that were taken.
     pub fn instants(&self) -> impl Iterator<Item = i64> {
-        self.taken.iter().map(|taken| taken.at)
+        self.taken.iter().map(Taken::ms)
+    }
+
+    /// What the latest event counts for, in microseconds since the epoch.
+    pub fn latest_at(&self) -> i64 {
+        self.taken.last().unwrap().at
     }
 
     /// The events that happened in a standing's periods.
@@ -477,7 +493,14 @@ impl Model {
         match self.board.update {
             Update::Sum => Score {
                 value: kept.value + new.value,
-                ..std::cmp::max_by_key(kept, new, |score| (score.at, score.data))
+                ..std::cmp::max_by_key(kept, new, |score| {
+                    let at = if score.is_of_zeros {
+                        -score.at
+                    } else {
+                        score.at
+                    };
+                    (!score.is_of_zeros, at, score.data)
+                })
             },
             Update::Max => std::cmp::max_by_key(kept, new, |score| {
                 (score.value, Reverse(score.at), score.data)
@@ -505,6 +528,7 @@ impl Model {
                 let new = Score {
                     value,
                     at: taken.at,
+                    is_of_zeros: value == 0 && self.board.update == Update::Sum,
                     data,
                 };
                 scores
@@ -516,14 +540,18 @@ impl Model {
         match window {
             Window::Rolling(..) => scores.retain(|_, score| score.value != 0),
             Window::Period(unit) if self.board.initial.contains(&unit) => {
-                let at = self.board.start(unit, period).unwrap_or(BEGINNING);
+                let at = US * self.board.start(unit, period).unwrap_or(BEGINNING);
                 for (member, value) in self.initial_scores_of(unit, period) {
                     let nothing = Score {
                         value: 0,
                         at,
+                        is_of_zeros: true,
                         data: None,
                     };
                     let score = scores.entry(member).or_insert(nothing);
+                    if score.is_of_zeros {
+                        *score = nothing;
+                    }
                     score.value += value;
                 }
             }
@@ -736,32 +764,35 @@ impl Model {
         scores
     }
 
-    /// What has to become of an event that comes in now; if it is to be taken, it is.
-    pub fn take(&mut self, event: &Event, now: i64) -> Verdict {
+    /// What has to become of an event that comes in now; if it is to be taken, it is. One without an instant counts for the one that its
+    /// answer has reported, in microseconds: what counts is that it is a time of now.
+    pub fn take(&mut self, event: &Event, now: i64, reported_at: Option<i64>) -> Verdict {
         let Some(score) = event.score else {
             return Verdict::Rejected("score-out-of-range");
         };
         let same_id = |taken: &&Taken| event.id.is_some() && taken.event.id == event.id;
         if let Some(first) = self.taken.iter().find(same_id) {
             return if first.event == *event {
-                Verdict::Duplicate(first.standings.clone())
+                Verdict::Duplicate(first.at, first.standings.clone())
             } else {
                 Verdict::Rejected("event-id-reused")
             };
         }
-        let erased_at = self.erased.get(&event.member).copied();
-        let now = match erased_at {
-            // It comes in after the erasure, whatever the clock shows.
-            Some(erased_at) if event.at.is_none() => now.max(erased_at + 1),
-            _ => now,
-        };
         let closed_until = self.closed_until();
         let now = match event.at {
             // It comes in after the closing, whatever the clock shows.
             None => now.max(closed_until),
             Some(_) => now,
         };
-        let at = event.at.unwrap_or(now);
+        let at_us = match (event.at, reported_at) {
+            (Some(at), _) => US * at,
+            (None, Some(at)) if at % US == 0 || !(now..now + 1_000).contains(&(at / US)) => {
+                return Verdict::Rejected("the time that was reported is not that of now");
+            }
+            (None, Some(at)) => at,
+            (None, None) => US * now,
+        };
+        let at = at_us.div_euclid(US);
         if at < closed_until {
             return Verdict::Rejected("period-closed");
         }
@@ -782,10 +813,11 @@ impl Model {
         if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
             return Verdict::Rejected("validation-failed");
         }
-        if erased_at.is_some_and(|erased_at| at <= erased_at) {
+        let is_erased = |erased_at: &i64| event.at.is_some_and(|at| at <= *erased_at);
+        if self.erased.get(&event.member).is_some_and(is_erased) {
             return Verdict::Rejected("member-erased");
         }
-        self.add(event, score, at);
+        self.add(event, score, at_us);
         if self.is_out_of_range() {
             self.taken.pop();
             return Verdict::Rejected("score-out-of-range");
@@ -798,9 +830,9 @@ impl Model {
         Verdict::Taken
     }
 
-    /// Takes an event, whatever the board's bounds and quotas say.
+    /// Takes an event of an instant in microseconds, whatever the board's bounds and quotas say.
     pub fn add(&mut self, event: &Event, score: i64, at: i64) {
-        let periods = Unit::EACH.map(|unit| self.board.period(unit, at));
+        let periods = Unit::EACH.map(|unit| self.board.period(unit, at.div_euclid(US)));
         self.taken.push(Taken {
             event: event.clone(),
             score,
@@ -894,8 +926,8 @@ impl Model {
                 sum(&|taken| taken.periods[unit] == latest.periods[unit]) <= max
             }
             QuotaWindow::Sliding(length) => counted.iter().all(|first| {
-                let stretch = first.at..first.at + length;
-                sum(&|taken| stretch.contains(&taken.at)) <= max
+                let stretch = first.ms()..first.ms() + length;
+                sum(&|taken| stretch.contains(&taken.ms())) <= max
             }),
         }
     }

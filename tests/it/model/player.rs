@@ -67,6 +67,18 @@ struct Sent {
     event: Event,
     /// The JSON number in the place of a score, if it is none.
     number: String,
+    /// What its answer has told that it counts for, in microseconds since the epoch.
+    reported_at: Option<i64>,
+}
+
+impl Sent {
+    /// The same with its answer.
+    fn reported(self, outcome: &Outcome) -> Self {
+        Self {
+            reported_at: outcome.at,
+            ..self
+        }
+    }
 }
 
 /// A member that is to be hidden, or brought back.
@@ -103,6 +115,8 @@ struct Request {
 struct Outcome {
     status: String,
     problem: Option<String>,
+    /// In microseconds since the epoch.
+    at: Option<i64>,
     standings: Value,
 }
 

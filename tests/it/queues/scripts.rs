@@ -32,7 +32,7 @@ type Event = (&'static str, u64, i64);
 
 /// What stands in a queue beside the id of an event.
 fn encoded((_, fingerprint, at): &Event) -> Vec<u8> {
-    rmp_serde::to_vec(&(fingerprint, "ann", "5", None::<i64>, at)).unwrap()
+    rmp_serde::to_vec(&(fingerprint, "ann", "5", None::<i64>, at * 1_000)).unwrap()
 }
 
 fn known(event: &Event) -> Reply {

@@ -82,10 +82,11 @@ impl Game<'_> {
         for (sent, outcome) in known {
             let model = &mut self.boards[sent.board].1;
             let what = format!("{sent:?}, at last {outcome:?}");
-            match model.take(&sent.event, self.now) {
+            match model.take(&sent.event, self.now, outcome.at) {
                 Verdict::Taken => model.remember(outcome.standings),
-                Verdict::Duplicate(standings) => {
+                Verdict::Duplicate(at, standings) => {
                     expect_equal(&what, &outcome.status.as_str(), &"duplicate")?;
+                    expect_equal(&what, &outcome.at, &Some(at))?;
                     expect_equal(&what, &outcome.standings, &standings)?;
                 }
                 Verdict::Rejected(problem) => return Err(format!("{what}: {problem}")),

@@ -84,9 +84,10 @@ impl Game<'_> {
         detail: Detail,
         closed: Option<&Closed>,
     ) -> Result<(), String> {
-        let (taken, others): (Vec<_>, Vec<_>) = answered
-            .into_iter()
-            .partition(|(_, outcome)| outcome.is_taken());
+        let answered = answered.into_iter();
+        let answered = answered.map(|(sent, outcome)| (sent.reported(&outcome), outcome));
+        let (taken, others): (Vec<_>, Vec<_>) =
+            answered.partition(|(_, outcome)| outcome.is_taken());
         let mut search = Search {
             now: self.now,
             detail,
@@ -170,25 +171,28 @@ pub(super) fn judge(
 ) -> (Model, Outcome) {
     let before = &boards[sent.board].1;
     let mut after = before.clone();
-    let outcome = match after.take(&sent.event, now) {
+    let outcome = match after.take(&sent.event, now, sent.reported_at) {
         Verdict::Taken => {
-            let standings = in_any_order(changes(before, &after, &sent.event, now, detail));
+            let standings = in_any_order(changes(before, &after, &sent.event, detail));
             after.remember(standings.clone());
-            let status = status(before, &after, &sent.event, now).to_owned();
+            let status = status(before, &after, &sent.event).to_owned();
             Outcome {
                 status,
                 problem: None,
+                at: Some(after.latest_at()),
                 standings,
             }
         }
-        Verdict::Duplicate(standings) => Outcome {
+        Verdict::Duplicate(at, standings) => Outcome {
             status: "duplicate".to_owned(),
             problem: None,
+            at: Some(at),
             standings,
         },
         Verdict::Rejected(problem) => Outcome {
             status: "rejected".to_owned(),
             problem: Some(format!("/problems/{problem}")),
+            at: None,
             standings: Value::Null,
         },
     };

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use standings::domain::time::Timestamp;
 use standings::store::queues::QueueName;
 
 use super::moves::stored_board;
@@ -97,7 +98,7 @@ impl Game<'_> {
         self.compare(others, request.detail, None)?;
         let queued = queued.into_iter();
         Ok(queued
-            .map(|(sent, outcome)| (sent, outcome.standings))
+            .map(|(sent, outcome)| (sent.reported(&outcome), outcome.standings))
             .collect())
     }
 
@@ -245,7 +246,7 @@ impl Game<'_> {
         let before = self.boards.clone();
         for (sent, outcome) in taken {
             let model = &mut self.boards[sent.board].1;
-            let verdict = model.take(&sent.event, self.now);
+            let verdict = model.take(&sent.event, self.now, outcome.at);
             expect_equal(&format!("{sent:?}"), &verdict, &Verdict::Taken)?;
             model.remember(outcome.standings);
         }
@@ -364,6 +365,7 @@ impl Game<'_> {
             board,
             event,
             number: score.err().unwrap_or_default(),
+            reported_at: None,
         }
     }
 
@@ -532,6 +534,7 @@ fn outcome(boards: &[(String, Model)], sent: &Sent, answered: &Value) -> Result<
         return Ok(Outcome {
             status: "queued".to_owned(),
             problem: None,
+            at: instant(answered),
             standings: id.clone(),
         });
     }
@@ -544,8 +547,15 @@ fn outcome(boards: &[(String, Model)], sent: &Sent, answered: &Value) -> Result<
     Ok(Outcome {
         status: answered["status"].as_str().unwrap().to_owned(),
         problem: None,
+        at: instant(answered),
         standings: in_any_order(answered["standings"].clone()),
     })
+}
+
+/// What an answer says that its event counts for, in microseconds since the epoch.
+fn instant(answered: &Value) -> Option<i64> {
+    let at = Timestamp::parse(answered["at"].as_str()?);
+    Some(at.unwrap().us())
 }
 
 /// The contract doesn't say in which order an outcome names the standings.
@@ -560,6 +570,7 @@ fn rejected(problem: &Value) -> Outcome {
     Outcome {
         status: "rejected".to_owned(),
         problem: problem["type"].as_str().map(ToOwned::to_owned),
+        at: None,
         standings: Value::Null,
     }
 }

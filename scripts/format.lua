@@ -1,0 +1,16 @@
+-- format.lua: tells the format of what belongs to no board, and notes that of this release where nothing was stored before.
+--
+-- KEYS[1] the format; KEYS[2] the last stamp (begin.lua)
+-- ARGV[1] the format of this release
+--
+-- Reply: the format, text. Where there is none beside stamps, it is the first one
+-- Example: KEYS st:{boards}:format st:{boards}:stamp  ARGV '2'  reply '2'
+
+if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR format.lua: 2 keys, 1 argument') end
+local FORMAT, STAMP = KEYS[1], KEYS[2]
+
+local format = redis.call('GET', FORMAT)
+if format then return format end
+if redis.call('EXISTS', STAMP) == 1 then return '1' end
+redis.call('SET', FORMAT, ARGV[1])
+return ARGV[1]
