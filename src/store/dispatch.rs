@@ -377,10 +377,38 @@ impl Call {
 }
 
 fn call(script: &'static Script, keys: Vec<String>, args: Vec<Value>) -> Call {
+    debug_assert!(
+        are_in_one_slot(&keys),
+        "the keys of {} are in several slots: {keys:?}",
+        script.name
+    );
     let keys = keys.into_iter().map(Key::from).collect();
     Call { script, keys, args }
 }
 
+/// Whether a cluster takes these keys in one call.
+fn are_in_one_slot(keys: &[String]) -> bool {
+    let mut slots = keys.iter().map(|key| slot_of(key));
+    let first = slots.next();
+    slots.all(|slot| Some(slot) == first)
+}
+
 fn slot_of(key: &str) -> u16 {
     Key::from(key).cluster_hash()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_in_one_slot;
+
+    #[test]
+    fn a_call_has_keys_of_one_slot() {
+        let is_one = |keys: &[&str]| {
+            let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+            are_in_one_slot(&keys)
+        };
+        assert!(is_one(&[]));
+        assert!(is_one(&["st:{b}", "st:{b}:1:day"]));
+        assert!(!is_one(&["st:{b}", "st:{boards}:queues"]));
+    }
 }

@@ -1,6 +1,7 @@
 //! The rules of the house that no compiler checks (ARCHITECTURE.md says why).
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use standings::engine::jobs::JobKind;
 
@@ -141,5 +142,34 @@ fn every_script_tells_its_contract() {
         for part in parts {
             assert!(text.contains(part), "{} lacks {part}", path.display());
         }
+    }
+}
+
+/// The words of a variable of the Makefile.
+fn makefile_words(variable: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(repository().join("Makefile")).unwrap();
+    let text = text.replace("\\\n", " ");
+    let mut lines = text.lines();
+    let words = lines.find_map(|line| line.strip_prefix(variable)?.strip_prefix(" = "));
+    let words = words.unwrap_or_else(|| panic!("the Makefile sets {variable}"));
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_tests_that_run_on_clusters_are_there() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let listed = command.args(["--list", "--format", "terse"]).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let run = makefile_words("ON_CLUSTERS");
+    let left_out = makefile_words("NOT_ON_CLUSTERS");
+    for name in &run {
+        let is_run =
+            |test: &str| test.contains(name) && !left_out.iter().any(|other| test.contains(other));
+        assert!(listed.lines().any(is_run), "no test is named {name}");
+    }
+    for name in &left_out {
+        let is_left_out =
+            |test: &str| test.contains(name) && run.iter().any(|other| test.contains(other));
+        assert!(listed.lines().any(is_left_out), "{name} leaves nothing out");
     }
 }
