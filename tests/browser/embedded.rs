@@ -3,7 +3,6 @@
 use axum::Router;
 use axum::response::Html;
 use axum::routing::get;
-use thirtyfour::prelude::*;
 use tokio::net::TcpListener;
 
 use crate::chromium::Chromium;
@@ -29,15 +28,14 @@ async fn pages_of_others_show_a_board_and_nothing_of_the_console() {
     let chromium = Chromium::start().await;
     for (path, is_shown) in [("/embed/runs/day", true), ("/console/sign-in", false)] {
         chromium.open(&framing(format!("{base}{path}")).await).await;
-        let frame = chromium.driver.find(By::Tag("iframe")).await.unwrap();
-        frame.enter_frame().await.unwrap();
+        chromium.session.enter_frame().await;
         if is_shown {
             chromium.wait_for("Ann the Great").await;
         }
         let text = chromium.text().await;
         assert_eq!(text.contains("Run heroes"), is_shown, "{text}");
         assert!(!text.contains("API key"), "{text}");
-        chromium.driver.enter_default_frame().await.unwrap();
+        chromium.session.leave_frames().await;
         let complaints = chromium.complaints().await.join("\n");
         assert_eq!(
             complaints.contains("frame-ancestors"),
@@ -46,7 +44,7 @@ async fn pages_of_others_show_a_board_and_nothing_of_the_console() {
         );
     }
     // A board in a frame leaves nothing behind.
-    let cookies = chromium.driver.get_all_cookies().await.unwrap();
+    let cookies = chromium.session.cookies().await;
     assert!(cookies.is_empty(), "{cookies:?}");
     chromium.quit().await;
 }

@@ -1,11 +1,13 @@
 //! The console by the keyboard alone.
 
 use serde_json::json;
-use thirtyfour::prelude::*;
 
 use crate::chromium::Chromium;
 use crate::worlds;
 
+/// Keys, as WebDriver writes them.
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
 /// More keys than any page has places for.
 const STEPS_MAX: usize = 200;
 
@@ -13,7 +15,7 @@ const STEPS_MAX: usize = 200;
 async fn go_to(chromium: &Chromium, name: &str) {
     let mut heard = Vec::new();
     for _ in 0..STEPS_MAX {
-        type_keys(chromium, Key::Tab).await;
+        chromium.session.type_keys(TAB).await;
         let place = "const place = document.activeElement;
             return (place.labels?.[0] ?? place).textContent.replace(/\\s+/g, ' ').trim()";
         let place = chromium.run(place).await;
@@ -31,13 +33,8 @@ async fn go_to(chromium: &Chromium, name: &str) {
     panic!("{name} is not reached: {}", heard.join(", "));
 }
 
-async fn type_keys(chromium: &Chromium, keys: impl Into<TypingData>) {
-    let typed = chromium.driver.action_chain().send_keys(keys);
-    typed.perform().await.unwrap();
-}
-
 async fn enter(chromium: &Chromium) {
-    type_keys(chromium, Key::Enter).await;
+    chromium.session.type_keys(ENTER).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,12 +44,12 @@ async fn one_signs_in_and_hides_a_member_without_a_mouse() {
     let chromium = Chromium::start().await;
     chromium.open(&format!("{base}/console")).await;
     // The field of the key is where one begins.
-    type_keys(&chromium, "an-admin").await;
+    chromium.session.type_keys("an-admin").await;
     enter(&chromium).await;
     chromium.wait_for("Run heroes").await;
 
     // The first place leads past the head of the page.
-    type_keys(&chromium, Key::Tab).await;
+    chromium.session.type_keys(TAB).await;
     enter(&chromium).await;
     let main = chromium.run("return document.activeElement.id").await;
     assert_eq!(main, json!("main"));
@@ -67,7 +64,7 @@ async fn one_signs_in_and_hides_a_member_without_a_mouse() {
         chromium.wait_for(then).await;
     }
     go_to(&chromium, "Why is bob to be hidden?").await;
-    type_keys(&chromium, "cheating").await;
+    chromium.session.type_keys("cheating").await;
     go_to(&chromium, "Hide").await;
     enter(&chromium).await;
     chromium.wait_for("The member is hidden").await;

@@ -13,4 +13,5 @@ mod keyboard;
 mod kit;
 mod plain;
 mod walk;
+mod webdriver;
 mod worlds;
