@@ -3,7 +3,11 @@
 # The service that `make demo` works on.
 URL ?= http://127.0.0.1:8080
 
-.PHONY: help run test clients browser kafka lint bench demo setup
+# The features that the tests build (for `browser` and `kafka`: theirs, unless this names more). CI builds all parts with the same ones.
+FEATURES =
+export FEATURES
+
+.PHONY: help run test parts_of_test clients browser kafka lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -23,12 +27,19 @@ NOT_ON_CLUSTERS = intake:: http::console:: streams::faults:: queues::faults:: qu
 # How many tests run at one time: more than there are processors, since many wait most of their time.
 TEST_THREADS = 6
 
+cargo_features = $(if $(FEATURES),--features $(FEATURES))
+
+test: ## Get what is missing, check format, lints and docs, run every test; say how long each part took
+	@tools/timed 'make test' $(MAKE) --no-print-directory parts_of_test
+
 # Without this the stack of the async runtime hides which test failed.
-test: export RUST_BACKTRACE = 0
-test: setup lint ## Get what is missing, check format, lints and docs, run every test
-	PATH="$(CURDIR)/.tools:$$PATH" cargo test --locked -- --test-threads $(TEST_THREADS)
-	PATH="$(CURDIR)/.tools:$$PATH" STANDINGS_TEST_CLUSTER=1 cargo test --locked --test it -- --test-threads $(TEST_THREADS) \
-		$(ON_CLUSTERS) $(NOT_ON_CLUSTERS:%=--skip %)
+parts_of_test: export RUST_BACKTRACE = 0
+parts_of_test: export PATH := $(CURDIR)/.tools:$(PATH)
+parts_of_test: setup lint
+	tools/timed '  build' cargo test --locked $(cargo_features) --no-run
+	tools/timed '  tests with one server' cargo test --locked $(cargo_features) --lib --test it -- --test-threads $(TEST_THREADS)
+	STANDINGS_TEST_CLUSTER=1 tools/timed '  tests with clusters' cargo test --locked $(cargo_features) --test it -- \
+		--test-threads $(TEST_THREADS) $(ON_CLUSTERS) $(NOT_ON_CLUSTERS:%=--skip %)
 
 clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
@@ -41,8 +52,9 @@ kafka: setup ## Test Kafka as the queue, with a broker that the tests start; nee
 
 lint: ## Check the format, the lints and the documentation
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	tools/timed '  lints' cargo clippy --locked $(cargo_features) --all-targets -- -D warnings
+	$(if $(FEATURES),tools/timed '  lints without features' cargo clippy --locked --lib --bins --bench bench -- -D warnings)
+	RUSTDOCFLAGS="-D warnings" tools/timed '  documentation' cargo doc --locked $(cargo_features) --no-deps
 
 # The rows of Kafka need its client and a broker: `KAFKA=1`, or ARGS that name such a row.
 bench: KAFKA ?= $(findstring kafka-,$(ARGS))
