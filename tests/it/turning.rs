@@ -340,7 +340,7 @@ async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
     assert_eq!(all[0], all[2]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instance() {
     let rewards =
         json!({"rewards": [{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]});

@@ -65,6 +65,9 @@ pub fn store(redis_url: &str) -> Store {
 }
 
 /// Does some work until it has waited so many times, and drops it there, as if its process were killed.
+///
+/// A test that counts the places at which it breaks off needs `#[tokio::test]` with one thread: with several, an answer may be there at
+/// once, and nothing waits for it.
 pub async fn break_off<T>(work: impl Future<Output = T>, waits: u16) -> Option<T> {
     let (mut work, mut left) = (pin!(work), waits);
     poll_fn(|context| {

@@ -91,7 +91,7 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
 }
 
 /// Each purge of shards that the board has moved away from is broken off after one more wait, and goes on when the board was deleted.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_board_that_is_deleted_while_its_former_shards_are_unlinked_leaves_nothing_behind() {
     let world = World::with_instances(2, NOW).await;
     let definition = json!({"windows": ["day"]});

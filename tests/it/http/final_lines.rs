@@ -456,7 +456,7 @@ async fn results_follow_a_hide_and_its_end_though_the_member_is_erased_at_once()
 }
 
 /// However far a closing has come when its winner is erased, no result keeps the name.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded() {
     let world = World::with_instances(2, NOW).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index]);
@@ -506,7 +506,7 @@ async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded
 }
 
 /// However far a revision has come when the member is erased because of whom it is made, nothing keeps the name.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn no_revision_keeps_the_name_of_a_member_who_is_erased_while_it_is_made() {
     let events = [
         ("ann", 5, "08:00:00"),

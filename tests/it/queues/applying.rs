@@ -138,7 +138,7 @@ async fn queue_more(client: &Client, queued: usize) -> usize {
     queued + 20
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_worker_that_dies_anywhere_loses_and_doubles_nothing() {
     let world = world(2, json!({"shards": 2})).await;
     let mut queued = 0;
@@ -158,7 +158,7 @@ async fn a_worker_that_dies_anywhere_loses_and_doubles_nothing() {
     assert_clean(&world).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_worker_that_wakes_up_when_another_has_its_queue_applies_nothing_twice() {
     let world = world(2, json!({"shards": 2})).await;
     let (mut queued, mut waits) = (0, 1);
