@@ -7,7 +7,7 @@ URL ?= http://127.0.0.1:8080
 FEATURES =
 export FEATURES
 
-.PHONY: help run test parts_of_test clients browser kafka lint bench demo setup
+.PHONY: help run test parts_of_test soak clients browser kafka lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -40,6 +40,17 @@ parts_of_test: setup lint
 	tools/timed '  tests with one server' cargo test --locked $(cargo_features) --lib --test it -- --test-threads $(TEST_THREADS)
 	STANDINGS_TEST_CLUSTER=1 tools/timed '  tests with clusters' cargo test --locked $(cargo_features) --test it -- \
 		--test-threads $(TEST_THREADS) $(ON_CLUSTERS) $(NOT_ON_CLUSTERS:%=--skip %)
+
+# How many times as many random cases `make soak` plays, and the number that chooses them.
+DEPTH = 10
+SEED = $(shell date -u +%Y%m%d)
+RANDOM_TESTS = model:: seasons:: kills:: intake::random:: hidden:: http::hiding:: http::shards:: http::resharding::
+
+soak: setup ## Play the random tests at length, with one server and with clusters (DEPTH=10 times as long, SEED=… for other cases)
+	STANDINGS_TEST_DEPTH=$(DEPTH) STANDINGS_TEST_SEED=$(SEED) PATH="$(CURDIR)/.tools:$$PATH" \
+		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS)
+	STANDINGS_TEST_DEPTH=$(DEPTH) STANDINGS_TEST_SEED=$(SEED) STANDINGS_TEST_CLUSTER=1 PATH="$(CURDIR)/.tools:$$PATH" \
+		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS) --skip kills:: --skip intake::
 
 clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients

@@ -1,8 +1,6 @@
 //! Kills without end: the program and its private Redis server, on one data directory that lives through all rounds,
 //! are killed in the middle of traffic, one or both, in either order, twice in a row. What was not acknowledged is sent
 //! again with the same ids. Afterwards every standing must be what a naive model makes of the events that were taken.
-//!
-//! `STANDINGS_KILL_ROUNDS` is the number of rounds, and `STANDINGS_KILL_SEED` gives others.
 
 mod leagues;
 
@@ -22,11 +20,10 @@ use tempfile::TempDir;
 use crate::harness::Client;
 use crate::harness::client::Answer;
 use crate::harness::program::{self, Program};
-use crate::harness::random::Random;
+use crate::harness::random::{Random, case_count, seed};
 use crate::harness::receiver::{Manner, Receiver};
 use crate::harness::redis::eventually;
 use crate::model::answers::{self, View, exact};
-use crate::model::from_environment;
 use crate::model::naive::{
     Board, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Window,
 };
@@ -56,8 +53,8 @@ const PAGE: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_lose_and_double_nothing_and_ruin_no_standing() {
-    let rounds = from_environment("STANDINGS_KILL_ROUNDS", ROUNDS);
-    let mut siege = Siege::begin(from_environment("STANDINGS_KILL_SEED", 0)).await;
+    let rounds = case_count(ROUNDS);
+    let mut siege = Siege::begin(seed(0)).await;
     for round in 1..=rounds {
         siege.round(round).await;
     }

@@ -10,7 +10,6 @@
 //!   `finals.rs` has what final periods have beside.
 //! - `answers.rs` says it in JSON. `cases.rs` makes the random cases, `player.rs` plays them.
 //!
-//! `STANDINGS_MODEL_CASES` is the number of cases of each test, and `STANDINGS_MODEL_SEED` gives others.
 //! A failure prints the shortest case found, all that was sent in it, and at last what differs.
 
 pub mod answers;
@@ -21,8 +20,6 @@ mod player;
 mod reads;
 pub mod results;
 
-use std::str::FromStr;
-
 use chrono_tz::Tz;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
@@ -30,11 +27,12 @@ use self::cases::{Theme, cases};
 use self::naive::Unit;
 use self::player::Table;
 pub use self::player::expect_equal;
+use crate::harness::random::{case_count, seed};
 
-/// Few enough that all these tests together take less than a minute.
-const CASES: u32 = 40;
+/// Few enough that all these tests together take less than a minute; `make soak` plays more.
+const CASES: usize = 10;
 /// A server of a cluster that was killed waits for two seconds before it takes writes again.
-const CASES_WITH_KILLS: u32 = 15;
+const CASES_WITH_KILLS: usize = 4;
 const INSTANCES: usize = 3;
 
 const NEW_YORK: (Tz, &[&str]) = (
@@ -252,17 +250,16 @@ fn scores_near_the_bound_follow_the_law() {
 }
 
 fn play(name: &'static str, theme: &Theme) {
-    let seed: u64 = from_environment("STANDINGS_MODEL_SEED", 0);
     let cases_usually = if theme.kills { CASES_WITH_KILLS } else { CASES };
     let config = Config {
-        cases: from_environment("STANDINGS_MODEL_CASES", cases_usually),
+        cases: u32::try_from(case_count(cases_usually)).unwrap(),
         failure_persistence: None,
         max_shrink_iters: 100_000,
         max_shrink_time: 60_000,
         ..Config::default()
     };
     let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[..8].copy_from_slice(&seed(0).to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -278,15 +275,8 @@ fn play(name: &'static str, theme: &Theme) {
     match result {
         Ok(()) => {}
         Err(TestError::Fail(why, case)) => {
-            panic!("in {case:?}\n{why}with STANDINGS_MODEL_SEED={seed}")
+            panic!("in {case:?}\n{why}")
         }
         Err(error) => panic!("{error}"),
     }
-}
-
-pub fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(otherwise)
 }

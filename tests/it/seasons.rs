@@ -9,8 +9,7 @@
 //!   `checks.rs`.
 //! - `great.rs` plays a league of many members, `sieges.rs` breaks off and kills.
 //!
-//! `STANDINGS_MODEL_CASES` is the number of cases, and `STANDINGS_MODEL_SEED` gives others. `STANDINGS_LEAGUE_MEMBERS` and
-//! `STANDINGS_LEAGUE_PERIODS` are those of the great league.
+//! `STANDINGS_LEAGUE_MEMBERS` and `STANDINGS_LEAGUE_PERIODS` are those of the great league.
 
 mod calendar;
 mod checks;
@@ -26,9 +25,9 @@ mod sieges;
 
 use self::game::{Game, world};
 use crate::harness::World;
-use crate::model::from_environment;
+use crate::harness::random::case_count;
 
-const CASES: u64 = 16;
+const CASES: usize = 4;
 const STEPS: usize = 70;
 const INSTANCES: usize = 3;
 /// When the first case begins: a Saturday.
@@ -48,7 +47,7 @@ async fn seasons_follow_the_model() {
     let (world, mut now) = world().await;
     // On a cluster slots move all the time.
     let _moving = world.redis.keep_moving().await;
-    for number in 0..from_environment("STANDINGS_MODEL_CASES", CASES) {
+    for number in (0..).take(case_count(CASES)) {
         now = play(number, &world, now).await;
     }
 }

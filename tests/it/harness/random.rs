@@ -1,5 +1,32 @@
 //! A small random generator with a seed, so that a failing test can be repeated: splitmix64 (Steele, Lea and
 //! Flood, "Fast splittable pseudorandom number generators", 2014).
+//!
+//! How many random cases tests play, and which ones, is set for all of them at once: `STANDINGS_TEST_DEPTH` plays that many times as many
+//! cases (`make soak`), and `STANDINGS_TEST_SEED` plays others. A test that fails shows its seed.
+
+use std::str::FromStr;
+
+/// A setting of the tests; `otherwise` where it is not set.
+pub fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
+    let Ok(value) = std::env::var(name) else {
+        return otherwise;
+    };
+    let parsed = value.parse();
+    parsed.unwrap_or_else(|_| panic!("{name}={value} can't be read"))
+}
+
+/// The number of random cases where this one is usual.
+pub fn case_count(usual: usize) -> usize {
+    usual * from_environment("STANDINGS_TEST_DEPTH", 1)
+}
+
+/// The seed of a test, or case, that has this number: with each `STANDINGS_TEST_SEED` another one.
+#[expect(clippy::print_stdout, reason = "only a test that fails shows it")]
+pub fn seed(number: u64) -> u64 {
+    let seed: u64 = from_environment("STANDINGS_TEST_SEED", 0);
+    println!("STANDINGS_TEST_SEED={seed}");
+    number ^ (seed << 20)
+}
 
 /// The generator.
 pub struct Random(u64);

@@ -15,7 +15,7 @@ use standings::engine::{Engine, Error};
 use super::shards::{compare_all_of, events, read_of, send_to};
 use crate::harness::jobs::{Moves, Purge};
 use crate::harness::program::Program;
-use crate::harness::random::Random;
+use crate::harness::random::{Random, seed};
 use crate::harness::redis::eventually;
 use crate::harness::{Client, Instance, World};
 
@@ -74,7 +74,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             ["day", "month", "all"],
         ),
     ] {
-        let mut random = Random::new(11);
+        let mut random = Random::new(seed(11));
         let world = World::with_instances(2, NOW).await;
         for (board, shards) in BOARDS.into_iter().zip([1, 1, 3]) {
             define(&world, board, &definition, shards).await;

@@ -11,10 +11,9 @@ use super::finals::{self, Results};
 use super::naive::{Cohort, Model, Settings, Tier};
 use super::{BEGIN, INSTANCES};
 use crate::harness::jobs::ClosePeriods;
-use crate::harness::random::Random;
+use crate::harness::random::{Random, seed};
 use crate::harness::redis::eventually;
 use crate::harness::{Client, World};
-use crate::model::from_environment;
 
 /// An event that was taken.
 #[derive(Clone)]
@@ -108,7 +107,7 @@ pub fn settings(random: &mut Random) -> Settings {
 impl<'a> Game<'a> {
     /// A random league.
     pub async fn begin(world: &'a World, number: u64, now: i64) -> Self {
-        let mut random = Random::new(number ^ (from_environment("STANDINGS_MODEL_SEED", 0) << 20));
+        let mut random = Random::new(seed(number));
         let calendar = Calendar::random(&mut random);
         let (members, settings) = (4 + random.below(24), settings(&mut random));
         Self::set_up(world, number, (now, random), (calendar, members, settings)).await
@@ -121,7 +120,7 @@ impl<'a> Game<'a> {
         now: i64,
         (members, settings): (usize, Settings),
     ) -> Self {
-        let random = Random::new(number ^ (from_environment("STANDINGS_MODEL_SEED", 0) << 20));
+        let random = Random::new(seed(number));
         let of = (Calendar::days(), members, settings);
         Self::set_up(world, number, (now, random), of).await
     }

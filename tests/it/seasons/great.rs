@@ -8,7 +8,7 @@ use super::INSTANCES;
 use super::calendar::MINUTE;
 use super::game::{Game, world};
 use super::naive::{Settings, Tier};
-use crate::model::from_environment;
+use crate::harness::random::from_environment;
 
 /// Of so many members one is erased in each period.
 const MEMBERS_OF_ERASED: usize = 500;
