@@ -20,7 +20,8 @@
 --                                 a page of the entries from one score to another
 --     {AROUND, index in `standings`, score, ahead, count, member (id, or false)}
 --                                 a page that begins `ahead` entries ahead of all that have this score or a worse one
---     {PERCENTILE, index in `standings`, p}   the page of one entry: the last that is ahead of p / 1000 % of the others
+--     {PERCENTILE, index in `standings`, p}   the page of one entry: the last with at least this percentile, in thousandths of
+--                                 a percent, that is listed
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
@@ -47,8 +48,9 @@
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   between, around, percentile   the same, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or
---            {total, position, position of the first entry, its rank, entries, {} or {rank, score} before}, and if it
---            is behind the last that is listed, with position -1 and the last entries: score, sorted-set member
+--            {total, position, position of the first entry, its rank, entries, {} or {rank, score} before, how many
+--            have a better rank}; if it is behind the last that is listed, with position -1, the last entries, and instead of
+--            that number: score, sorted-set member
 --   subset   {total, for each {} (no member) or {position, -1: behind the last, rank, score, sorted-set member}}
 --   amounts  {total, sum of all scores / 2^32, the rest of it, number of events}
 --   spread   {total, number of entries, positions, entries}
@@ -197,6 +199,11 @@ answers[PERCENTILE] = function(standing, thousandths)
   local others = math.max(0, total_of(standing) - 1)
   local offset = others - math.ceil(thousandths * others / 100000)
   local listed = listed_of(standing)
+  if standing.ranking ~= 'ordinal' then
+    -- Entries with equal scores have equal percentiles.
+    local score = seen_entries(standing, offset, offset)[2]
+    if score then offset = math.min(listed, position_of(standing, number_text(score + 1))) - 1 end
+  end
   return selected(standing, offset, listed, 1, false, listed)
 end
 
@@ -219,7 +226,8 @@ answers[MEMBER] = function(standing, id, around, before)
   end
   local from = math.max(0, position - around)
   local first_rank, entries = part(standing, from, position + around)
-  return {total_of(standing), position, from, first_rank, entries, previous}
+  local better = standing.ranking == 'ordinal' and position or position_of(standing, score)
+  return {total_of(standing), position, from, first_rank, entries, previous, better}
 end
 
 answers[SUBSET] = function(standing, ids)

@@ -80,6 +80,18 @@ pub enum Ranking {
     Dense,
 }
 
+impl Ranking {
+    /// The rank of the entry at a place, from 1, next to one with the rank `before` (0: there is none). `is_tied`: the two have
+    /// equal scores.
+    pub fn rank_after(self, before: u64, is_tied: bool, place: u64) -> u64 {
+        match self {
+            Self::Competition | Self::Dense if is_tied => before,
+            Self::Ordinal | Self::Competition => place,
+            Self::Dense => before + 1,
+        }
+    }
+}
+
 /// The day on which a week begins.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -146,11 +146,24 @@ impl<'a> Merged<'a> {
                 let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
                 let total: u64 = slices.iter().map(|slice| slice.total).sum();
                 let others = total.saturating_sub(1);
-                Ok(everything(
-                    others - (thousandths * others).div_ceil(100_000),
-                ))
+                let place = others - (thousandths * others).div_ceil(100_000);
+                Ok(everything(self.last_of_equals(place).await?))
             }
         }
+    }
+
+    /// Where the last listed entry stands that has the rank of the one at this position.
+    async fn last_of_equals(&self, position: u64) -> Result<u64, ReadError> {
+        if self.ranking == Ranking::Ordinal {
+            return Ok(position);
+        }
+        let Some(line) = self.lines(position, 1).await?.pop() else {
+            return Ok(position);
+        };
+        let worse = self.positions(vec![Mark::of(line.mark.score + 1)]).await?;
+        let worse = worse[0].min(self.listed_behind(0));
+        // It is read after the entry, which may have moved.
+        Ok(position.max(worse.saturating_sub(1)))
     }
 
     /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
@@ -198,11 +211,12 @@ impl<'a> Merged<'a> {
         let from = position - ahead.len() as u64;
         let lines = ahead.iter().chain(&behind).copied();
         let entries = self.ranked(from, lines).await?;
+        let index = ahead.len();
         Ok(Some(Arc::new(Neighbourhood {
             total,
-            ordinal_rank: Some(position + 1),
+            outranked_by: entries[index].rank.map(|rank| rank - 1),
             entries,
-            index: ahead.len(),
+            index,
             previous,
         })))
     }
@@ -272,7 +286,7 @@ impl<'a> Merged<'a> {
         entries.push(Entry { rank: None, ..own });
         Ok(Neighbourhood {
             total,
-            ordinal_rank: None,
+            outranked_by: None,
             index: entries.len() - 1,
             entries,
             previous: None,
@@ -430,8 +444,9 @@ impl<'a> Merged<'a> {
         let mut entries = Vec::with_capacity(lines.len());
         for (index, line) in lines.iter().enumerate() {
             let is_tied = index > 0 && lines[index - 1].mark.score == line.mark.score;
-            if index > 0 && !(is_tied && self.ranking == Ranking::Competition) {
-                rank = from + 1 + index as u64;
+            if index > 0 {
+                let place = from + 1 + index as u64;
+                rank = self.ranking.rank_after(rank, is_tied, place);
             }
             entries.push(line.entry(board, Some(rank))?);
         }

@@ -39,11 +39,7 @@ impl Place {
     fn advance(&mut self, ranking: Ranking, score: i64) -> u64 {
         let is_tied = self.score == Some(score);
         self.entries += 1;
-        self.rank = match ranking {
-            Ranking::Competition | Ranking::Dense if is_tied => self.rank,
-            Ranking::Ordinal | Ranking::Competition => self.entries,
-            Ranking::Dense => self.rank + 1,
-        };
+        self.rank = ranking.rank_after(self.rank, is_tied, self.entries);
         self.score = Some(score);
         self.rank
     }

@@ -145,8 +145,8 @@ pub async fn page(
 
 /// Read the entry at a percentile of a standing.
 ///
-/// The last entry that is ahead of so many percent of the other members: at 90 the last of the best tenth, at 100 the first,
-/// at 0 the last.
+/// The last entry with at least this percentile: at 90 the last of the best tenth, at 100 the last of the first rank, at 0 the last
+/// of all.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
     params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),

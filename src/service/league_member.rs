@@ -148,7 +148,7 @@ impl MemberView {
             previous: None,
             neighbourhood: Arc::new(Neighbourhood {
                 total: 0,
-                ordinal_rank: None,
+                outranked_by: None,
                 entries: vec![entry],
                 index: 0,
                 previous: None,
@@ -210,7 +210,7 @@ fn neighbourhood(page: &Page, index: usize, around: u64) -> Neighbourhood {
         .min(index.saturating_add(around).saturating_add(1));
     Neighbourhood {
         total: page.total,
-        ordinal_rank: Some(index as u64 + 1),
+        outranked_by: page.entries[index].rank.map(|rank| rank - 1),
         entries: page.entries[from..to].to_vec(),
         index: index - from,
         previous: None,

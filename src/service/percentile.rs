@@ -9,10 +9,11 @@ use crate::engine::reader::ReadError;
 use crate::store::profiles::Profiles;
 use crate::store::standings::Selection;
 
-/// The last entry that is ahead of this share of the others.
+/// The last entry with at least this percentile, which is the share of the others that do not have a better rank. Where equal
+/// entries share a rank, it is the last of them that is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct PercentileView {
-    /// How many of the others it is ahead of, in thousandths of a percent: 0 to 100,000.
+    /// The least percentile, in thousandths of a percent: 0 to 100,000.
     pub thousandths: u64,
 }
 

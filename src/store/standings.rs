@@ -111,8 +111,8 @@ impl Memo {
 pub struct Neighbourhood {
     /// How many members the standing has.
     pub total: u64,
-    /// The member's rank from 1, ties broken; `None` behind the last that is listed.
-    pub ordinal_rank: Option<u64>,
+    /// How many members have a better rank; `None` behind the last that is listed.
+    pub outranked_by: Option<u64>,
     /// The member and its neighbours on both sides, in order; or the last that are listed, and then the member.
     pub entries: Vec<Entry>,
     /// Where in `entries` the member is.
@@ -293,7 +293,8 @@ pub enum Selection {
         /// How many entries that are better.
         ahead: u64,
     },
-    /// At the last entry that is ahead of this share of the others, in thousandths of a percent.
+    /// At the last listed entry with at least this percentile, in thousandths of a percent: the share of the others that do not
+    /// have a better rank.
     Percentile(u64),
 }
 
@@ -1042,13 +1043,13 @@ fn neighbourhood(
         let rank = rank(&mut previous)?;
         Some((rank, shown_score(board, previous.integer()?)))
     };
-    let position = u64::try_from(position).ok();
-    let index = if let Some(position) = position {
-        usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX)
+    let (index, outranked_by) = if let Ok(position) = u64::try_from(position) {
+        let index = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
+        (index, Some(reply.count()?))
     } else {
         let score = reply.integer()?;
         entries.push(entry(board, None, score, &reply.bytes()?)?);
-        entries.len() - 1
+        (entries.len() - 1, None)
     };
     if index >= entries.len() {
         return Err(StoreError::Unexpected(
@@ -1057,7 +1058,7 @@ fn neighbourhood(
     }
     Ok(Neighbourhood {
         total,
-        ordinal_rank: position.map(|position| position + 1),
+        outranked_by,
         entries,
         index,
         previous,
@@ -1114,7 +1115,7 @@ fn entries(
 ) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut rank = first_rank;
-    for ordinal_rank in offset + 1.. {
+    for place in offset + 1.. {
         if flat.is_empty() {
             break;
         }
@@ -1123,11 +1124,7 @@ fn entries(
         let mut entry = entry(board, Some(rank), stored, &member)?;
         if let Some(before) = entries.last() {
             let is_tied = before.score == entry.score;
-            rank = match ranking {
-                Ranking::Competition | Ranking::Dense if is_tied => rank,
-                Ranking::Ordinal | Ranking::Competition => ordinal_rank,
-                Ranking::Dense => rank + 1,
-            };
+            rank = ranking.rank_after(rank, is_tied, place);
             entry.rank = Some(rank);
         }
         entries.push(entry);

@@ -484,7 +484,15 @@ async fn reads_are_one_snapshot_and_name_their_version() {
     let (total, place, from, first_rank) = (integer(3), integer(1), integer(0), integer(1));
     assert_eq!(
         member.list(),
-        [total, place, from, first_rank, all, none.clone()]
+        [
+            total,
+            place,
+            from,
+            first_rank,
+            all,
+            none.clone(),
+            integer(1)
+        ]
     );
     let nobody = ask(json!([2, 1, "nobody", 1, 0])).await;
     assert_eq!(nobody.list(), [integer(3)]);

@@ -187,8 +187,8 @@ pub struct MemberBody {
     /// Its entry.
     #[serde(flatten)]
     pub entry: EntryBody,
-    /// How many of the other members are behind this one, in percent with one decimal; 100 for a member alone, null for a
-    /// member that `keep_top` does not list.
+    /// How many of the other members do not have a better rank, in percent with one decimal; 100 for a member alone, null for a
+    /// member that `keep_top` does not list. Equal members have equal percentiles where they have equal ranks.
     #[schema(minimum = 0, maximum = 100, example = 99.5)]
     pub percentile: Option<f64>,
     /// The member next ahead; null for the first. For a member that `keep_top` does not list: the last that is listed.
@@ -298,7 +298,7 @@ pub struct PercentileBody {
     /// The percentile of the request.
     #[schema(value_type = f64, minimum = 0, maximum = 100, example = 90)]
     pub percentile: ShownScore,
-    /// The last entry that is ahead of so many percent of the others; null if nobody is there, or nobody who is listed.
+    /// The last listed entry with at least this percentile; null if nobody is there, or nobody who is listed.
     #[schema(required = true)]
     pub entry: Option<EntryBody>,
 }
@@ -459,8 +459,8 @@ impl MemberBody {
             total: around.total,
             entry: line(around.index),
             percentile: around
-                .ordinal_rank
-                .map(|rank| percentile(around.total, rank)),
+                .outranked_by
+                .map(|better| percentile(around.total, better)),
             ahead: ahead.map(neighbour),
             behind: behind.map(neighbour),
             around: listed,
@@ -576,14 +576,15 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// 100 · (total − rank) / (total − 1), rounded to one decimal, half up; 100 for a member alone.
-fn percentile(total: u64, rank: u64) -> f64 {
+/// The share of the other members that do not have a better rank, in percent, rounded to one decimal, half up; 100 for a member
+/// alone.
+fn percentile(total: u64, better: u64) -> f64 {
     let others = total.saturating_sub(1);
     if others == 0 {
         return 100.0;
     }
-    let behind = total.saturating_sub(rank);
-    let tenths = (behind * 2_000 + others) / (others * 2);
+    let rest = others.saturating_sub(better);
+    let tenths = (rest * 2_000 + others) / (others * 2);
     f64::from(u32::try_from(tenths).unwrap_or(1_000)) / 10.0
 }
 
@@ -593,17 +594,17 @@ mod tests {
 
     #[test]
     fn percentiles_have_one_decimal() {
-        let exactly = |total, rank, expected: f64| {
+        let exactly = |total, better, expected: f64| {
             assert!(
-                (percentile(total, rank) - expected).abs() < f64::EPSILON,
-                "{total} {rank}"
+                (percentile(total, better) - expected).abs() < f64::EPSILON,
+                "{total} {better}"
             );
         };
-        exactly(1, 1, 100.0);
-        exactly(2, 1, 100.0);
-        exactly(2, 2, 0.0);
-        exactly(3, 2, 50.0);
-        exactly(1234, 7, 99.5);
-        exactly(7, 2, 83.3);
+        exactly(1, 0, 100.0);
+        exactly(2, 0, 100.0);
+        exactly(2, 1, 0.0);
+        exactly(3, 1, 50.0);
+        exactly(1234, 6, 99.5);
+        exactly(7, 1, 83.3);
     }
 }

@@ -99,7 +99,7 @@ pub async fn cohort_member(
 
 /// Read the entry at a percentile of a cohort.
 ///
-/// The last entry that is ahead of so many percent of the other members.
+/// The last entry with at least this percentile.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/at-percentile/{percentile}", tag = "leagues", operation_id = "get_cohort_at_percentile",
     params(LeaguePath, WindowPath, CohortPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),

@@ -144,6 +144,68 @@ async fn friends_have_a_rank_on_the_board_and_a_position_among_themselves() {
     assert_eq!(subset["not_found"], json!(["nobody"]));
 }
 
+/// Four equal members, and one behind them.
+async fn world_of_equals(ranking: &str, shards: u16, keep_top: Option<u32>) -> World {
+    let at = "2026-11-21T01:00:00Z";
+    let events = [
+        ("a", 10, at),
+        ("b", 10, at),
+        ("c", 10, at),
+        ("d", 10, at),
+        ("e", 1, at),
+    ];
+    let definition = json!({
+        "windows": ["day"], "ranking": ranking, "shards": shards, "keep_top": keep_top, "score_min": 1,
+    });
+    world(definition, &events).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_with_one_rank_have_one_percentile() {
+    let one = [100.0, 100.0, 100.0, 100.0, 0.0];
+    for (ranking, shards, percentiles) in [
+        ("ordinal", 1, [100.0, 75.0, 50.0, 25.0, 0.0]),
+        ("competition", 1, one),
+        ("competition", 4, one),
+        ("dense", 1, one),
+    ] {
+        let world = world_of_equals(ranking, shards, None).await;
+        let get = async |what: &str| {
+            let path = format!("/v1/boards/b/standings/day/{what}");
+            world.client().get(&path).await.expect(200)
+        };
+        for (member, percentile) in ["a", "b", "c", "d", "e"].iter().zip(percentiles) {
+            let found = get(&format!("members/{member}?around=1")).await;
+            assert_eq!(
+                found["percentile"], percentile,
+                "{ranking} {shards} {member}"
+            );
+            // It is the last with its percentile, or with more.
+            let last = if ranking == "ordinal" || percentile == 0.0 {
+                member
+            } else {
+                &"d"
+            };
+            let found = get(&format!("at-percentile/{percentile}")).await;
+            assert_eq!(
+                found["entry"]["member"], *last,
+                "{ranking} {shards} {percentile}"
+            );
+        }
+    }
+    for (shards, ranking) in [(1, "competition"), (4, "competition"), (1, "dense")] {
+        let world = world_of_equals(ranking, shards, Some(3)).await;
+        let get = async |what: &str| {
+            let path = format!("/v1/boards/b/standings/day/{what}");
+            world.client().get(&path).await.expect(200)
+        };
+        assert_eq!(get("members/c").await["percentile"], 100.0);
+        assert_eq!(get("members/d").await["percentile"], Value::Null);
+        assert_eq!(get("at-percentile/99").await["entry"]["member"], "c");
+        assert_eq!(get("at-percentile/0").await["entry"], Value::Null);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn periods_are_chosen_by_key_and_by_instant_and_empty_ones_are_empty() {
     let events = [("a", 3, "2026-11-20T23:30:00Z")];

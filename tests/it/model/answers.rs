@@ -481,13 +481,29 @@ impl<'a> View<'a> {
         self.part(&list, better.saturating_sub(size / 2), size, me)
     }
 
-    /// The entry at a percentile, in thousandths of a percent: the last that is ahead of so many of the others.
+    /// How many members have a better rank than the entry at a place from 0.
+    fn outranked_by(&self, place: usize) -> usize {
+        let scores = self.entries.iter().map(|entry| entry.score.value);
+        match self.model.ranking_of(self.window.unit(), self.period) {
+            Ranking::Ordinal => place,
+            // Equal scores stand together.
+            Ranking::Competition | Ranking::Dense => scores
+                .take_while(|score| *score != self.entries[place].score.value)
+                .count(),
+        }
+    }
+
+    /// The entry at a percentile, in thousandths of a percent: the last that so many of the others do not outrank.
     pub fn at_percentile(&self, thousandths: usize) -> Value {
         let total = self.total();
-        let is_ahead = |place: &usize| (total - place - 1) * 100_000 >= thousandths * (total - 1);
-        let place = (0..total).rev().find(is_ahead);
+        let reaches = |better: usize| (total - better - 1) * 100_000 >= thousandths * (total - 1);
+        let first = (0..total).rev().find(|place| reaches(*place));
+        let is_listed = |place: &usize| self.entries[*place].rank.is_some();
+        let mut listed = (0..total).rev().filter(is_listed);
+        let place = first
+            .filter(is_listed)
+            .and_then(|_| listed.find(|place| reaches(self.outranked_by(*place))));
         let entry = place.map(|place| &self.entries[place]);
-        let entry = entry.filter(|entry| entry.rank.is_some());
         let mut json = self.head_with_total();
         json["percentile"] = json!(score_text(thousandths.try_into().unwrap(), 3));
         json["entry"] = json!(entry.map(|entry| self.entry(entry)));
@@ -542,7 +558,10 @@ impl<'a> View<'a> {
         json.as_object_mut()
             .unwrap()
             .extend(self.entry(own).as_object().unwrap().clone());
-        json["percentile"] = json!(own.rank.map(|_| percentile(self.total(), place + 1)));
+        json["percentile"] = json!(
+            own.rank
+                .map(|_| percentile(self.total(), self.outranked_by(place)))
+        );
         json["ahead"] = json!(place.checked_sub(1).map(|index| neighbour(list[index])));
         json["behind"] = json!(list.get(place + 1).map(|entry| neighbour(entry)));
         json["previous"] = json!(previous);
@@ -593,11 +612,11 @@ fn rank_text(rank: Option<usize>) -> Option<String> {
     rank.map(|rank| rank.to_string())
 }
 
-/// 100 · (total − place) / (total − 1) to the nearest tenth; 100 for a member alone.
-fn percentile(total: usize, place: usize) -> String {
+/// The share of the others that do not have a better rank, in percent to the nearest tenth; 100 for a member alone.
+fn percentile(total: usize, better: usize) -> String {
     let tenths = match total - 1 {
         0 => 1000,
-        others => (2000 * (total - place) + others) / (2 * others),
+        others => (2000 * (others - better) + others) / (2 * others),
     };
     format!("{}.{}", tenths / 10, tenths % 10)
 }

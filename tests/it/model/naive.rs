@@ -583,7 +583,7 @@ impl Model {
     }
 
     /// How ranks count in a period.
-    fn ranking_of(&self, unit: Unit, period: i64) -> Ranking {
+    pub fn ranking_of(&self, unit: Unit, period: i64) -> Ranking {
         let closing = self.closing_of(unit, period);
         closing.map_or(self.board.ranking, |closing| closing.ranking)
     }
