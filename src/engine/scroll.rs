@@ -36,7 +36,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// The rank of the next entry, which has this stored score.
-    fn advance(&mut self, ranking: Ranking, score: i64) -> u64 {
+    pub(crate) fn advance(&mut self, ranking: Ranking, score: i64) -> u64 {
         let is_tied = self.score == Some(score);
         self.entries += 1;
         self.rank = ranking.rank_after(self.rank, is_tied, self.entries);

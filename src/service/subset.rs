@@ -7,6 +7,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
+use crate::engine::scroll::Place;
 use crate::store::standings::{Entry, Query, Subset};
 use crate::store::voters::Voters;
 
@@ -27,6 +28,8 @@ pub struct FoundSubset {
     pub total: u64,
     /// Those who are members, in the order of the standing.
     pub entries: Vec<Entry>,
+    /// Their ranks among each other, from 1, as the board's ranking counts.
+    pub positions: Vec<u64>,
     /// Their voters.
     pub voters: Voters,
     /// Those who are not, in the order in which they were named.
@@ -58,11 +61,17 @@ impl View for SubsetView {
             }
         }
         listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let ranking = attempt.live.board.ranking_of(&standing.period);
+        let mut place = Place::default();
+        let positions = listed.iter();
+        let positions = positions.map(|(mark, _)| place.advance(ranking, mark.score));
+        let positions = positions.collect();
         let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
         let voters = attempt.voters(entries.iter()).await?;
         Ok(FoundSubset {
             total: subset.total,
             entries,
+            positions,
             voters,
             not_found,
         })

@@ -278,8 +278,8 @@ pub struct PlayedBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SubsetEntry)]
 pub struct SubsetEntryBody {
-    /// The place among the members of the subset, from 1.
-    pub position: usize,
+    /// The rank among the members of the subset, from 1: with `ranking` `competition` or `dense` equal members have the same.
+    pub position: u64,
     /// The entry on the board.
     #[serde(flatten)]
     pub entry: EntryBody,
@@ -538,12 +538,13 @@ impl SubsetBody {
         let FoundSubset {
             total,
             entries,
+            positions,
             voters,
             not_found,
         } = &found.found;
-        let lines = entries.iter().enumerate();
-        let lines = lines.map(|(index, entry)| SubsetEntryBody {
-            position: index + 1,
+        let lines = entries.iter().zip(positions).enumerate();
+        let lines = lines.map(|(index, (entry, position))| SubsetEntryBody {
+            position: *position,
             entry: EntryBody::new(found, entry, voters.of(index)),
         });
         Self {

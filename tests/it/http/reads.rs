@@ -207,6 +207,26 @@ async fn members_with_one_rank_have_one_percentile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn members_with_one_rank_have_one_position_among_some() {
+    for (ranking, shards, positions) in [
+        ("ordinal", 1, [1, 2, 3]),
+        ("competition", 1, [1, 1, 3]),
+        ("competition", 4, [1, 1, 3]),
+        ("dense", 1, [1, 1, 2]),
+    ] {
+        for keep_top in [None, Some(1)] {
+            let world = world_of_equals(ranking, shards, keep_top).await;
+            let path = "/v1/boards/b/standings/day/members?ids=e,d,b";
+            let subset = world.client().get(path).await.expect(200);
+            let entries = subset["entries"].as_array().unwrap();
+            let found = entries.iter().map(|entry| &entry["position"]);
+            let found: Vec<&Value> = found.collect();
+            assert_eq!(found, positions, "{ranking} {shards}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn periods_are_chosen_by_key_and_by_instant_and_empty_ones_are_empty() {
     let events = [("a", 3, "2026-11-20T23:30:00Z")];
     let world = world(

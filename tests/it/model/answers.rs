@@ -3,7 +3,7 @@
 //! Numbers are compared by their very digits, since a [`Value`] holds them as doubles: [`exact`] makes them
 //! strings, and what is expected has them as strings from the beginning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{SecondsFormat, TimeZone, Utc};
 use serde_json::value::RawValue;
@@ -580,9 +580,22 @@ impl<'a> View<'a> {
             .entries
             .iter()
             .filter(|entry| members.contains(&entry.member.as_str()));
-        let entries = (1..).zip(found).map(|(position, entry): (usize, _)| {
+        let found: Vec<&Entry> = found.collect();
+        let ranking = self.model.ranking_of(self.window.unit(), self.period);
+        let entries = found.iter().enumerate().map(|(place, entry)| {
+            let ahead = &found[..place];
+            let score = |entry: &&Entry| entry.score.value;
+            let better = ahead
+                .iter()
+                .map(score)
+                .filter(|other| *other != entry.score.value);
+            let better = match ranking {
+                Ranking::Ordinal => place,
+                Ranking::Competition => better.count(),
+                Ranking::Dense => better.collect::<BTreeSet<i64>>().len(),
+            };
             let mut json = self.entry(entry);
-            json["position"] = json!(position.to_string());
+            json["position"] = json!((better + 1).to_string());
             json
         });
         let mut json = self.head_with_total();
