@@ -1,7 +1,7 @@
 //! Closings: what makes the periods of a board final.
 //!
-//! A period is *live* until its end, and *closing* while events of it may still count. A closing is decided for an instant:
-//! all periods that end up to it become final together. It pins what the definition says then. From then on the *barrier* of
+//! A period is *live* until its end, and *closing* while events of it may still count; it is *ended* where no closing is to come.
+//! A closing is decided for an instant: all periods that end up to it become final together. It pins what the definition says then. From then on the *barrier* of
 //! every shard is at that instant or behind it: no shard takes an event with an earlier `at` any more
 //! (`scripts/apply.lua`). A barrier never falls.
 
@@ -88,6 +88,12 @@ impl Board {
     pub fn end_of(&self, period: &Period) -> Option<Timestamp> {
         let closes_at = self.definition.closes_at;
         period.end().into_iter().chain(closes_at).min()
+    }
+
+    /// Whether the periods that end at this instant are made final: a closing was decided for them, or one may be. What had ended
+    /// when `finalize` was set becomes final only with what ends later.
+    pub fn closes(&self, end: Timestamp) -> bool {
+        self.closings.until >= Some(end) || self.finalize_since.is_some_and(|since| end > since)
     }
 
     /// Whether a period has a result when it is final: it is one of a window, and begins before the board closes.

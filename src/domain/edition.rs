@@ -129,8 +129,10 @@ impl Edition {
 const fn letter_of(state: Option<PeriodState>) -> &'static str {
     match state {
         None => "u",
+        Some(PeriodState::Upcoming) => "n",
         Some(PeriodState::Live) => "l",
         Some(PeriodState::Closing) => "c",
+        Some(PeriodState::Ended) => "e",
         Some(PeriodState::Final) => "f",
     }
 }
@@ -182,8 +184,10 @@ impl FromStr for Edition {
         };
         let states = [
             None,
+            Some(PeriodState::Upcoming),
             Some(PeriodState::Live),
             Some(PeriodState::Closing),
+            Some(PeriodState::Ended),
             Some(PeriodState::Final),
         ];
         let shards = parts.map(|part| {
@@ -240,7 +244,9 @@ mod tests {
         for (state, nonce) in [
             (None, None),
             (Some(PeriodState::Live), Some(5)),
+            (Some(PeriodState::Upcoming), None),
             (Some(PeriodState::Closing), None),
+            (Some(PeriodState::Ended), None),
             (Some(PeriodState::Final), Some(u64::MAX)),
         ] {
             let edition = Edition::new(&board(3), shards.clone(), state, nonce);

@@ -11,17 +11,21 @@ use super::time::Timestamp;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PeriodState {
-    /// It has not ended.
+    /// It has not begun.
+    Upcoming,
+    /// It has begun, and has not ended.
     Live,
-    /// It is over; events of it may still count.
+    /// It is over, and becomes final; until then events of it may still count.
     Closing,
+    /// It is over, and nothing makes it final by itself; late events may still change it, as far as `accept_late` lets them.
+    Ended,
     /// No event counts for it any more.
     Final,
 }
 
 impl PeriodState {
     /// How many there are.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 5;
 
     /// The place among all of them.
     pub const fn index(self) -> usize {
@@ -47,10 +51,18 @@ impl Board {
             return Some(PeriodState::Final);
         }
         if !is_behind(Some(now)) {
-            return Some(PeriodState::Live);
+            return Some(if now.ms() < period.start_ms {
+                PeriodState::Upcoming
+            } else {
+                PeriodState::Live
+            });
         }
         let may_be_final = self.definition.finalize.is_some() || is_behind(self.closings.until);
-        (seen.is_current || !may_be_final).then_some(PeriodState::Closing)
+        (seen.is_current || !may_be_final).then_some(if end.is_some_and(|end| self.closes(end)) {
+            PeriodState::Closing
+        } else {
+            PeriodState::Ended
+        })
     }
 }
 
@@ -91,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_period_is_final_where_its_barrier_was_seen_and_at_no_time_by_itself() {
-        let board = board(r#"{"windows": ["day", "all"], "finalize": "10m"}"#);
+        let mut board = board(r#"{"windows": ["day", "all"], "finalize": "10m"}"#);
+        board.finalize_since = Some(at("2026-11-21T23:00:00Z"));
         let (before, end) = ("2026-11-21T23:59:59.999Z", "2026-11-22T00:00:00Z");
         let of_day = |barrier, now| state(&board, Unit::Day, barrier, now);
         assert_eq!(of_day(None, before), [Some(PeriodState::Live); 2]);
@@ -108,11 +121,42 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_final_is_closing_whoever_answers() {
+    fn a_period_that_nothing_makes_final_is_ended() {
+        let (end, midnight) = ("2026-11-21T18:00:00Z", "2026-11-22T00:00:00Z");
         let mut board = board(r#"{"windows": ["day"], "closes_at": "2026-11-21T18:00:00Z"}"#);
-        let of_day = |board: &Board| state(board, Unit::Day, None, "2026-11-21T18:00:00Z");
-        assert_eq!(of_day(&board), [Some(PeriodState::Closing); 2]);
-        board.closings.until = Some(at("2026-11-21T18:00:00Z"));
+        let of_day = |board: &Board| state(board, Unit::Day, None, end);
+        // No replica can miss that it is final.
+        assert_eq!(of_day(&board), [Some(PeriodState::Ended); 2]);
+        board.closings.until = Some(at(end));
         assert_eq!(of_day(&board), [Some(PeriodState::Closing), None]);
+        // It had ended when `finalize` was set: only a later closing makes it final.
+        let mut board = self::board(r#"{"windows": ["day"], "finalize": "10m"}"#);
+        board.finalize_since = Some(at(midnight));
+        let of_day = |barrier| state(&board, Unit::Day, barrier, midnight);
+        assert_eq!(of_day(None), [Some(PeriodState::Ended), None]);
+        assert_eq!(of_day(Some(midnight)), [Some(PeriodState::Final); 2]);
+    }
+
+    #[test]
+    fn a_period_that_has_not_begun_is_upcoming() {
+        let board = board(r#"{"windows": ["day", "all"], "closes_at": "2026-11-20T18:00:00Z"}"#);
+        let of = |unit, now| state(&board, unit, None, now)[0];
+        assert_eq!(
+            of(Unit::Day, "2026-11-20T12:00:00Z"),
+            Some(PeriodState::Upcoming)
+        );
+        assert_eq!(
+            of(Unit::All, "2026-11-20T12:00:00Z"),
+            Some(PeriodState::Live)
+        );
+        // The board has closed before.
+        assert_eq!(
+            of(Unit::Day, "2026-11-20T18:00:00Z"),
+            Some(PeriodState::Ended)
+        );
+        let open = self::board(r#"{"windows": ["day"]}"#);
+        let of = |now| state(&open, Unit::Day, None, now)[0];
+        assert_eq!(of("2026-11-20T23:59:59.999Z"), Some(PeriodState::Upcoming));
+        assert_eq!(of("2026-11-21T00:00:00Z"), Some(PeriodState::Live));
     }
 }

@@ -30,8 +30,7 @@ impl Service {
                 end,
             });
         };
-        let ended_since = board.finalize_since.is_some_and(|since| end > since);
-        if board.closings.until < Some(end) && !ended_since {
+        if !board.closes(end) {
             let detail = match board.finalize_since {
                 None => format!("board {id} has no `finalize`"),
                 Some(since) => format!("the period had ended when `finalize` was set, at {since}"),

@@ -11,7 +11,7 @@ use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::series::Track;
-use crate::domain::state::PeriodState;
+use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::merge::Merged;
@@ -240,16 +240,17 @@ impl Service {
         let (period, named) = (&target.standing.period, (target.window, &*target.key));
         let closings = store.closings(&board.id).await?.unwrap_or_default();
         let recorded = store.result(board, named.0, named.1).await?;
-        let end = board.end_of(period);
-        let state = if recorded.is_some() || closings.results_until >= end {
-            PeriodState::Final
-        } else if Some(self.engine.clock.now()) >= end {
-            PeriodState::Closing
+        let state = if recorded.is_some() {
+            Some(PeriodState::Final)
         } else {
-            PeriodState::Live
+            let seen = Seen {
+                barrier: closings.results_until,
+                is_current: true,
+            };
+            board.state_of(period, seen, self.engine.clock.now())
         };
         let with_result = store.final_cohorts(board, named.0, named.1).await?;
-        let all = if state == PeriodState::Final {
+        let all = if state == Some(PeriodState::Final) {
             with_result
         } else {
             let shards = live.shards.iter();
@@ -259,7 +260,7 @@ impl Service {
         };
         Ok(FoundPeriod {
             target,
-            state: Some(state),
+            state,
             total: 0,
             winner: None,
             result: None,

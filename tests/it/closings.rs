@@ -574,7 +574,7 @@ async fn what_had_ended_when_finalize_was_set_is_not_final_before_what_ends_late
     early.expect_problem(409, "not-finalized");
     let page = "/v1/boards/b/standings/hour?key=2026-11-21T11:00Z";
     let state = async || client.get(page).await.expect(200)["state"].clone();
-    assert_eq!(state().await, "closing");
+    assert_eq!(state().await, "ended");
     assert!(!is_closed(client, "2026-11-21T11:30:00Z").await);
     world.set_time("2026-11-21T13:10:00Z");
     run(&world.instances[0]).await;

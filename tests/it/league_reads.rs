@@ -431,7 +431,7 @@ async fn tiers_and_their_cohorts_are_listed() {
         let empty = get(client, "/tiers?key=2026-11-30").await;
         assert_eq!(
             (&empty["state"], &empty["tiers"][0]["members"]),
-            (&json!("live"), &json!(0))
+            (&json!("upcoming"), &json!(0))
         );
         let summary = client.get("/v1/boards/l/summary").await.expect(200);
         let week = &summary["windows"][0];

@@ -142,16 +142,33 @@ async fn a_board_without_finalize_is_never_final() {
     world.set_time("2026-12-24T00:00:00Z");
     close(&world.instances[0]).await;
     let page = get(client, "day?key=2026-11-20").await;
-    assert_eq!(page["state"], "closing");
+    assert_eq!(page["state"], "ended");
     let result = get(client, "day/periods/2026-11-20").await;
     assert_eq!(
         (&result["state"], &result["revision"], &result["digest"]),
-        (&json!("closing"), &Value::Null, &Value::Null)
+        (&json!("ended"), &Value::Null, &Value::Null)
     );
     let export = client
         .get(&path("day/periods/2026-11-20/export?format=csv"))
         .await;
     export.expect_problem(409, "period-not-final");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_period_is_upcoming_until_it_begins() {
+    let world = world(json!({"windows": ["day", "last-2-days"], "finalize": "10m"})).await;
+    let client = world.client();
+    send(client, DAY, &named(&[("ann", 5)])).await;
+    let mut tags = BTreeSet::new();
+    for (now, state) in [(NOON, "upcoming"), ("2026-11-21T00:00:00Z", "live")] {
+        world.set_time(now);
+        for window in ["day", "last-2-days"] {
+            let page = client.get(&path(&format!("{window}?key=2026-11-21"))).await;
+            assert_eq!(page.json["state"], state, "{window} at {now}");
+            tags.insert(page.headers["etag"].clone());
+        }
+    }
+    assert_eq!(tags.len(), 4, "of two windows in two states");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -213,8 +213,10 @@ pub(super) fn result_address(
 /// How a state is called.
 pub(super) fn state_name(state: PeriodState) -> &'static str {
     match state {
+        PeriodState::Upcoming => "upcoming",
         PeriodState::Live => "live",
         PeriodState::Closing => "closing",
+        PeriodState::Ended => "ended",
         PeriodState::Final => "final",
     }
 }

@@ -92,8 +92,8 @@ pub struct StandingBody {
     /// When the standing ends; null for `all`.
     #[schema(format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<String>,
-    /// `live` before its end, then `closing`, and `final` once no event counts for it any more. Missing where a replica
-    /// answers that can't know.
+    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
+    /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,

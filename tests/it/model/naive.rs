@@ -648,11 +648,24 @@ impl Model {
             .map_or(i64::MIN, |closing| closing.until)
     }
 
+    /// Whether a period that ends at this instant becomes final.
+    fn is_closing(&self, end: i64) -> bool {
+        self.board.finalizes && self.finalizes_since < end
+    }
+
     /// How far a period has come at this time.
     pub fn state(&self, unit: Unit, period: i64, now: i64) -> &'static str {
         match self.board.start(unit, period + 1) {
             Some(end) if end <= self.closed_until() => "final",
-            Some(end) if end <= now => "closing",
+            Some(end) if end <= now && self.is_closing(end) => "closing",
+            Some(end) if end <= now => "ended",
+            _ if self
+                .board
+                .start(unit, period)
+                .is_some_and(|start| now < start) =>
+            {
+                "upcoming"
+            }
             _ => "live",
         }
     }

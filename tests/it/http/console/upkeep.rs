@@ -48,6 +48,27 @@ async fn a_board_is_closed_moved_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_a_period_that_can_be_made_final_is_offered() {
+    let (world, admin) = world().await;
+    admin.define("b", json!({"windows": ["hour"]})).await;
+    post(&admin, "b", &[("ann", 3)]).await;
+    world.set_time("2026-11-21T13:30:00Z");
+    let finalize = json!({"finalize": "5d"});
+    admin.patch("/v1/boards/b", finalize).await.expect(200);
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let page = "/console/boards/b/upkeep";
+    browser.read(page, &["No period waits"]).await;
+    let period = "/console/boards/b/standings/hour/periods/2026-11-21T12:00Z";
+    let parts = ["ended", "nothing makes the period final by itself"];
+    browser.read(period, &parts).await;
+    post(&admin, "b", &[("bob", 3)]).await;
+    world.set_time("2026-11-21T14:30:00Z");
+    let offered = browser.get(page).await.expect(200);
+    assert!(offered.contains("Make 2026-11-21T13:00Z final"));
+    assert!(!offered.contains("Make 2026-11-21T12:00Z final"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_period_that_is_over_is_made_final_before_its_time() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day", "week"], "finalize": "5d", "accept_late": "any"});
@@ -55,7 +76,7 @@ async fn a_period_that_is_over_is_made_final_before_its_time() {
     post(&admin, "b", &[("ann", 3)]).await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/b/upkeep";
-    browser.read(page, &["No period is over"]).await;
+    browser.read(page, &["No period waits"]).await;
     world.set_time("2026-11-22T12:00:00Z");
     let parts = ["day 2026-11-21", "1 member", "Make 2026-11-21 final"];
     browser.read(page, &parts).await;
