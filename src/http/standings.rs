@@ -196,6 +196,15 @@ pub async fn member(
     show(&app, &read, (&view, entries), render).await
 }
 
+/// Reads the member whose id is `query`.
+pub async fn member_named_query(
+    app: State<Arc<App>>,
+    read: Read<MemberParams>,
+) -> Result<Response, Problem> {
+    let member = "query".to_owned();
+    self::member(app, Path(MemberPath { member }), read).await
+}
+
 /// Read some members of a standing.
 ///
 /// A circle of friends: each with its rank on the board and its position in the set.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
+use axum::routing::get;
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
@@ -176,6 +177,7 @@ pub(super) fn router(
     router: OpenApiRouter<Arc<App>>,
     gate: Option<&Arc<Gate>>,
 ) -> OpenApiRouter<Arc<App>> {
+    let router = gate.into_iter().fold(router, members_named_query);
     rows().into_iter().fold(router, |router, row| {
         let Row { access, mut route } = row;
         let Some(scope) = access.scope else {
@@ -200,6 +202,22 @@ pub(super) fn router(
             }),
             None => route,
         })
+    })
+}
+
+/// Routes the reads of a member whose id is `query`: their paths take `POST` with the ids of a subset, too, and a router prefers a
+/// path without a parameter.
+fn members_named_query(
+    router: OpenApiRouter<Arc<App>>,
+    gate: &Arc<Gate>,
+) -> OpenApiRouter<Arc<App>> {
+    let paths = [
+        "/v1/boards/{board}/standings/{window}/members/query",
+        "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/members/query",
+    ];
+    paths.into_iter().fold(router, |router, path| {
+        let read = get(standings::member_named_query);
+        router.route(path, read.route_layer(gate.guard(Access::public())))
     })
 }
 

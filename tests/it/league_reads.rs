@@ -136,6 +136,8 @@ async fn a_cohort_is_read_as_any_standing_is() {
             .post(&path("/cohorts/bronze-1/members/query"), ids)
             .await;
         assert_eq!(queried.expect(200), of_cohort(subset));
+        let named_query = client.get(&path("/cohorts/bronze-1/members/query")).await;
+        named_query.expect_problem(404, "member-not-found");
         let stats = json!({"members": 4, "voters": null, "events": null, "score_sum": null});
         assert_eq!(
             get(client, "/cohorts/bronze-1/stats").await,

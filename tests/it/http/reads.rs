@@ -370,6 +370,40 @@ async fn members_whose_ids_contain_commas_are_named_in_a_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_may_be_called_as_a_word_of_an_address() {
+    let at = "2026-11-21T01:00:00Z";
+    let world = world(
+        json!({"windows": ["day"]}),
+        &[("query", 3, at), ("a", 2, at)],
+    )
+    .await;
+    let client = world.client();
+    let members = "/v1/boards/b/standings/day/members";
+    for name in ["query", "%71uery", "quer%79"] {
+        let path = format!("{members}/{name}?around=1");
+        let found = client.get(&path).await;
+        let tag = found.headers["etag"].to_str().unwrap().to_owned();
+        let found = found.expect(200);
+        assert_eq!(
+            (&found["member"], &found["rank"]),
+            (&json!("query"), &json!(1))
+        );
+        assert_eq!(found["around"].as_array().unwrap().len(), 2);
+        assert_eq!(client.get_unless(&path, &tag).await.status, 304);
+    }
+    let wrong = client.get(&format!("{members}/query?size=1")).await;
+    wrong.expect_problem(400, "invalid-parameter");
+    let gone = client.get(&format!("{members}/query?key=previous")).await;
+    gone.expect_problem(404, "member-not-found");
+    let ids = json!({"ids": ["query"]});
+    let subset = client
+        .post(&format!("{members}/query"), ids)
+        .await
+        .expect(200);
+    assert_eq!(subset["entries"][0]["member"], "query");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_link_to_those_that_are_there() {
     let events = ["a", "b", "c", "d", "e"].map(|member| (member, 1, "2026-11-21T01:00:00Z"));
     let world = world(
