@@ -102,7 +102,8 @@
 --   {NO_HISTORY}         a derived standing is not there, and no history was sent: nothing done, send the history
 --   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete, or in a standing whose hidden
 --                        list is behind, or that has to be widened (lib/hidden.lua): nothing done, complete it
---   {NO_QUOTA, quota, ms}   this quota is used up; when a sliding window would take the event, text, 0: unknown
+--   {NO_QUOTA, quota, ms, taken, allowed, amount}   this quota has too little left: when a sliding window would take the event, 0:
+--                        unknown; what was taken, of how much, and what the event would take: texts
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {CLOSED, barrier}    refused: the event lies before the barrier of the shard (close_shard.lua): ms since the epoch, text
 --   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, or was not appended to the log after it, at
@@ -631,8 +632,8 @@ end
 -- Takes from the quotas. Returns an answer, or nil and, if the caller asks for it, what remains of the quotas.
 local function charge(e)
   local uses, instant, remaining = quotas.uses[e], quotas.instants[e], nil
-  local pools, used_up, frees = counts.choose_pools(uses, instant, {})
-  if not pools then return {NO_QUOTA, used_up, number_text(frees)} end
+  local pools, refused, frees = counts.choose_pools(uses, instant, {})
+  if not pools then return {NO_QUOTA, unpack(counts.shortage_of(refused, frees, instant))} end
   if quotas.asks[e] then remaining = counts.remaining_of(uses, instant) end
   counts.take_from(pools, instant, now)
   return nil, remaining

@@ -24,7 +24,7 @@
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   {RESERVED, remaining…}   reserved; on request, what remains of each of its uses, as text
---   {USED_UP, quota, ms}     this quota is used up; when a sliding window would take the event, text, 0: unknown
+--   {USED_UP, quota, ms, taken, allowed, amount}   this quota has too little left, as in apply.lua
 --   {WAITS, quota}           whether this quota is used up depends on reservations that are open: nothing done, ask again
 -- The codes are in src/store/protocol.rs.
 -- Example: two events of a voter where one is left of a quota: {'OK', {1}, {3, 1}}, and later for the second one
@@ -96,9 +96,9 @@ local function reserve(e)
   local uses, instant = args.uses[e], args.instants[e]
   if args.requests[e] ~= request then request, blocked = args.requests[e], {} end
   if is_blocked(uses) then return wait(uses, uses[1][1]) end
-  local pools, quota, frees = counts.choose_pools(uses, instant, reserving)
-  if not pools and not frees then return wait(uses, quota) end
-  if not pools then return {USED_UP, quota, number_text(frees)} end
+  local pools, refused, frees = counts.choose_pools(uses, instant, reserving)
+  if not pools and not frees then return wait(uses, refused[1]) end
+  if not pools then return {USED_UP, unpack(counts.shortage_of(refused, frees, instant))} end
   local remaining = args.asks[e] and counts.remaining_of(uses, instant) or {}
   counts.take_from(pools, instant, now, args.tokens[e])
   note(e, pools)

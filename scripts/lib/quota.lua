@@ -115,24 +115,33 @@ local function open_counts(rules, uses_of_events)
     return false, log_frees(rule, key, allowance, amount, instant, instants, amounts)
   end
 
-  -- What remains of a use's pools together, once it has taken its amount.
-  local function remaining_of_use(use, instant)
-    local rule, remaining = rules[use[1]], -use[2]
+  -- What was taken of a use's pools together, and what they allow. A pool whose allowance was lowered is full.
+  local function taken_of_use(use, instant)
+    local rule, taken, allowed = rules[use[1]], 0, 0
     for pool, index in ipairs(use[4]) do
       if index > 0 then
-        local taken = sums[KEYS[index]]
-        if rule.log > 0 then taken = fullest_of_log(rule, KEYS[index], instant) end
-        remaining = remaining + math.max(0, rule.allowances[pool] - taken)
+        local allowance, of_pool = rule.allowances[pool], sums[KEYS[index]]
+        if rule.log > 0 then of_pool = fullest_of_log(rule, KEYS[index], instant) end
+        taken, allowed = taken + math.min(allowance, of_pool), allowed + allowance
       end
     end
-    return remaining
+    return taken, allowed
   end
 
   -- What remains of each use, once they have taken their amounts, as text.
   local function remaining_of(uses, instant)
     local remaining = {}
-    for index, use in ipairs(uses) do remaining[index] = number_text(remaining_of_use(use, instant)) end
+    for index, use in ipairs(uses) do
+      local taken, allowed = taken_of_use(use, instant)
+      remaining[index] = number_text(allowed - taken - use[2])
+    end
     return remaining
+  end
+
+  -- Why a use is refused, which frees then: {quota, when it frees, what was taken, what is allowed, what it would take}.
+  local function shortage_of(use, frees, instant)
+    local taken, allowed = taken_of_use(use, instant)
+    return {use[1], number_text(frees), number_text(taken), number_text(allowed), number_text(use[2])}
   end
 
   -- The pool that a use takes from; or nil and when it frees (0: unknown). `reserving` has the pools with open
@@ -155,13 +164,13 @@ local function open_counts(rules, uses_of_events)
     return nil, frees
   end
 
-  -- For each use the pool that it takes from; or nil, the quota that is used up, and when it frees (0: unknown, nil: not
-  -- known yet).
+  -- For each use the pool that it takes from; or nil, and the use that a quota refuses, and when that frees (0: unknown, nil:
+  -- not known yet).
   local function choose_pools(uses, instant, reserving)
     local chosen = {}
     for _, use in ipairs(uses) do
       local pool, frees = choose_pool(use, instant, reserving)
-      if not pool then return nil, use[1], frees end
+      if not pool then return nil, use, frees end
       chosen[#chosen + 1] = pool
     end
     return chosen
@@ -200,7 +209,7 @@ local function open_counts(rules, uses_of_events)
 
   load_sums(uses_of_events)
   return {
-    sums = sums, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of,
+    sums = sums, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of, shortage_of = shortage_of,
     choose_pools = choose_pools, take_from = take_from, flush = flush,
   }
 end

@@ -85,6 +85,21 @@ impl Event {
     }
 }
 
+/// What an event finds of a quota that has too little left for it. Amounts are events, or scaled points.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Shortage {
+    /// Which one, by its index in the definition.
+    pub quota: usize,
+    /// When a sliding window would take the event, if not sooner, in milliseconds since the epoch; 0: not told.
+    pub frees_at_ms: i64,
+    /// How much was taken, of what the quota and its extra allowances for the event's channel allow.
+    pub taken: i64,
+    /// How much these allow.
+    pub allowed: i64,
+    /// How much the event would take.
+    pub amount: i64,
+}
+
 /// Why an event that is well-formed is not taken. It is stored for events out of queues.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -101,13 +116,8 @@ pub enum Rejection {
     OutOfRange(Window),
     /// It lacks a field that a quota counts by.
     Missing(Dimension),
-    /// A quota is used up.
-    Quota {
-        /// Which one, by its index in the definition.
-        quota: usize,
-        /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
-        frees_at_ms: i64,
-    },
+    /// A quota has too little left.
+    Quota(Shortage),
     /// Its id was used by an event with another content.
     IdReused,
     /// It lies before this instant, the barrier of its shard.

@@ -12,11 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::board::{AcceptLate, Board, Definition};
-use super::event::{Event, Origin};
+use super::event::{Event, Origin, Shortage};
 use super::ids::{IdError, Label, MemberId};
 use super::period::Unit;
 use super::queued::AGE_MAX;
-use super::score::Decimals;
+use super::score::{Decimals, ShownScore};
 use super::time::{Span, Timestamp};
 
 /// How long a period's counts are kept for events that are on their way, in milliseconds: longer than any call may take.
@@ -296,6 +296,36 @@ impl Quota {
             QuotaWindow::Sliding(_) | QuotaWindow::Total => None,
         }
     }
+
+    /// What an event finds of it that it has too little left for, for people.
+    pub fn describe(&self, shortage: &Shortage, decimals: Decimals) -> String {
+        let Shortage {
+            taken,
+            allowed,
+            amount,
+            ..
+        } = *shortage;
+        let (unit, scale) = match self.measure {
+            Measure::Events => ("events", Decimals::default()),
+            Measure::Score => ("points", decimals),
+        };
+        let show = |amount: i64| ShownScore::sum(amount.into(), scale);
+        let of_all = format!("{} of {} {unit}", show(taken), show(allowed));
+        let stretch = match self.window {
+            QuotaWindow::Sliding(span) => format!("in {span}"),
+            QuotaWindow::Period(unit) => format!("in the {unit}"),
+            QuotaWindow::Total => "in total".to_owned(),
+        };
+        if amount > allowed {
+            let (allowed, amount) = (show(allowed), show(amount));
+            format!("never takes so much: {allowed} {unit} {stretch}, and the event has {amount}")
+        } else if taken < allowed {
+            let amount = show(amount);
+            format!("has too little left: {of_all} are used {stretch}, and the event has {amount}")
+        } else {
+            format!("is used up: {of_all} {stretch}")
+        }
+    }
 }
 
 /// What an event takes of each of its board's quotas; the first field that one of them misses.
@@ -471,6 +501,36 @@ mod tests {
             },
             data: None,
         }
+    }
+
+    #[test]
+    fn a_shortage_says_what_is_used_and_of_how_much() {
+        let board = board(
+            r#"[{"name": "a", "by": ["voter"], "window": "total", "max": 1},
+                {"name": "b", "by": ["voter"], "window": "90s", "max": 3},
+                {"name": "c", "by": ["voter"], "window": "day", "max": 5, "measure": "score"}]"#,
+        );
+        let says = |quota: usize, taken, allowed, amount| {
+            let shortage = Shortage {
+                quota,
+                frees_at_ms: 0,
+                taken,
+                allowed,
+                amount,
+            };
+            board.quotas[quota].describe(&shortage, board.definition.decimals)
+        };
+        assert_eq!(says(0, 1, 1, 1), "is used up: 1 of 1 events in total");
+        assert_eq!(says(1, 3, 3, 1), "is used up: 3 of 3 events in 90s");
+        assert_eq!(
+            says(2, 500, 500, 50),
+            "is used up: 5 of 5 points in the day"
+        );
+        let little =
+            "has too little left: 4.5 of 5 points are used in the day, and the event has 0.6";
+        assert_eq!(says(2, 450, 500, 60), little);
+        let never = "never takes so much: 5 points in the day, and the event has 6";
+        assert_eq!(says(2, 0, 500, 600), never);
     }
 
     #[test]

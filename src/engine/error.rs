@@ -5,12 +5,12 @@ use thiserror::Error;
 
 use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
-use crate::domain::event::{FUTURE_MS_MAX, Rejection};
+use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
 use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::message::MessageId;
 use crate::domain::name::Name;
-use crate::domain::quota::{Measure, QuotaWindow};
+use crate::domain::quota::QuotaWindow;
 use crate::domain::reward::RuleId;
 use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
@@ -434,9 +434,7 @@ impl Error {
                 let detail = format!("is missing, and a quota of board {id} counts by it");
                 return Self::Invalid(vec![FieldError::new(format!("/{name}"), detail)]);
             }
-            Rejection::Quota { quota, frees_at_ms } => {
-                return Self::quota_exceeded(board, quota, frees_at_ms, at, now);
-            }
+            Rejection::Quota(shortage) => return Self::quota_exceeded(board, shortage, at, now),
             Rejection::Erased(erased_at) => format!(
                 "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
             ),
@@ -451,33 +449,25 @@ impl Error {
         Self::Rejected { rejection, detail }
     }
 
-    fn quota_exceeded(
-        board: &Board,
-        index: usize,
-        frees_at_ms: i64,
-        at: Timestamp,
-        now: Timestamp,
-    ) -> Self {
-        let Some(quota) = board.quotas.get(index) else {
+    fn quota_exceeded(board: &Board, shortage: Shortage, at: Timestamp, now: Timestamp) -> Self {
+        let Some(quota) = board.quotas.get(shortage.quota) else {
             return StoreError::Unexpected("a quota that is not there".into()).into();
         };
         let frees_at = match quota.window {
-            QuotaWindow::Sliding(_) if frees_at_ms > 0 => {
-                Some(Timestamp::from_ms_clamped(frees_at_ms))
+            QuotaWindow::Sliding(_) if shortage.frees_at_ms > 0 => {
+                Some(Timestamp::from_ms_clamped(shortage.frees_at_ms))
             }
             _ => quota.frees_at(board, at),
         };
-        let what = match quota.measure {
-            Measure::Events => "events",
-            Measure::Score => "points",
-        };
-        let frees =
-            frees_at.map_or_else(String::new, |frees_at| format!("; it frees at {frees_at}"));
-        let (name, max, window) = (quota.name.clone(), quota.max, quota.window);
+        let used = quota.describe(&shortage, board.definition.decimals);
+        let frees = frees_at.filter(|_| shortage.amount <= shortage.allowed);
+        let frees = frees.map(|frees_at| format!("; it is free at {frees_at}"));
+        let (name, max) = (quota.name.clone(), quota.max);
         Self::QuotaExceeded(Box::new(UsedUp {
             detail: format!(
-                "quota {name} of board {} has too little left: {max} {what}, {window}{frees}",
-                board.id
+                "quota {name} of board {} {used}{}",
+                board.id,
+                frees.unwrap_or_default()
             ),
             name,
             max,

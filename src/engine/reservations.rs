@@ -24,7 +24,7 @@ use super::applier::{Groups, Reply, one_each, share_out};
 use super::batcher::{Batcher, Work};
 use super::submission::{Obstacle, Submission};
 use crate::domain::board::Board;
-use crate::domain::event::Rejection;
+use crate::domain::event::{Rejection, Shortage};
 use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -177,7 +177,7 @@ struct Reservation {
     /// The homes in which something is reserved for it.
     held: Vec<usize>,
     /// The first quota that doesn't take it: when that frees, or `None` if it is not known yet whether it does.
-    refusal: Option<(usize, Option<i64>)>,
+    refusal: Option<(usize, Option<Shortage>)>,
     /// What remains of quotas, by their indexes.
     remaining: Vec<(usize, i64)>,
     /// Whether it is kept, since its event was taken; `None`: nobody knows yet.
@@ -238,8 +238,8 @@ impl Reservation {
                 self.remaining.extend(remaining);
                 self.held.push(home);
             }
-            Ok(Versioned::Current(Reserved::UsedUp { quota, frees_at_ms })) => {
-                self.refuse(quota, Some(frees_at_ms));
+            Ok(Versioned::Current(Reserved::UsedUp(shortage))) => {
+                self.refuse(shortage.quota, Some(shortage));
             }
             Ok(Versioned::Current(Reserved::Waits { quota })) => self.refuse(quota, None),
             Ok(Versioned::Stale) => self.submission.block(Obstacle::StaleBoard),
@@ -254,9 +254,9 @@ impl Reservation {
         self.refuse(first, None);
     }
 
-    fn refuse(&mut self, quota: usize, frees_at_ms: Option<i64>) {
+    fn refuse(&mut self, quota: usize, shortage: Option<Shortage>) {
         if self.refusal.is_none_or(|(first, _)| quota < first) {
-            self.refusal = Some((quota, frees_at_ms));
+            self.refusal = Some((quota, shortage));
         }
     }
 
@@ -267,8 +267,8 @@ impl Reservation {
         };
         match self.refusal {
             Some((_, None)) => self.submission.block(Obstacle::Others),
-            Some((quota, Some(frees_at_ms))) => {
-                ready.plan.rejection = Some(Rejection::Quota { quota, frees_at_ms });
+            Some((_, Some(shortage))) => {
+                ready.plan.rejection = Some(Rejection::Quota(shortage));
             }
             None => {}
         }

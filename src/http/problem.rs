@@ -275,9 +275,9 @@ kinds! {
         "Do not send the event again. To import older events, set the board's `accept_late` to `any`.",
         "the event is older than 48h";
     QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "A quota is used up",
-        "A quota of the board has too little left for the event. `quota` names it. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The service did not take the event, and the event used up nothing.",
+        "A quota of the board has too little left for the event. `quota` names it, and `detail` says how much is used, and of how much. `frees_at` says when more will be left, if no other event comes in; it is missing if the quota never frees. The service did not take the event, and the event used up nothing.",
         "Wait until `frees_at`. If it is missing, do not send the event again.",
-        "the quota voter-minute is used up";
+        "quota voter-minute of board best_song is used up: 2 of 2 events in 1m; it is free at 2026-11-21T12:01:00.000Z";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "The event id belongs to another event",
         "The service took another event with this id before. The service did not take this one.",
         "Give each event an id of its own. Send an event again exactly as it was.",
@@ -680,7 +680,7 @@ impl From<Error> for Problem {
                 Rejection::Erased(_) => MEMBER_ERASED,
                 Rejection::NotSeated => NOT_SEATED,
                 Rejection::Missing(_) => VALIDATION_FAILED,
-                Rejection::Quota { .. } => QUOTA_EXCEEDED,
+                Rejection::Quota(_) => QUOTA_EXCEEDED,
             },
         };
         Self::new(kind, detail)

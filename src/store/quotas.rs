@@ -7,7 +7,7 @@ use super::dispatch::Store;
 use super::reply::Reply;
 use super::{StoreError, Versioned, keys, script};
 use crate::domain::board::{AcceptLate, Board};
-use crate::domain::event::FUTURE_MS_MAX;
+use crate::domain::event::{FUTURE_MS_MAX, Shortage};
 use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow, waiting_ms};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -56,6 +56,17 @@ pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) ->
     }
     let expires = used.expires_at_ms.unwrap_or(0);
     (used.quota + 1, used.amount, expires, indexes)
+}
+
+/// What a script says of a quota that has too little left.
+pub(super) fn shortage(reply: &mut Reply) -> Result<Shortage, StoreError> {
+    Ok(Shortage {
+        quota: reply.index()?,
+        frees_at_ms: reply.integer()?,
+        taken: reply.integer()?,
+        allowed: reply.integer()?,
+        amount: reply.integer()?,
+    })
 }
 
 /// What was taken of a quota.

@@ -12,9 +12,10 @@ use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{self, record::TOKEN_BYTES};
-use super::quotas::{QuotaRule, UseArgs, rules, use_args};
+use super::quotas::{QuotaRule, UseArgs, rules, shortage, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, Versioned, keys, script};
+use crate::domain::event::Shortage;
 use crate::domain::ids::EventId;
 use crate::domain::quota::QuotaUse;
 use crate::domain::shard::Shard;
@@ -85,13 +86,8 @@ pub struct Wanted {
 pub enum Reserved {
     /// It is reserved; and if that was asked, what remains of each use: events, or scaled points.
     Open(Vec<i64>),
-    /// A quota is used up by what was taken.
-    UsedUp {
-        /// Which one, by its index in the definition.
-        quota: usize,
-        /// When a sliding window would take it, if not sooner, in milliseconds since the epoch; 0: not told.
-        frees_at_ms: i64,
-    },
+    /// A quota has too little left beside what was taken.
+    UsedUp(Shortage),
     /// Whether a quota is used up depends on reservations that are open: nothing is reserved.
     Waits {
         /// Which one, by its index in the definition.
@@ -282,10 +278,7 @@ impl Store {
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
     Ok(match reply.integer()? {
         protocol::reservations::RESERVED => Reserved::Open(reply.integers()?),
-        protocol::reservations::USED_UP => Reserved::UsedUp {
-            quota: reply.index()?,
-            frees_at_ms: reply.integer()?,
-        },
+        protocol::reservations::USED_UP => Reserved::UsedUp(shortage(&mut reply)?),
         protocol::reservations::WAITS => Reserved::Waits {
             quota: reply.index()?,
         },

@@ -804,7 +804,15 @@ async fn a_reservation_is_made_and_settled_once() {
     let (integer, text) = (Reply::Integer, Reply::text_of);
     let open = |left| list(&[integer(1), text(left)]);
     let waits = list(&[integer(3), integer(1)]);
-    let used_up = list(&[integer(2), integer(1), text("0")]);
+    let used_up = [
+        integer(2),
+        integer(1),
+        text("0"),
+        text("2"),
+        text("2"),
+        text("1"),
+    ];
+    let used_up = list(&used_up);
     assert_eq!(
         reserve(&redis, "1-2", &["t1"]).await,
         Reply::texts(&["STALE"])

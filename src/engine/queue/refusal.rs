@@ -72,7 +72,7 @@ mod tests {
             window_s: Some(60),
             frees_at: Some(at),
             wait_s: None,
-            detail: "quota voter has too little left".to_owned(),
+            detail: "quota voter is used up".to_owned(),
         };
         let window = Window::from_code(1024).unwrap();
         let rejected = |rejection| Error::Rejected {

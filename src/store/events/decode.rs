@@ -18,6 +18,7 @@ use crate::store::protocol::record::{
     TOKEN_BYTES, WIDE_SCORE_BYTES,
 };
 use crate::store::protocol::{flags, results};
+use crate::store::quotas::shortage;
 use crate::store::reply::{Reply, bytes_of, require, unknown_code};
 
 /// Takes the result of an event apart: its record, or a list that begins with one of [`results`].
@@ -37,10 +38,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::OUT_OF_RANGE => Answer::Rejected(Rejection::OutOfRange(window(&mut reply)?)),
         results::NO_HISTORY => Answer::NeedsHistory,
         results::NO_STANDING => Answer::NeedsStanding(window(&mut reply)?),
-        results::NO_QUOTA => Answer::Rejected(Rejection::Quota {
-            quota: reply.index()?,
-            frees_at_ms: reply.integer()?,
-        }),
+        results::NO_QUOTA => Answer::Rejected(Rejection::Quota(shortage(&mut reply)?)),
         results::TAKEN => taken(outcome(reply.bytes()?)?, reply.integers()?),
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),

@@ -279,7 +279,7 @@ impl<'a> Encoder<'a> {
         args.fingerprints.push(event.fingerprint());
         let (detail, refusal) = match plan.rejection {
             // Its scores are needed to tell whether one would pass the bound.
-            Some(Rejection::Quota { .. }) => (Detail::Standings, refusals::UNLESS_BEYOND),
+            Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
             Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
             None => (ready.detail, refusals::NEVER),
         };

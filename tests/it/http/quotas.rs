@@ -170,15 +170,22 @@ async fn points_can_be_counted_and_channels_have_allowances_on_top(shards: u16) 
     let client = world.client();
     taken(vote(client, json!({"score": 2.5})).await);
     taken(vote(client, json!({"score": -2})).await);
-    refused(vote(client, json!({"score": 0.6})).await, "points");
+    let little = vote(client, json!({"score": 0.6})).await;
+    let detail = "quota points of board votes has too little left: 4.5 of 5 points are used in the day, and the event has 0.6; it is free at 2026-11-21T18:30:00.000Z";
+    assert_eq!(little.json["detail"], detail);
+    refused(little, "points");
     taken(vote(client, json!({"score": 0.5, "channel": "partner-a"})).await);
     taken(vote(client, json!({"score": 1.5, "channel": "partner-a"})).await);
     taken(vote(client, json!({"score": 1, "channel": "partner-a"})).await);
-    for channel in ["partner-a", "partner-b", "partner-c"] {
-        refused(
-            vote(client, json!({"score": 0.8, "channel": channel})).await,
-            "points",
-        );
+    for (channel, used) in [
+        ("partner-a", "has too little left: 7.5 of 8 points are used"),
+        ("partner-b", "is used up: 6 of 6 points in the day"),
+        ("partner-c", "is used up: 5 of 5 points in the day"),
+    ] {
+        let answer = vote(client, json!({"score": 0.8, "channel": channel})).await;
+        let detail = answer.json["detail"].as_str().unwrap();
+        assert!(detail.contains(used), "{detail}");
+        refused(answer, "points");
     }
     taken(vote(client, json!({"score": 0.5, "channel": "partner-a"})).await);
     assert_eq!(total_of(client, "alice").await, 4);
@@ -196,7 +203,10 @@ async fn a_member_has_so_many_attempts_in_a_period(shards: u16) {
     let third = refused(attempt("2026-11-20T14:00:00Z").await, "attempts-day");
     assert_eq!(third, "2026-11-21T00:00:00.000Z");
     attempt("2026-11-21T00:00:00Z").await.expect(200);
-    refused(attempt("2026-11-21T01:00:00Z").await, "attempts-all");
+    let last = attempt("2026-11-21T01:00:00Z").await;
+    let detail = "quota attempts-all of board votes is used up: 3 of 3 events in total";
+    assert_eq!(last.json["detail"], detail);
+    refused(last, "attempts-all");
     taken(vote(client, json!({"member": "bob"})).await);
     let left = client.get("/v1/boards/votes/quotas?member=bob").await;
     let left = &left.expect(200)["quotas"][0];
