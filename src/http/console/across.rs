@@ -1,6 +1,6 @@
 //! A member on many boards: where it stands, what it is called, and where it is hidden.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use askama::Template;
 use axum::response::Response;
@@ -111,11 +111,10 @@ impl Answer {
         }
     }
 
-    /// The board on which the member is hidden, if it is hidden there.
-    fn hidden_on(&self) -> Option<&str> {
+    /// The board.
+    fn board(&self) -> &str {
         match self {
-            Self::Entry(place) if self.entry()?.hidden => Some(&place.board),
-            _ => None,
+            Self::Entry(Place { board, .. }) | Self::Problem { board, .. } => board,
         }
     }
 }
@@ -139,8 +138,6 @@ struct AcrossPage {
     window: String,
     /// Whether the viewer may leave out the boards.
     may_list: bool,
-    /// Whether hidden members count for ranks and totals.
-    counts_hidden: bool,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
     lines: Vec<Line>,
@@ -151,7 +148,7 @@ struct AcrossPage {
 impl AcrossPage {
     fn to_member(&self, place: &Place) -> String {
         let Standing { window, key, .. } = &place.standing;
-        member_address(&place.board, window, &self.member, key)
+        member_address(&place.board, window, &self.member, (key, ""))
     }
 }
 
@@ -198,32 +195,43 @@ pub(super) async fn show(
     } else {
         named
     };
-    let counts_hidden = viewer.may_anywhere(Scope::Moderate);
     let joined = asked.join(",");
     let query = [
         ("boards", joined.as_str()),
         ("window", &window),
         ("include", "profile"),
-        ("hidden", if counts_hidden { "include" } else { "" }),
     ];
-    let read_at = address(&["v1", "members", &member, "standings"], &query);
+    let read = async |query: &[(&str, &str)]| {
+        let read_at = address(&["v1", "members", &member, "standings"], query);
+        Ok::<_, Problem>(viewer.read::<Found>(&read_at).await?.standings)
+    };
     let is_asked = !asked.is_empty() && !window.is_empty();
     let answers = if is_asked {
-        viewer.read::<Found>(&read_at).await?.standings
+        read(&query).await?
     } else {
         Vec::new()
     };
-    let profile = answers
-        .iter()
-        .find_map(|answer| answer.entry()?.profile.as_ref());
+    // Moderators see where the member is hidden. Ranks and totals are those that everybody sees.
+    let seen_by_moderators = if is_asked && viewer.may_anywhere(Scope::Moderate) {
+        read(&[&query[..], &[("hidden", "include")]].concat()).await?
+    } else {
+        Vec::new()
+    };
+    let entries = seen_by_moderators.iter().chain(&answers);
+    let mut entries = entries.filter_map(Answer::entry);
+    let profile = entries.find_map(|entry| entry.profile.as_ref());
     let name = profile.map(|profile| profile.name.clone());
+    let hidden_on: HashSet<&str> = seen_by_moderators
+        .iter()
+        .filter(|answer| answer.entry().is_some_and(|entry| entry.hidden))
+        .map(Answer::board)
+        .collect();
     let lines = answers.into_iter().map(async |answer| {
-        let hidden = match answer.hidden_on() {
-            Some(board) => {
-                let hidden_at = address(&["v1", "boards", board, "hidden", &member], &[]);
-                viewer.find::<Hidden>(&hidden_at).await?
-            }
-            None => None,
+        let hidden = if hidden_on.contains(answer.board()) {
+            let hidden_at = ["v1", "boards", answer.board(), "hidden", &member];
+            viewer.find::<Hidden>(&address(&hidden_at, &[])).await?
+        } else {
+            None
         };
         Ok::<_, Problem>(Line { answer, hidden })
     });
@@ -238,9 +246,11 @@ pub(super) async fn show(
         name,
         boards,
         may_list,
-        counts_hidden,
         lines: lines?,
-        curl: is_asked.then(|| viewer.curl(&read_at)),
+        curl: is_asked.then(|| {
+            let read_at = ["v1", "members", &member, "standings"];
+            viewer.curl(&address(&read_at, &query))
+        }),
         window,
         member,
     })

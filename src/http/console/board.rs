@@ -185,10 +185,18 @@ pub(super) fn standing_address(board: &str, window: &str, query: &[(&str, &str)]
     address(&path, query)
 }
 
-/// The page of a member of a standing.
-pub(super) fn member_address(board: &str, window: &str, member: &str, key: &str) -> String {
+/// The page of a member of a standing; `hidden` is `include` where that counts hidden members, too.
+pub(super) fn member_address(
+    board: &str,
+    window: &str,
+    member: &str,
+    (key, hidden): (&str, &str),
+) -> String {
     let path = ["console", "boards", board, "standings", window, "member"];
-    address(&path, &[("member", member), ("key", key)])
+    address(
+        &path,
+        &[("member", member), ("key", key), ("hidden", hidden)],
+    )
 }
 
 /// The page of a period and its result.

@@ -103,23 +103,23 @@ impl History {
 }
 
 impl Viewer {
-    /// How a member stood in the last periods with data. It is empty for who may not read the board, and for a window without
+    /// How a member stood in the last periods with data, with the parameter `hidden` that the page has. It is empty for who may not read the board, and for a window without
     /// periods.
     pub(super) async fn history(
         &self,
         board: &str,
         window: &str,
         member: &str,
+        hidden: &str,
     ) -> Result<History, Problem> {
         if !self.may_on(Scope::Read, board) {
             return Ok(History::default());
         }
-        let hidden = self.may_on(Scope::Moderate, board).then_some("include");
         let limit = ("limit", PERIODS_MAX);
         let path = [
             "v1", "boards", board, "league", "members", member, "history",
         ];
-        let query = [limit, ("hidden", hidden.unwrap_or_default())];
+        let query = [limit, ("hidden", hidden)];
         match self.read::<Seats>(&address(&path, &query)).await {
             Ok(Seats { seats }) => {
                 return History::of(seats.into_iter().map(Line::from).collect());
@@ -131,6 +131,7 @@ impl Viewer {
         if periods.len() < 2 {
             return Ok(History::default());
         }
+        let hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
         let queries = periods.iter().map(|Period { key }| {
             json!({
                 "type": "member", "board": board, "window": window, "key": key, "member": member,

@@ -32,6 +32,9 @@ pub(super) struct Params {
     member: String,
     #[serde(default)]
     key: String,
+    /// `include`: hidden members count, too.
+    #[serde(default)]
+    hidden: String,
     /// What was done before the page was shown.
     #[serde(default)]
     done: String,
@@ -118,7 +121,9 @@ struct MemberPage {
     found: Option<Found>,
     history: History,
     may_moderate: bool,
-    /// Whether hidden members count for the ranks and totals of the page.
+    /// Whether hidden members can count for the ranks and totals of the page.
+    may_see_hidden: bool,
+    /// Whether they do.
     counts_hidden: bool,
     /// Whether the viewer may erase it.
     may_erase: bool,
@@ -140,17 +145,31 @@ struct MemberPage {
 
 impl MemberPage {
     fn to_standing(&self) -> String {
-        let query = [("key", self.key.as_str())];
+        let query = [("key", self.key.as_str()), ("hidden", self.sight())];
         standing_address(&self.heading.board, &self.window, &query)
     }
 
+    /// What the parameter `hidden` says.
+    fn sight(&self) -> &'static str {
+        if self.counts_hidden { "include" } else { "" }
+    }
+
+    fn to(&self, member: &str, key: &str, hidden: &str) -> String {
+        member_address(&self.heading.board, &self.window, member, (key, hidden))
+    }
+
     fn to_member(&self, member: &str) -> String {
-        member_address(&self.heading.board, &self.window, member, &self.key)
+        self.to(member, &self.key, self.sight())
     }
 
     /// The same member in another period.
     fn at(&self, key: &str) -> String {
-        member_address(&self.heading.board, &self.window, &self.member, key)
+        self.to(&self.member, key, self.sight())
+    }
+
+    /// The same page with hidden members, or without them.
+    fn seen(&self, hidden: &str) -> String {
+        self.to(&self.member, &self.key, hidden)
     }
 
     fn is_own(&self, entry: &Entry) -> bool {
@@ -199,16 +218,16 @@ pub(super) async fn show(
     Query(Params {
         member,
         key,
+        hidden: sight,
         done: what,
     }): Query<Params>,
 ) -> Result<Response, Problem> {
     let may_moderate = viewer.may_on(Scope::Moderate, &board);
     let may_read = viewer.may_on(Scope::Read, &board);
-    let counts_hidden = may_moderate && may_read;
     let query = [
         ("key", key.as_str()),
         ("around", AROUND),
-        ("hidden", if counts_hidden { "include" } else { "" }),
+        ("hidden", &sight),
         ("include", if may_read { "profile" } else { "" }),
     ];
     let path = [
@@ -226,7 +245,7 @@ pub(super) async fn show(
         Err(problem) if problem.kind == MEMBER_NOT_FOUND => None,
         Err(problem) => return Err(problem),
     };
-    let history = viewer.history(&board, &window, &member).await?;
+    let history = viewer.history(&board, &window, &member, &sight).await?;
     let summary = viewer.summary(&board).await?;
     let own = |part| address(&["v1", "boards", &board, part, &member], &[]);
     let mut curl = vec![viewer.curl(&read_at)];
@@ -279,7 +298,8 @@ pub(super) async fn show(
         found,
         history,
         may_moderate,
-        counts_hidden,
+        may_see_hidden: may_moderate && may_read,
+        counts_hidden: sight == "include",
         may_erase,
         hidden,
         player,

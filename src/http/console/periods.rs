@@ -119,7 +119,7 @@ impl PeriodsPage {
     }
 
     fn to_member(&self, member: &str, key: &str) -> String {
-        member_address(&self.heading.board, &self.window, member, key)
+        member_address(&self.heading.board, &self.window, member, (key, ""))
     }
 
     fn first(&self) -> String {

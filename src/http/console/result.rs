@@ -174,7 +174,7 @@ impl ResultPage {
 
     fn to_member(&self, member: &str) -> String {
         let Standing { window, key, .. } = &self.found.standing;
-        member_address(&self.heading.board, window, member, key)
+        member_address(&self.heading.board, window, member, (key, ""))
     }
 
     /// Another part of the same result.

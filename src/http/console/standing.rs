@@ -211,7 +211,8 @@ impl Bar {
 
     /// The page of a member.
     fn to_member(&self, member: &str) -> String {
-        member_address(&self.board, &self.window, member, &self.standing.key)
+        let chosen = (&*self.standing.key, &*self.params.hidden);
+        member_address(&self.board, &self.window, member, chosen)
     }
 
     fn member_search(&self) -> String {

@@ -36,6 +36,28 @@ async fn a_member_is_hidden_and_brought_back_with_a_reason_and_a_line_in_the_aud
         page.contains("role=\"status\"") && page.contains("Bring back"),
         "{page}"
     );
+    // Only with hidden members it has a rank, and the others have ranks behind it.
+    assert!(
+        page.contains("The member is hidden") && !page.contains("1 of 2"),
+        "{page}"
+    );
+    let ann = "/console/boards/votes/standings/day/member?member=ann&key=2026-11-21";
+    browser
+        .read(ann, &["1 of 1", "Show hidden members too"])
+        .await;
+    let all = "&hidden=include";
+    let parts = [
+        "2 of 2",
+        "Show what everybody sees",
+        "?member=bob&#38;key=2026-11-21&#38;hidden=include",
+    ];
+    browser.read(&format!("{ann}{all}"), &parts).await;
+    let parts = [
+        "1 of 2",
+        "hidden</span>",
+        "day?key=2026-11-21&#38;hidden=include",
+    ];
+    browser.read(&format!("{member}{all}"), &parts).await;
     let standing = "/console/boards/votes/standings/day";
     let page = browser.get(standing).await.expect(200);
     assert!(!page.contains("bob") && page.contains("1 member"), "{page}");
@@ -44,9 +66,14 @@ async fn a_member_is_hidden_and_brought_back_with_a_reason_and_a_line_in_the_aud
         .await
         .expect(200);
     assert!(
-        page.contains("bob") && page.contains("hidden ones too"),
+        page.contains("member=bob&#38;key=2026-11-21&#38;hidden=include")
+            && page.contains("hidden ones too"),
         "{page}"
     );
+    let mut reader = Browser::signed_in(world.client(), "a-reader").await;
+    let public = reader.read(ann, &["1 of 1"]).await;
+    assert!(!public.contains("hidden members"), "{public}");
+    reader.get(&format!("{ann}{all}")).await.expect(403);
     let page = browser
         .get("/console/boards/votes/hidden")
         .await
@@ -222,6 +249,7 @@ async fn a_member_is_looked_at_over_many_boards() {
         ">votes</a>",
         "2 of 2",
         ">other</a>",
+        "none of 1",
         "cheating &#38; more",
         "/v1/members/ann/standings?boards=other%2Cvotes",
     ];
