@@ -69,7 +69,7 @@ pub struct League {
     /// The levels, the lowest first, where new members begin: 1 to 20.
     #[schema(min_items = 1, max_items = 20)]
     pub tiers: Vec<Tier>,
-    /// With which score the best of a cohort open their next period; up to 20 rules, which add up.
+    /// With which score the best of a cohort open their next seat; up to 20 rules, which add up.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub entry_bonus: Vec<EntryBonus>,
@@ -115,7 +115,7 @@ pub enum Idle {
     Demote,
 }
 
-/// With which score some members of a cohort open their next period.
+/// With which score some members of a cohort open their next seat.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryBonus {

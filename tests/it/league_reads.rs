@@ -662,7 +662,7 @@ async fn a_member_is_told_where_it_plays_and_what_its_last_seat_led_to() {
         ann["league"],
         json!({"tier": "bronze", "seat": null, "last": silver})
     );
-    assert_eq!(ann["score"], 0, "whoever misses a week loses the bonus");
+    assert_eq!(ann["score"], 70, "the bonus waits for the next seat");
     let before = get(client, &format!("/members/ann?key={NEXT_WEEK}")).await;
     assert_eq!(
         (&before["cohort"], &before["league"]["last"]),

@@ -615,13 +615,13 @@ async fn who_joins_the_next_period_is_turned_by_that() {
     for name in &names {
         assert_eq!(history(&world, name).await.len(), 1);
     }
-    // The next week is skipped, since nobody plays. The first of gold keep their bonus for the week behind it.
+    // The next week is skipped, since nobody plays. The first of gold keep their bonus.
     world.set_time("2026-12-07T12:00:00Z");
     assert_eq!(join(world.client(), "m0").await, ("gold".to_owned(), 70));
     close(&world.instances[0]).await;
-    // That week counts as missed for those who were first in silver and went up.
+    // That week counts as missed for those who were first in silver and went up. It costs them the tier, and not the bonus.
     world.set_time("2026-12-14T12:00:00Z");
-    assert_eq!(join(world.client(), "m2").await, ("silver".to_owned(), 0));
+    assert_eq!(join(world.client(), "m2").await, ("silver".to_owned(), 70));
     let moves = history(&world, "m2").await;
     let moves: Vec<&str> = moves.iter().map(|line| line.1.as_str()).collect();
     assert_eq!(moves, ["up", "stay"]);

@@ -1,4 +1,4 @@
-//! How a cohort is decided when its period is over: who goes up and down, and who opens the next period with a bonus.
+//! How a cohort is decided when its period is over: who goes up and down, and who opens its next seat with a bonus.
 //!
 //! Members are *counted* who are listed and not hidden. Cuts and bonuses go by a member's position among them.
 

@@ -22,7 +22,7 @@ pub struct Player {
     pub tier: u8,
     /// The beginning of that period. All seats before it are turned.
     pub from: Timestamp,
-    /// With which score it opens that period. Whoever misses a period that counts loses it.
+    /// With which score it opens its next seat that is listed, in whichever period that is.
     #[serde(with = "scaled", default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
     /// Its newest seat, if that is not turned; its period does not begin before `from`.
@@ -74,7 +74,7 @@ pub struct Played {
     pub score: Score,
     /// Where it went.
     pub moved: Move,
-    /// With which score it opened the next period that counted.
+    /// With which score its next seat opens.
     #[serde(with = "scaled", default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
 }
@@ -156,7 +156,6 @@ impl Player {
             board,
             at: period_from(board, period.unit, self.from),
             tier: self.tier,
-            opening: self.bonus,
             order: self.order.as_ref(),
         };
         for missed in missed {
@@ -165,19 +164,18 @@ impl Player {
         walk.go_to(period);
         Place {
             tier: walk.tier,
-            opening: walk.opening,
+            opening: self.bonus,
         }
     }
 
-    /// The same player as of a period: what came before is in its tier and its bonus.
+    /// The same player as of a period: what came before is in its tier.
     #[must_use]
     pub fn advanced_to(&self, board: &Board, period: &Period, missed: &[Period]) -> Self {
-        let Place { tier, opening } = self.place_in(board, period, missed);
+        let Place { tier, .. } = self.place_in(board, period, missed);
         let start = start_of(period);
         Self {
             tier,
             from: start,
-            bonus: opening,
             order: self.order.clone().filter(|order| order.from > start),
             ..self.clone()
         }
@@ -274,7 +272,6 @@ struct Walk<'a> {
     board: &'a Board,
     at: Period,
     tier: u8,
-    opening: Score,
     order: Option<&'a TierOrder>,
 }
 
@@ -299,7 +296,6 @@ impl Walk<'_> {
         if league.is_some_and(|league| league.idle == Idle::Demote) {
             self.tier = self.tier.saturating_sub(1);
         }
-        self.opening = Score::default();
     }
 }
 
@@ -404,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_counted_leads_to_another_tier_and_to_a_bonus_for_the_next_day() {
+    fn a_seat_that_counted_leads_to_another_tier_and_to_a_bonus_for_the_next_seat() {
         let board = board(league(&["bronze", "silver", "gold"], "keep"));
         let player = Player::new(&day(&board, 2));
         assert_eq!(place(&player, &board, 2, &[]), (0, 0));
@@ -441,12 +437,12 @@ mod tests {
         assert_eq!(turned.player, player);
         assert_eq!(turned.line, None);
         // The day counts as missed if others had seats.
-        assert_eq!(place(&turned.player, &board, 3, &[2]), (0, 0));
+        assert_eq!(place(&turned.player, &board, 3, &[2]), (0, 5));
         assert_eq!(place(&turned.player, &board, 3, &[]), (1, 5));
     }
 
     #[test]
-    fn missed_days_count_one_after_the_other_and_take_the_bonus_away() {
+    fn missed_days_count_one_after_the_other_and_leave_the_bonus() {
         for (idle, after_one, after_three) in [("keep", 2, 2), ("demote", 1, 0)] {
             let board = board(league(&["bronze", "silver", "gold"], idle));
             let player = Player {
@@ -456,9 +452,14 @@ mod tests {
             };
             // A day on which nobody had a seat is skipped.
             assert_eq!(place(&player, &board, 9, &[]), (2, 5));
-            assert_eq!(place(&player, &board, 9, &[4]), (after_one, 0));
-            assert_eq!(place(&player, &board, 9, &[4, 6, 7]), (after_three, 0));
-            assert_eq!(place(&player, &board, 9, &[2, 3, 4, 5]), (after_three, 0));
+            assert_eq!(place(&player, &board, 9, &[4]), (after_one, 5));
+            assert_eq!(place(&player, &board, 9, &[4, 6, 7]), (after_three, 5));
+            assert_eq!(place(&player, &board, 9, &[2, 3, 4, 5]), (after_three, 5));
+            // The seat that is listed next uses it up.
+            let away = player.advanced_to(&board, &day(&board, 9), &days(&board, &[4]));
+            let seated = away.seated(seat(&board, 9, after_one));
+            let turned = seated.turned(&board, Unit::Day, Some(&outcome(Move::Stay, 0)));
+            assert_eq!(place(&turned.player, &board, 10, &[]), (after_one, 0));
         }
     }
 

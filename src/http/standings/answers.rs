@@ -269,7 +269,7 @@ pub struct PlayedBody {
     /// Where it went.
     #[serde(rename = "move")]
     pub moved: Move,
-    /// With which score it opened the next period that counted.
+    /// With which score its next seat opens, or has opened.
     #[schema(value_type = f64, example = 20)]
     pub bonus: ShownScore,
 }

@@ -451,7 +451,6 @@ impl Model {
                 } else {
                     tier
                 };
-                bonus = 0;
             }
         }
         (tier, bonus)
