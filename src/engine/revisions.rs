@@ -1,9 +1,10 @@
 //! Revises the results of final periods after members were hidden or brought back: who has won, how many members there are, and
 //! who gets which reward.
 //!
-//! Each line of a journal of hides is one revision of each result whose standing has the member. Lines are taken in their
-//! order, and a result says up to which line of each shard it was revised. So any number of callers may revise at once, and stop
-//! half-way. Who needs a result that is up to date revises it; otherwise a job does.
+//! By each line of a journal of hides the results are revised whose standings have the member. A revision covers all lines that
+//! the walk over the standing has seen. Lines are taken in their order, and a result says up to which line of each shard it was
+//! revised. So any number of callers may revise at once, and stop half-way. Who needs a result that is up to date revises it;
+//! otherwise a job does.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +28,8 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::board_notes::{NotedBoard, NotedFor};
-use crate::store::results::{Forgetting, PeriodResult};
-use crate::store::revisions::{JournalLine, Moderation, RevisedPeriod, Revision};
+use crate::store::results::{Forgetting, Moderated, PeriodResult};
+use crate::store::revisions::{JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
 use crate::store::standings::{Mark, Query, Sight, Subset};
 use crate::store::{Freshness, Versioned};
 
@@ -37,6 +38,8 @@ const SECTIONS_AT_ONCE: usize = 100;
 /// By how much the number of a journal's last line may be greater than that of the last line that is noted: long before a journal
 /// forgets lines (`scripts/lib/hides.lua`).
 const NOTED_BEHIND_MAX: u64 = 1_000;
+/// How many lines a revision covers at the most.
+const COVERED_MAX: usize = 100;
 /// How many periods a message names.
 const NAMED_MAX: usize = 100;
 
@@ -111,26 +114,36 @@ impl Engine {
         if known.is_empty() {
             return Ok(Some(Revised(known)));
         }
-        let shards = live.shards.iter().map(|live| &live.shard);
-        let noted = shards.filter_map(|shard| {
-            let known = *known.get(shard.tag())?;
-            Some(self.note_journal(&live.board, shard, known, false))
-        });
-        match try_join_all(noted).await {
-            Ok(noted) if noted.contains(&true) => return Ok(None),
-            Ok(_) => {}
+        match self.note_journals(&live, &known).await {
+            Ok(true) => return Ok(None),
+            Ok(false) => {}
             Err(ReadError::Retry) => return self.reload(id).await.map(|()| None),
             Err(ReadError::Failed(error)) => return Err(error),
         }
-        let Some(cause) = self.store.line_to_revise(&live.board).await? else {
+        let first = self.store.lines_to_revise(&live.board, 1).await?;
+        let [cause] = &first[..] else {
             return Ok(Some(Revised(known)));
         };
-        match self.revise_by(&live, &cause).await {
+        match self.revise_by(&live, cause).await {
             Ok(()) => {}
             Err(ReadError::Retry) => self.reload(id).await?,
             Err(ReadError::Failed(error)) => return Err(error),
         }
         Ok(None)
+    }
+
+    /// Notes some lines of the journals of all shards behind those that are `known`. Returns whether there were any.
+    async fn note_journals(
+        &self,
+        live: &LiveBoard,
+        known: &BTreeMap<String, u64>,
+    ) -> Result<bool, ReadError> {
+        let shards = live.shards.iter().map(|live| &live.shard);
+        let noted = shards.filter_map(|shard| {
+            let known = *known.get(shard.tag())?;
+            Some(self.note_journal(&live.board, shard, known, false))
+        });
+        Ok(try_join_all(noted).await?.contains(&true))
     }
 
     /// Notes some lines of a shard's journal behind the one that is `known`. Returns whether there may be more.
@@ -257,8 +270,8 @@ impl Engine {
             .map(|section| self.find(live, section, &cause.line.member));
         let places = join_all(places).await;
         for (section, mark) in sections.iter().zip(places) {
-            if let Some(mark) = mark? {
-                self.revise_section(live, section, cause, &mark).await?;
+            if mark?.is_some() {
+                self.revise_section(live, section, cause).await?;
             }
         }
         Ok(())
@@ -293,12 +306,9 @@ impl Engine {
         live: &LiveBoard,
         section: &Section,
         cause: &Cause<'_>,
-        mark: &Mark,
     ) -> Result<(), ReadError> {
         let mut handing = self.handing(live, section).await?;
-        let revised = self
-            .revise_under(live, section, (cause, mark), &mut handing)
-            .await;
+        let revised = self.revise_under(live, section, cause, &mut handing).await;
         handing.give_back().await?;
         revised
     }
@@ -307,7 +317,7 @@ impl Engine {
         &self,
         live: &LiveBoard,
         section: &Section,
-        (cause, mark): (&Cause<'_>, &Mark),
+        cause: &Cause<'_>,
         handing: &mut Handing,
     ) -> Result<(), ReadError> {
         let (board, window) = (&live.board, window_of(section));
@@ -322,21 +332,27 @@ impl Engine {
         let made = self
             .next_result(live, section, &seen.result, handing)
             .await?;
-        let reader = Reader::new(self, live, Freshness::Current);
-        let list = Merged::new(&reader, standing_of(board, section));
-        let ahead = Box::pin(list.positions(vec![mark.of_score()])).await?;
+        let covered = self.covered(live, cause, (&seen.result.hides, &made.walked));
+        let covered = covered.await?;
+        let (lines, members) = self.revised_members(live, section, &covered).await?;
+        if lines.is_empty() {
+            // Its member was erased meanwhile.
+            return Err(ReadError::Retry);
+        }
         let revision = Revision {
             at: self.clock.now(),
-            action: cause.line.says(),
-            place: ahead.first().map_or(0, |ahead| ahead + 1),
+            members,
             total_before: seen.result.total,
             total: made.total,
         };
         let mut hides = seen.result.hides.clone();
-        hides.insert(cause.line.tag.clone(), cause.line.number);
+        for line in &covered {
+            let known = hides.entry(line.tag.clone()).or_default();
+            *known = line.number.max(*known);
+        }
         let result = PeriodResult { hides, ..made };
         let results = (&seen, &result);
-        let change = (cause.line, &revision);
+        let change = (&lines[..], &revision);
         let revised = self
             .store
             .revise_result(board, section, results, change, &cause.forgetting);
@@ -346,7 +362,53 @@ impl Engine {
         }
     }
 
-    /// The next revision of a result, but for the line that it comes of.
+    /// The lines that a result takes into account which was made by this walk, and the one `before` does not: the cause, and
+    /// others that are noted.
+    async fn covered(
+        &self,
+        live: &LiveBoard,
+        cause: &Cause<'_>,
+        (before, walked): (&BTreeMap<String, u64>, &BTreeMap<String, Moderated>),
+    ) -> Result<Vec<JournalLine>, ReadError> {
+        let known = self.store.revised(&live.board).await?;
+        self.note_journals(live, &known).await?;
+        let walked = walked.iter().map(|(tag, of)| (tag.clone(), of.hides));
+        let walked: BTreeMap<String, u64> = walked.collect();
+        let mut lines = self.store.lines_to_revise(&live.board, COVERED_MAX).await?;
+        lines.retain(|line| line.is_in(&walked) && !line.is_in(before));
+        if !lines.iter().any(|line| line.is_of_same(cause.line)) {
+            lines.insert(0, cause.line.clone());
+        }
+        Ok(lines)
+    }
+
+    /// Those of these lines whose members stand in a section, and what they have done there.
+    async fn revised_members<'l>(
+        &self,
+        live: &LiveBoard,
+        section: &Section,
+        lines: &'l [JournalLine],
+    ) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), ReadError> {
+        let marks = lines
+            .iter()
+            .map(|line| self.find(live, section, &line.member));
+        let mut found = Vec::new();
+        for (line, mark) in lines.iter().zip(join_all(marks).await) {
+            found.extend(mark?.map(|mark| (line, mark.of_score())));
+        }
+        let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
+        let reader = Reader::new(self, live, Freshness::Current);
+        let list = Merged::new(&reader, standing_of(&live.board, section));
+        let ahead = Box::pin(list.positions(marks)).await?;
+        let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
+            action: line.says(),
+            place: ahead + 1,
+        });
+        let members = members.collect();
+        Ok((lines, members))
+    }
+
+    /// The next revision of a result, but for the lines that it comes of.
     async fn next_result(
         &self,
         live: &LiveBoard,
@@ -355,7 +417,7 @@ impl Engine {
         handing: &mut Handing,
     ) -> Result<PeriodResult, ReadError> {
         let revision = seen.revision + 1;
-        // The first revision after many hides takes all of them into account. The next ones have nothing left to do.
+        // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
         let is_made = self.moderated(live, section).await? == seen.walked;
         let made = if is_made {
             seen.clone()

@@ -112,15 +112,9 @@ pub struct RevisionBody {
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// What was done with a member.
-    #[schema(inline)]
-    pub action: RevisionAction,
-    /// Who was hidden or brought back; null if that member was erased.
-    #[schema(required = true, example = "troll-7")]
-    pub member: Option<String>,
-    /// How many members have a better score than this one, and 1 more: those who are hidden do not count.
-    #[schema(example = 1)]
-    pub place: u64,
+    /// Who was hidden or brought back, of the members of the standing: all that the revision takes into account and the one before
+    /// does not; 100 at the most.
+    pub members: Vec<RevisedMemberBody>,
     /// How many members the standing had before.
     #[schema(example = 1234)]
     pub total_before: u64,
@@ -131,6 +125,21 @@ pub struct RevisionBody {
     pub rewards: Vec<RewardChangeBody>,
     /// Whether more rewards have changed than these.
     pub more_rewards: bool,
+}
+
+/// A member that was hidden or brought back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RevisedMember)]
+pub struct RevisedMemberBody {
+    /// Who; null if that member was erased.
+    #[schema(required = true, example = "troll-7")]
+    pub member: Option<String>,
+    /// What was done with it.
+    #[schema(inline)]
+    pub action: RevisionAction,
+    /// How many members have a better score than this one, and 1 more: those who are hidden do not count.
+    #[schema(example = 1)]
+    pub place: u64,
 }
 
 /// What was done with a member.
@@ -261,20 +270,24 @@ impl From<FoundRevision> for RevisionBody {
         let FoundRevision {
             revision,
             change,
-            member,
+            members,
             rewards,
             has_more,
         } = found;
         let rewards = rewards.into_iter();
-        Self {
-            revision,
-            at: change.at,
+        let members = change.members.iter().zip(members);
+        let members = members.map(|(change, member)| RevisedMemberBody {
+            member,
             action: match change.action {
                 Moderation::Hidden => RevisionAction::Hidden,
                 Moderation::Unhidden => RevisionAction::Unhidden,
             },
-            member,
             place: change.place,
+        });
+        Self {
+            revision,
+            at: change.at,
+            members: members.collect(),
             total_before: change.total_before,
             total: change.total,
             rewards: rewards.map(RewardChangeBody::from).collect(),
@@ -380,7 +393,8 @@ pub async fn claim(
 
 /// List how the result of a final period was revised.
 ///
-/// Each time that a member of the standing is hidden or brought back there is one more revision.
+/// When a member of the standing is hidden or brought back, the result gets another revision. One revision may be that of several
+/// members.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", tag = "results", operation_id = "list_revisions",
     params(PeriodPath, RevisionsParams),

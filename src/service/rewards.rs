@@ -56,8 +56,8 @@ pub struct FoundRevision {
     pub revision: u64,
     /// What has changed.
     pub change: Revision,
-    /// Who was hidden or brought back; `None` once that member was erased.
-    pub member: Option<String>,
+    /// Who was hidden or brought back, in the order of the change; `None` once that member was erased.
+    pub members: Vec<Option<String>>,
     /// Whose rewards have changed, some of them if they are many.
     pub rewards: Vec<(RuleId, String, RewardChange)>,
     /// Whether there are more.
@@ -267,7 +267,7 @@ impl Service {
             let store = &self.engine.store;
             let known = store.revisions(board, (at.window, &at.name), first..=last);
             let found = known.await?.into_iter();
-            let found = found.map(async |(revision, change, member)| {
+            let found = found.map(async |(revision, change, members)| {
                 let Some(rewards) = self.changes_of(&at, revision).await? else {
                     return Ok(None);
                 };
@@ -275,7 +275,7 @@ impl Service {
                 Ok::<_, Error>(Some(FoundRevision {
                     revision,
                     change,
-                    member,
+                    members,
                     rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
                     has_more,
                 }))

@@ -58,6 +58,11 @@ impl JournalLine {
         }
     }
 
+    /// Whether another line of the same journal is about the same member.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        (&self.tag, &self.member) == (&other.tag, &other.member)
+    }
+
     /// The name under which it is noted.
     fn name(&self) -> String {
         format!("{}{SEPARATOR}{}", self.tag, self.member)
@@ -78,21 +83,30 @@ fn epoch_of(tag: &str) -> Option<u32> {
     ShardId::of_tag(tag).map(|(_, shard)| shard.of.epoch)
 }
 
+/// What was done with a member of a standing whose result is revised.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RevisedMember {
+    /// What was done.
+    pub action: Moderation,
+    /// How many members are ahead of it, and 1 more; members that are tied with it are not ahead.
+    pub place: u64,
+}
+
 /// What a revision has changed in the result of a period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Revision {
     /// When it was made.
     pub at: Timestamp,
-    /// What was done.
-    pub action: Moderation,
-    /// How many members are ahead of the one who was hidden or brought back, and 1 more; members that are tied with it are not
-    /// ahead.
-    pub place: u64,
+    /// What was done with the members of the lines that it comes of, in their order. The names are stored apart.
+    pub members: Vec<RevisedMember>,
     /// How many members the standing had before.
     pub total_before: u64,
     /// How many it has.
     pub total: u64,
 }
+
+/// The number of a revision, what it has changed, and the names of its members; `None` for one who was erased.
+pub type NamedRevision = (u64, Revision, Vec<Option<String>>);
 
 /// A period that was revised.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -184,32 +198,38 @@ impl Store {
         })
     }
 
-    /// The first line by which results are to be revised; those of one shard come in their order.
-    pub async fn line_to_revise(&self, board: &Board) -> Result<Option<JournalLine>, StoreError> {
+    /// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
+    pub async fn lines_to_revise(
+        &self,
+        board: &Board,
+        count: usize,
+    ) -> Result<Vec<JournalLine>, StoreError> {
         let list = keys::of_board(board, Kind::ToRevise);
-        let range = [list.as_str(), "0", "0", "WITHSCORES"].map(str::to_owned);
+        let last = count.saturating_sub(1).to_string();
+        let range = [list.as_str(), "0", &last, "WITHSCORES"].map(str::to_owned);
         let first: Vec<String> = self.command("ZRANGE", range.to_vec()).await?;
-        let [name, number] = first.as_slice() else {
-            return Ok(None);
-        };
-        let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
-            Some(JournalLine {
-                tag: tag.to_owned(),
-                number: number.parse().ok()?,
-                member: MemberId::parse(member).ok()?,
-            })
+        let lines = first.chunks_exact(2).map(|pair| {
+            let line = pair[0].split_once(SEPARATOR).and_then(|(tag, member)| {
+                Some(JournalLine {
+                    tag: tag.to_owned(),
+                    number: pair[1].parse().ok()?,
+                    member: MemberId::parse(member).ok()?,
+                })
+            });
+            require(line, "a line that was noted has its tag and its member")
         });
-        require(line, "a line that was noted has its tag and its member").map(Some)
+        lines.collect()
     }
 
-    /// Replaces the result of a section by its next revision, because of a line. Returns whether that was done: not, if another
-    /// result is stored than the one that was `seen`. `forgetting`: what the board said before the caller has found the member.
+    /// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
+    /// Returns whether that was done: not, if another result is stored than the one that was `seen`. `forgetting`: what the board
+    /// said before the caller has found the members.
     pub async fn revise_result(
         &self,
         board: &Board,
         section: &Section,
         (seen, result): (&Recorded, &PeriodResult),
-        (line, revision): (&JournalLine, &Revision),
+        (lines, revision): (&[&JournalLine], &Revision),
         forgetting: &Forgetting,
     ) -> Result<Versioned<bool>, StoreError> {
         let window = Window::Period(section.period.unit);
@@ -232,12 +252,12 @@ impl Store {
             to_json(result)?,
             result.revision.to_string(),
             to_json(revision)?,
-            line.member.to_string(),
-            line.name(),
             to_json(&period)?,
             forgetting.as_str().to_owned(),
         ];
-        let args = args.map(Value::from).to_vec();
+        let lines = lines.iter();
+        let lines = lines.flat_map(|line| [line.name(), line.member.to_string()]);
+        let args = args.into_iter().chain(lines).map(Value::from).collect();
         let reply = self.write_at(board.id.as_str(), &script::REVISE_RESULT, keys, args);
         let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
             return Ok(Versioned::Stale);
@@ -273,36 +293,45 @@ impl Store {
         ended.await.map(drop)
     }
 
-    /// Some revisions of the result of a period, each with the member who was hidden or brought back; `None` once it was
-    /// erased.
+    /// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
     pub async fn revisions(
         &self,
         board: &Board,
         (window, key): (Window, &str),
         revisions: impl Iterator<Item = u64>,
-    ) -> Result<Vec<(u64, Revision, Option<String>)>, StoreError> {
+    ) -> Result<Vec<NamedRevision>, StoreError> {
         let revisions: Vec<u64> = revisions.collect();
         if revisions.is_empty() {
             return Ok(Vec::new());
         }
-        let fields = revisions.iter();
-        let fields: Vec<String> = fields
-            .map(|revision| format!("{key}{SEPARATOR}{revision}"))
-            .collect();
-        let of = async |kind| -> Result<Vec<Option<String>>, StoreError> {
+        let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
+        let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
             let list = keys::of_results(board, kind, window);
-            let args = [list].into_iter().chain(fields.clone());
+            let args = [list].into_iter().chain(fields);
             self.command("HMGET", args.collect()).await
         };
-        let (changes, members) = (of(Kind::Revisions).await?, of(Kind::RevisedMembers).await?);
-        let all = revisions.into_iter().zip(changes.into_iter().zip(members));
-        let known =
-            all.filter_map(|(revision, (change, member))| Some((revision, change?, member)));
-        known
-            .map(|(revision, change, member)| {
-                Ok((revision, read_json("a revision", &change)?, member))
-            })
-            .collect()
+        let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
+        let known = revisions.into_iter().zip(changes);
+        let known = known.filter_map(|(revision, change)| Some((revision, change?)));
+        let known = known.map(|(revision, change)| {
+            let change: Revision = read_json("a revision", &change)?;
+            Ok((revision, change))
+        });
+        let known: Vec<(u64, Revision)> = known.collect::<Result<_, StoreError>>()?;
+        let fields = known.iter().flat_map(|(revision, change)| {
+            let indexes = 1..=change.members.len();
+            indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
+        });
+        let fields: Vec<String> = fields.collect();
+        if fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
+        let named = known.into_iter().map(|(revision, change)| {
+            let own = names.by_ref().take(change.members.len()).collect();
+            (revision, change, own)
+        });
+        Ok(named.collect())
     }
 
     /// Removes the name of an erased member from the revisions of a window.

@@ -99,9 +99,7 @@ struct Revision {
     #[serde(rename = "revision")]
     number: u64,
     at: Timestamp,
-    action: String,
-    member: Option<String>,
-    place: u64,
+    members: Vec<RevisedMember>,
     total_before: u64,
     total: u64,
     rewards: Vec<Change>,
@@ -147,7 +145,14 @@ impl Reward {
     }
 }
 
-impl Revision {
+#[derive(Deserialize)]
+struct RevisedMember {
+    action: String,
+    member: Option<String>,
+    place: u64,
+}
+
+impl RevisedMember {
     /// What was done with the member, in words.
     fn act(&self) -> &'static str {
         match self.action.as_str() {

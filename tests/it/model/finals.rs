@@ -62,14 +62,20 @@ pub struct Claim {
 /// A revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revised {
-    /// `None` for one who was erased since.
-    pub member: Option<String>,
-    pub is_hidden: bool,
-    pub place: usize,
+    /// Who was hidden or brought back.
+    pub members: Vec<RevisedMember>,
     pub total_before: usize,
     pub total: usize,
     /// By which rule whose reward has changed, and how, in this order. Who was erased since has no name.
     pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevisedMember {
+    /// `None` for one who was erased since.
+    pub member: Option<String>,
+    pub is_hidden: bool,
+    pub place: usize,
 }
 
 pub type Change = (usize, String, &'static str);
@@ -185,7 +191,9 @@ impl Final {
         let is_behind = self.unrevised.iter().any(|(other, _)| other == member);
         self.is_disturbed |= is_behind;
         for revised in &mut self.history {
-            revised.member.take_if(|other| other == member);
+            for one in &mut revised.members {
+                one.member.take_if(|other| other == member);
+            }
             if name.is_none() {
                 revised.changes.retain(|(_, other, _)| other != member);
             }
@@ -231,33 +239,30 @@ impl Final {
         let members: BTreeSet<&str> = hides.iter().map(|(member, _)| member.as_str()).collect();
         let total_before = result.total;
         let changes = result.follow(now.won, now.total);
+        let named: Vec<&RevisedMember> = new.iter().flat_map(|of| &of.members).collect();
         let few = if result.is_disturbed {
             0
         } else {
             members.len()
         };
-        if !(few..=hides.len()).contains(&new.len()) {
+        if !(few..=hides.len()).contains(&named.len()) {
             return Err(format!("{hides:?} make other revisions"));
         }
-        // The first makes all changes, since it sees all hides.
-        let totals = (0..).map(|at| if at == 0 { total_before } else { result.total });
-        let expected = new
-            .iter()
-            .zip(totals)
-            .map(|(revised, total_before)| Revised {
-                total_before,
-                total: result.total,
-                changes: Vec::new(),
-                ..revised.clone()
-            });
-        let mut expected: Vec<Revised> = expected.collect();
-        if let Some(first) = expected.first_mut() {
-            first.changes = changes;
-        }
+        // One revision makes all changes, since it sees all hides.
+        let revised = Revised {
+            members: named.into_iter().cloned().collect(),
+            total_before,
+            total: result.total,
+            changes,
+        };
+        let mut expected: Vec<Revised> = Vec::new();
+        expected.extend((!revised.members.is_empty()).then_some(revised));
         if let ([first], [(member, is_hidden)]) = (&mut expected[..], &hides[..]) {
-            first.place = (now.place)(member);
-            first.member = Some(member.clone());
-            first.is_hidden = *is_hidden;
+            first.members = vec![RevisedMember {
+                member: Some(member.clone()),
+                is_hidden: *is_hidden,
+                place: (now.place)(member),
+            }];
         }
         if !result.is_disturbed && new != expected {
             return Err(format!("expected {expected:?}"));

@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::answers::{exact, prize, score_text, shown, time_text, unit_name, winner};
-use super::finals::{Change, Claiming, Final, Revised, Reward, Rule};
+use super::finals::{Change, Claiming, Final, Revised, RevisedMember, Reward, Rule};
 use super::naive::{Model, Unit, Window};
 use super::player::expect_equal;
 use crate::harness::Client;
@@ -75,10 +75,14 @@ fn revised(told: &Value, rules: &[Rule]) -> Revised {
     let changes = told["rewards"].as_array().unwrap().iter();
     let mut changes: Vec<Change> = changes.map(change).collect();
     changes.sort_unstable();
+    let members = told["members"].as_array().unwrap().iter();
+    let members = members.map(|one| RevisedMember {
+        member: one["member"].as_str().map(ToOwned::to_owned),
+        is_hidden: one["action"] == "hidden",
+        place: usize::try_from(one["place"].as_u64().unwrap()).unwrap(),
+    });
     Revised {
-        member: told["member"].as_str().map(ToOwned::to_owned),
-        is_hidden: told["action"] == "hidden",
-        place: count("place"),
+        members: members.collect(),
         total_before: count("total_before"),
         total: count("total"),
         changes,
