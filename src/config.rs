@@ -1,7 +1,7 @@
 //! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
 use std::any::TypeId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -297,11 +297,25 @@ pub enum CliError {
         /// What is wrong with it.
         fault: String,
     },
+    /// A setting of other commands is given to the service, which would run without what it stands for.
+    #[error("{variable} is a setting of {commands}, and not of the service{hint}")]
+    OfOthers {
+        /// The variable.
+        variable: String,
+        /// The commands that take it.
+        commands: String,
+        /// The setting of the service that may be meant.
+        hint: String,
+    },
 }
 
 impl Cli {
     /// Takes the arguments, the environment, and the variables of `.env`, in this order. A variable that is empty stands
     /// for the default.
+    ///
+    /// # Errors
+    ///
+    /// What can't be taken; for `serve` and `worker` also a variable that only other commands take.
     pub fn read(
         args: impl IntoIterator<Item = OsString>,
         file: &Variables,
@@ -309,11 +323,71 @@ impl Cli {
         let mut command = Self::command()
             .mut_args(|arg| with_variables(arg, file))
             .mut_subcommands(|sub| sub.mut_args(|arg| with_variables(arg, file)));
-        let matches = command.try_get_matches_from_mut(args);
-        matches
-            .and_then(|matches| Self::from_arg_matches(&matches))
-            .map_err(CliError::from)
+        let matches = command.try_get_matches_from_mut(args)?;
+        let cli = Self::from_arg_matches(&matches)?;
+        let is_service = matches!(
+            cli.command,
+            None | Some(Command::Serve(_) | Command::Worker(_))
+        );
+        let is_given = |name: &str| match env::var_os(name) {
+            Some(value) => !value.is_empty(),
+            None => file.get(name).is_some_and(|value| !value.is_empty()),
+        };
+        match setting_of_others(is_given).filter(|_| is_service) {
+            Some(error) => Err(error),
+            None => Ok(cli),
+        }
     }
+}
+
+/// A setting that is given, and that neither the service takes nor `healthcheck`, which runs where the service runs.
+fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut takers = BTreeMap::<String, Vec<&str>>::new();
+    for command in cli.get_subcommands() {
+        for variable in command.get_arguments().filter_map(variable_of) {
+            takers.entry(variable).or_default().push(command.get_name());
+        }
+    }
+    let is_expected = |takers: &[&str]| {
+        takers
+            .iter()
+            .any(|name| ["serve", "healthcheck"].contains(name))
+    };
+    let (own, of_others): (BTreeMap<_, _>, BTreeMap<_, _>) = takers
+        .into_iter()
+        .partition(|(_, takers)| is_expected(takers));
+    let (variable, takers) = of_others
+        .into_iter()
+        .find(|(variable, _)| is_given(variable))?;
+    let hint = alike(&variable, own.keys());
+    let hint = hint.map_or_else(String::new, |known| {
+        format!("; {known} is one of the service")
+    });
+    let commands = takers.iter().map(|name| format!("`{name}`"));
+    let commands = commands.collect::<Vec<_>>().join(" and ");
+    Some(CliError::OfOthers {
+        variable,
+        commands,
+        hint,
+    })
+}
+
+/// The variable of an argument that is a setting.
+fn variable_of(arg: &Arg) -> Option<String> {
+    arg.get_env()?.to_str().map(ToOwned::to_owned)
+}
+
+/// The known setting whose name is most like this one, if it may be meant.
+fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let end = name.strip_prefix(PREFIX)?;
+    let alike = known.filter_map(|known| {
+        let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
+        (likeness >= ALIKE_MIN).then_some((likeness, known))
+    });
+    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    nearest.map(|(_, known)| known)
 }
 
 /// Has an argument take its default from `.env`, where the environment has no value for it.
@@ -435,19 +509,16 @@ pub fn warnings(file: &Variables) -> Vec<String> {
 }
 
 fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
-    let known = settings().filter_map(|arg| arg.get_env()?.to_str().map(ToOwned::to_owned));
-    let known: BTreeSet<String> = known.collect();
+    let known: BTreeSet<String> = settings().filter_map(|arg| variable_of(&arg)).collect();
     let given: BTreeSet<String> = names.collect();
     let unknown = given.difference(&known);
     let warnings = unknown.filter_map(|name| {
         let meant = name.to_ascii_uppercase().replace('-', "_");
-        let end = meant.strip_prefix(PREFIX)?;
-        let alike = known.iter().filter_map(|known| {
-            let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
-            (likeness >= ALIKE_MIN).then_some((likeness, known))
-        });
-        let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-        let hint = nearest.map_or_else(String::new, |(_, known)| format!("; {known} is one"));
+        if !meant.starts_with(PREFIX) {
+            return None;
+        }
+        let hint = alike(&meant, known.iter());
+        let hint = hint.map_or_else(String::new, |known| format!("; {known} is one"));
         Some(format!("{name} is not a setting{hint}"))
     });
     warnings.collect()
@@ -723,6 +794,26 @@ mod tests {
         assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));
         let cli = read(&["--listen", "127.0.0.1:2"], &file).unwrap();
         assert_eq!(cli.serve.listen.port(), 2, "an argument comes first");
+    }
+
+    #[test]
+    fn a_setting_of_other_commands_is_refused_where_the_service_would_run_without_it() {
+        let key = [("STANDINGS_API_KEY", "hush-hush")];
+        for command in [&[][..], &["serve"], &["worker"]] {
+            let error = read(command, &key).unwrap_err().to_string();
+            let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service; STANDINGS_API_KEYS is one of the service";
+            assert_eq!(error, said, "{command:?}");
+            assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
+            // The check of a container runs in the environment of the service.
+            assert!(read(command, &[("STANDINGS_URL", "http://h")]).is_ok());
+        }
+        for command in [
+            &["reshard", "b", "--shards", "2"][..],
+            &["check"],
+            &["healthcheck"],
+        ] {
+            assert!(read(command, &key).is_ok(), "{command:?}");
+        }
     }
 
     #[test]

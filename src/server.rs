@@ -143,9 +143,14 @@ async fn serve_on(
     loops.fold(&metrics);
 
     let bound = listener.local_addr().unwrap_or(args.listen);
+    let options = args.options()?;
+    if options.is_open() {
+        tracing::warn!(
+            "the service is open: STANDINGS_API_KEYS is not set, so everybody who reaches http://{bound} may do everything"
+        );
+    }
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
-    let options = args.options()?;
     let app = Arc::new(App {
         service,
         metrics: Some(metrics),

@@ -18,6 +18,8 @@ use crate::domain::time::{Span, Timestamp};
 use crate::service::api_keys::FoundKey;
 use crate::store::api_keys::ApiKey;
 
+/// What whoever makes a key on an open service has to know.
+const WARNING: &str = "the service is open: this key protects nothing until STANDINGS_API_KEYS is set, since everybody may do everything without a key";
 /// The longest time for which a secret that was replaced counts.
 const GRACE_MAX: Span = Span::days(30);
 
@@ -102,6 +104,10 @@ pub struct KeyWithSecret {
     /// What clients send as `Authorization: Bearer SECRET`. The service shows it this once, and keeps only its SHA-256.
     #[schema(pattern = "^st_[0-9a-f]{64}$")]
     pub secret: String,
+    /// Why the key protects nothing yet: the service is open. Left out where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub warning: Option<&'static str>,
 }
 
 /// A part of the list of API keys.
@@ -200,16 +206,19 @@ impl From<&ApiKey> for AuditedKey {
     }
 }
 
-fn with_secret(key: FoundKey, secret: String) -> JsonResponse<KeyWithSecret> {
-    let key = key.into();
-    JsonResponse(KeyWithSecret { key, secret })
+fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWithSecret> {
+    JsonResponse(KeyWithSecret {
+        key: key.into(),
+        secret,
+        warning: app.is_open.then_some(WARNING),
+    })
 }
 
 /// Create an API key.
 ///
 /// The answer has the secret of the key, and the service shows it this once. If the answer is lost, delete the key and create
 /// it anew. All instances accept the key within a second. A service without keys in its configuration is open: it lets
-/// everybody do everything, with or without a key.
+/// everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
     params(KeyPath),
@@ -228,7 +237,7 @@ pub async fn put(
 ) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
     let (made, secret) = app.service.create_api_key(&key_name(&name)?, grant).await?;
     audit.after(&AuditedKey::from(&made.key));
-    Ok((StatusCode::CREATED, with_secret(made, secret)))
+    Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
 }
 
 /// Give an API key another secret.
@@ -259,7 +268,7 @@ pub async fn rotate(
     let (before, after, secret) = app.service.rotate_api_key(&name, grace).await?;
     audit.before(&AuditedKey::from(&before));
     audit.after(&AuditedKey::from(&after.key));
-    Ok(with_secret(after, secret))
+    Ok(with_secret(&app, after, secret))
 }
 
 /// List API keys.

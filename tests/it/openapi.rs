@@ -212,6 +212,8 @@ fn settled(mut answer: Value) -> Value {
                 // How many bytes keys need is up to the version and the mode of Redis.
                 fields.insert("bytes".to_owned(), json!(11_628));
             }
+            // The service of the session is open.
+            fields.remove("warning");
             for (name, value) in fields {
                 *value = match (name.as_str(), value.take()) {
                     ("secret", Value::String(secret)) if secret.starts_with("whsec_") => {

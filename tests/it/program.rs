@@ -155,6 +155,32 @@ fn a_setting_that_cannot_be_taken_is_one_line_and_the_exit_status_1() {
     assert!(text.contains("STANDINGS_KEYS is not a setting"), "{text}");
 }
 
+#[test]
+fn a_service_does_not_start_with_a_setting_that_it_would_not_take() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join(".env");
+    let key = ("STANDINGS_API_KEY", "hush-hush");
+    let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service";
+    for command in ["serve", "worker"] {
+        // What is empty in the environment hides what is in the file.
+        for (content, environment, is_refused) in [
+            ("STANDINGS_API_KEY=hush-hush", None, true),
+            ("", Some(key), true),
+            ("STANDINGS_API_KEY=", Some(key), true),
+            ("STANDINGS_API_KEY=hush-hush", Some((key.0, "")), false),
+            ("STANDINGS_API_KEY=", None, false),
+        ] {
+            fs::write(&file, content).unwrap();
+            // Without its server's program no service stays.
+            let args = [command, "--redis-server", "/nowhere"];
+            let (status, text) = run(folder.path(), &args, environment.as_slice());
+            assert_eq!(status, Some(1), "{text}");
+            assert_eq!(text.contains(said), is_refused, "{content}: {text}");
+            assert!(!text.contains("hush"), "{text}");
+        }
+    }
+}
+
 /// The program in a folder with this `.env`.
 fn in_folder(folder: &Path, settings: &str, args: &[&str]) -> tokio::process::Command {
     fs::write(folder.join(".env"), settings).unwrap();
@@ -174,7 +200,9 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
         .define("b", json!({"windows": ["day"]}))
         .await;
     assert!(folder.path().join("data/appendonlydir").is_dir());
-    program.stop().await;
+    let open = "the service is open: STANDINGS_API_KEYS is not set";
+    let log = program.stop().await;
+    assert!(log.contains(open), "{log}");
 
     let keys =
         "SITE_TITLE=My Great Site\nSTANDINGS_API_KEYS=admin:a$HOMEa${x}\\n, read:b'c\"d#e#\n";
@@ -199,6 +227,7 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
         log.contains("STANDINGS_LOGS is not a setting; STANDINGS_LOG is one"),
         "{log}"
     );
+    assert!(!log.contains(open), "{log}");
     program.stop().await;
 
     // The environment comes first, also with the empty value that stands for the default.

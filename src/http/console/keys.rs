@@ -49,6 +49,7 @@ struct Key {
 #[derive(Deserialize)]
 struct KeyWithSecret {
     secret: String,
+    warning: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +99,8 @@ pub(super) struct KeysPage {
     keys: Vec<Key>,
     parts: Parts,
     new: New,
+    /// Whether keys protect nothing, since the service is open.
+    is_open: bool,
     problem: Option<Problem>,
     curl: String,
 }
@@ -126,6 +129,7 @@ impl Page for KeysPage {
                 found.next.as_deref(),
             ),
             new: New::default(),
+            is_open: viewer.is_anybody(),
             problem: None,
             curl: format!("{}\n{create}", viewer.curl(&listed_at)),
         })
@@ -163,7 +167,8 @@ async fn put<'a>(viewer: &Viewer, form: &'a Form) -> Result<(&'a str, KeyWithSec
 fn show_secret(viewer: &Viewer, name: &str, made: &KeyWithSecret) -> Result<Response, Problem> {
     let title = format!("Secret of the key {name}");
     let next = address(&["console", "keys", name], &[]);
-    secret::show(viewer, title, &made.secret, ABOUT_SECRET, next)
+    let warning = made.warning.as_deref();
+    secret::show(viewer, title, (&made.secret, warning), ABOUT_SECRET, next)
 }
 
 #[derive(Template)]

@@ -13,6 +13,8 @@ use crate::http::problem::Problem;
 struct SecretPage<'a> {
     frame: Frame,
     secret: &'a str,
+    /// Why it protects nothing yet, if it does not.
+    warning: Option<&'a str>,
     /// What it is for.
     about: &'static str,
     /// The page that it is shown before.
@@ -29,13 +31,14 @@ impl SecretPage<'_> {
 pub(super) fn show(
     viewer: &Viewer,
     title: String,
-    secret: &str,
+    (secret, warning): (&str, Option<&str>),
     about: &'static str,
     next: String,
 ) -> Result<Response, Problem> {
     html(&SecretPage {
         frame: Frame::new(viewer, title),
         secret,
+        warning,
         about,
         next,
     })

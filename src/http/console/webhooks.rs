@@ -177,7 +177,13 @@ fn shown(viewer: &Viewer, name: &str, put: Put, done: &str) -> Result<Response, 
         return Ok(to(&path, &[("done", done)]));
     };
     let title = format!("Secret of the webhook {name}");
-    secret::show(viewer, title, &secret, ABOUT_SECRET, address(&path, &[]))
+    secret::show(
+        viewer,
+        title,
+        (&secret, None),
+        ABOUT_SECRET,
+        address(&path, &[]),
+    )
 }
 
 #[derive(Deserialize)]

@@ -38,6 +38,38 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_open_service_says_so_on_its_first_page_and_where_a_key_is_made() {
+    let (open, (closed, admin)) = (World::start(NOW).await, world().await);
+    let said = "protects nothing until";
+    let mut browser = Browser::new(open.client());
+    let first = [
+        "STANDINGS_API_KEYS</code> is not set",
+        "Stored keys protect nothing",
+    ];
+    browser.read("/", &first).await;
+    let keys = "/console/keys";
+    browser.read(keys, &[said]).await;
+    let wanted = [("name", "site"), ("boards", "*"), ("scope", "read")];
+    let made = browser.submit(keys, &wanted).await.expect(200);
+    assert!(made.contains(said), "{made}");
+    let rotated = browser.submit("/console/keys/site/rotate", &[]).await;
+    assert!(rotated.expect(200).contains(said));
+    let mut browser = Browser::signed_in(closed.client(), "an-admin").await;
+    assert!(!browser.read(keys, &[]).await.contains(said));
+    let made = browser.submit(keys, &wanted).await.expect(200);
+    assert!(!made.contains(said), "{made}");
+
+    let grant = json!({"scopes": ["read"], "boards": ["*"]});
+    let (made, _) = make_key(open.client(), "app", grant.clone()).await;
+    let warning = made["warning"].as_str().unwrap();
+    assert!(warning.contains("STANDINGS_API_KEYS"), "{warning}");
+    let rotated = open.client().post("/v1/keys/app/rotate", json!({})).await;
+    assert_eq!(rotated.expect(200)["warning"], warning);
+    let (made, _) = make_key(&admin, "app", grant).await;
+    assert_eq!(made.get("warning"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_problem_has_a_page_that_says_what_to_do() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
