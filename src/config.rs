@@ -755,6 +755,80 @@ mod tests {
         }
     }
 
+    /// What is indented under this line, line by line.
+    fn under<'a>(text: &'a str, line: &str) -> Vec<&'a str> {
+        let depth = |line: &str| line.len() - line.trim_start().len();
+        let below = text.lines().skip_while(|other| *other != line).skip(1);
+        below
+            .take_while(|below| depth(below) > depth(line) || below.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn compose_passes_on_every_setting_of_a_copied_example_but_what_the_container_fixes() {
+        let (compose, image) = (
+            include_str!("../compose.yaml"),
+            include_str!("../Dockerfile"),
+        );
+        let service = under(compose, "  standings:").join("\n");
+        let has = |line: &str| service.lines().any(|other| other.trim() == line);
+        assert!(has("env_file: .env"), "{service}");
+        let fixed = under(&service, "    environment:").into_iter();
+        let fixed = fixed.filter(|line| !line.trim().starts_with('#'));
+        let fixed = fixed.map(|line| line.trim().split_once(": ").unwrap());
+        let fixed: Variables = fixed
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        // `env_file` comes before what the image says: that is to be fixed again.
+        let (_, of_image) = image.split_once("\nENV ").unwrap();
+        let of_image = of_image.split('\n').take_while(|line| line.contains('='));
+        for line in of_image {
+            let (name, value) = line.trim_end_matches('\\').trim().split_once('=').unwrap();
+            assert_eq!(fixed[name], value, "{name}");
+        }
+
+        let folder = tempfile::TempDir::new().unwrap();
+        let own = "STANDINGS_API_KEYS='admin:long-enough'\nSTANDINGS_TRUSTED_PROXIES=10.0.0.0/8\n\
+            STANDINGS_CORS_ORIGINS=https://a.example\nSTANDINGS_JWT_KEY=0123456789abcdef0123456789abcdef\n";
+        let copy = format!("{}\n{own}", include_str!("../.env.example"));
+        std::fs::write(folder.path().join(".env"), copy).unwrap();
+        let of_file = crate::env_file::read(folder.path()).unwrap();
+        let read = |command: &str, variables: &Variables| {
+            Cli::read(["standings", command].map(OsString::from), variables)
+                .unwrap()
+                .command
+                .unwrap()
+        };
+        let serve = |variables: &Variables| match read("serve", variables) {
+            Command::Serve(args) => *args,
+            other => panic!("{other:?}"),
+        };
+        let mut in_container = of_file.clone();
+        for (name, value) in fixed {
+            let of_shell = value.strip_prefix(&format!("${{{name}:?"));
+            let value = of_shell.map_or(value.clone(), |_| of_file[&name].clone());
+            in_container.insert(name, value);
+        }
+        let (alone, contained) = (serve(&of_file), serve(&in_container));
+        assert_eq!(contained.check(), Ok(()));
+        assert_eq!(contained.listen.to_string(), "0.0.0.0:8080");
+        assert_eq!(contained.redis.url(), Some("redis://valkey:6379"));
+        assert!(has("- 127.0.0.1:8080:8080"), "{service}");
+        let url = match read("healthcheck", &in_container) {
+            Command::Healthcheck { url } => url,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(url, "http://127.0.0.1:8080");
+        // All the rest is what the file says.
+        let rest = ServeArgs {
+            listen: alone.listen,
+            redis: alone.redis.clone(),
+            ..contained
+        };
+        assert_eq!(format!("{rest:?}"), format!("{alone:?}"));
+        assert!(!rest.api_keys.is_empty() && rest.jwt_key.is_some());
+    }
+
     fn read(args: &[&str], file: &[(&str, &str)]) -> Result<Cli, CliError> {
         let args = [&["standings"], args].concat();
         let file = file
