@@ -535,8 +535,9 @@ impl Gate {
             players, proxies, ..
         } = &self.options;
         if self.app.is_open {
-            if self.options.is_local && access.scope != Some(Scope::Read) {
-                local::check(parts, &self.options.cors_origins)?;
+            if self.options.is_local {
+                let is_read = access.scope == Some(Scope::Read);
+                local::check(parts, is_read, &self.options.cors_origins)?;
             }
             return Ok((Caller::anybody(), None));
         }

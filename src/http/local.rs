@@ -1,8 +1,8 @@
-//! What an open service on a loopback address takes writes from: its own machine, and no page of somebody else's.
+//! Whom an open service on a loopback address serves: its own machine, and no page of another site.
 //!
-//! A browser on that machine reaches the service too. A page may have a form sent to it, and, once the name of the page's
-//! own host leads to a loopback address, anything else (DNS rebinding). So a write has to name a host of this machine, and
-//! an origin, if it names one, that is the service's own or is allowed.
+//! A browser on that machine reaches the service too. A page may send a form to it, and, once the name of the page's own
+//! host leads to a loopback address (DNS rebinding), read and write as if it were the service's own. So each request has to
+//! name a host of this machine, and a write an origin, if it names one, that is the service's own or is allowed.
 
 use std::net::IpAddr;
 
@@ -12,12 +12,12 @@ use axum::http::{Method, header, uri::Authority};
 use super::cors::CorsOrigins;
 use super::problem::{FOREIGN_ORIGIN, Problem};
 
-/// Checks the host and the origin of a request that is more than a read.
-pub(super) fn check(parts: &Parts, allowed: &CorsOrigins) -> Result<(), Problem> {
-    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+/// Checks the host of a request, and the origin of one that is more than a read.
+pub(super) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Result<(), Problem> {
+    let host = check_host(parts)?;
+    if is_read || matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    let host = check_host(parts)?;
     let Some(origin) = parts.headers.get(header::ORIGIN) else {
         return Ok(());
     };
@@ -40,7 +40,8 @@ pub(super) fn host_of(parts: &Parts) -> Option<Authority> {
 /// Checks that a request names a host of this machine, and returns it.
 pub(super) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
     host_of(parts).filter(is_of_this_machine).ok_or_else(|| {
-        let detail = "without API keys writes, and all pages of the console, are for `localhost`, 127.0.0.1 or [::1] as the host only";
+        let detail =
+            "without API keys the service is for `localhost`, 127.0.0.1 or [::1] as the host only";
         Problem::new(FOREIGN_ORIGIN, detail)
     })
 }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_name_a_host_of_this_machine_and_no_foreign_origin() {
+    fn requests_name_a_host_of_this_machine_and_writes_no_foreign_origin() {
         let allowed: CorsOrigins = "https://app.example".parse().unwrap();
         let is_taken_with =
             |allowed: &CorsOrigins, method: Method, host: &str, origin: Option<&str>| {
@@ -71,7 +72,7 @@ mod tests {
                     request = request.header(header::ORIGIN, origin);
                 }
                 let (parts, ()) = request.body(()).unwrap().into_parts();
-                check(&parts, allowed).is_ok()
+                check(&parts, false, allowed).is_ok()
             };
         let is_taken = |method: Method, host: &str, origin: Option<&str>| {
             is_taken_with(&allowed, method, host, origin)
@@ -86,6 +87,8 @@ mod tests {
             assert!(is_taken(Method::POST, host, None), "{host}");
             let own = format!("http://{host}");
             assert!(is_taken(Method::PUT, host, Some(&own)), "{host}");
+            let foreign = Some("http://evil.example");
+            assert!(is_taken(Method::GET, host, foreign), "{host}");
         }
         for host in [
             "evil.example",
@@ -95,7 +98,7 @@ mod tests {
             "",
         ] {
             assert!(!is_taken(Method::POST, host, None), "{host}");
-            assert!(is_taken(Method::GET, host, None), "reads are not checked");
+            assert!(!is_taken(Method::GET, host, None), "{host}");
         }
         let host = "localhost:8080";
         assert!(is_taken(Method::DELETE, host, Some("https://app.example")));

@@ -87,7 +87,7 @@ kinds! {
         "Use a key with this scope and for this board. Whoever has the scope `admin` creates one with `PUT /v1/keys/{name}`.",
         "the scope `write` is needed";
     FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
-        "The service has no API keys, and so it takes writes only from its own machine. The request names a host that is not this machine, or comes from a page of another origin. The service did nothing.",
+        "The service has no API keys, and so it is for its own machine only. The request names a host that is not this machine, or it is a write from a page of another origin. The service did nothing.",
         "Call the service as `localhost` or `127.0.0.1`, or configure API keys (`STANDINGS_API_KEYS`) and origins (`STANDINGS_CORS_ORIGINS`).",
         "the origin https://example.com may not write here";
     FORM_REFUSED = FORBIDDEN, "form-refused", "The form does not come from this page",

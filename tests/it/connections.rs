@@ -323,7 +323,7 @@ async fn a_stream_is_whole_and_the_last_answer_on_its_connection() {
         client.define("b", json!({"windows": ["day"]})).await;
         let ask = |method| {
             format!(
-                "{method} /v1/boards/b/standings/day/stream HTTP/{version}\r\nHost: all\r\n\r\n"
+                "{method} /v1/boards/b/standings/day/stream HTTP/{version}\r\nHost: localhost\r\n\r\n"
             )
         };
         let mut stream = send(client, ask("GET").as_bytes()).await;
@@ -371,7 +371,7 @@ async fn who_leaves_a_stream_gives_its_place_back() {
     let client = instance.client.without_keep_alive().once();
     until_answered("there is a connection", &client).await;
     client.define("b", json!({"windows": ["day"]})).await;
-    let ask = b"GET /v1/boards/b/standings/day/stream HTTP/1.1\r\nHost: all\r\n\r\n";
+    let ask = b"GET /v1/boards/b/standings/day/stream HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for _ in 0..4 {
         let mut first = [0; 1];
         let mut stream = send(&client, ask).await;

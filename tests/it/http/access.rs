@@ -1,6 +1,6 @@
 //! Who may do what: every route with every key, from the table of routes itself.
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use standings::domain::access::Scope;
 use standings::http::auth::{Access, For};
@@ -14,6 +14,11 @@ const KEYS: &str = "read:a-reader,write:a-writer,admin:an-admin";
 
 /// Sends the request of a route, for a board, without a body that makes sense.
 pub async fn send(client: &Client, route: &Route, board: &str) -> Answer {
+    Client::send(request(client, route, board)).await
+}
+
+/// That request.
+pub fn request(client: &Client, route: &Route, board: &str) -> RequestBuilder {
     let address = route
         .path
         .replace("{board}", board)
@@ -22,7 +27,7 @@ pub async fn send(client: &Client, route: &Route, board: &str) -> Answer {
         .replace("{name}", "nobody")
         .replace("{id}", "0");
     let method: Method = route.method.as_str().parse().unwrap();
-    Client::send(client.builder(method, &address)).await
+    client.builder(method, &address)
 }
 
 #[tokio::test(flavor = "multi_thread")]

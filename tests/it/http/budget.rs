@@ -65,7 +65,7 @@ async fn ask_and_do_not_read(client: &Client) -> TcpStream {
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     let body = pages(10, 1_000).to_string();
     let head = format!(
-        "POST /v1/standings/query HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "POST /v1/standings/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let request = head + &body;

@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::http::table::routes;
 
+use super::access;
 use crate::harness::{Client, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -567,10 +569,12 @@ async fn every_type_of_problem_explains_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_service_takes_writes_from_its_own_machine_only() {
+async fn an_open_service_serves_its_own_machine_only() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     client.define("b", json!({"windows": ["day"]})).await;
+    let public = json!({"windows": ["day"], "public": true});
+    client.define("public", public).await;
     let (page, events) = ("/v1/boards/b/standings/day", "/v1/boards/b/events");
     let with = async |method: Method, path: &str, name: &str, value: &str| {
         let request = client.builder(method, path).header(name, value);
@@ -586,7 +590,30 @@ async fn an_open_service_takes_writes_from_its_own_machine_only() {
         refused.expect_problem(403, "foreign-origin");
         let refused = with(Method::DELETE, "/v1/boards/b", name, value).await;
         refused.expect_problem(403, "foreign-origin");
-        with(Method::GET, page, name, value).await.expect(200);
+    }
+    // Reads: under a foreign name a page would read them as its own. Of another origin it can't, unless CORS lets it.
+    let query = json!({"queries": [{"type": "page", "board": "b", "window": "day"}]});
+    for route in routes() {
+        let request = access::request(client, &route, "b");
+        let answer = Client::send(request.header("host", "evil.example")).await;
+        if route.access.scope.is_some() {
+            answer.expect_problem(403, "foreign-origin");
+        } else {
+            assert_ne!(answer.status, 403, "{}", route.path);
+        }
+    }
+    for origin in ["https://evil.example", "null"] {
+        with(Method::GET, page, "origin", origin).await.expect(200);
+        let asked = client
+            .builder(Method::POST, "/v1/standings/query")
+            .header("origin", origin);
+        Client::send(asked.json(&query)).await.expect(200);
+    }
+    // What anybody may read is no secret.
+    for path in ["/v1/boards/public/standings/day", "/embed/public/day"] {
+        with(Method::GET, path, "host", "evil.example")
+            .await
+            .expect(200);
     }
     let own = client.base.clone();
     for origin in [own.as_str(), "https://allowed.example"] {

@@ -58,7 +58,7 @@ async fn a_thousand_watch_while_one_reads_nothing() {
     socket.set_recv_buffer_size(4_096).unwrap();
     let address = client.base.strip_prefix("http://").unwrap();
     let mut deaf = socket.connect(address.parse().unwrap()).await.unwrap();
-    let request = format!("GET {STREAM}?size=100&include=data HTTP/1.1\r\nHost: deaf\r\n\r\n");
+    let request = format!("GET {STREAM}?size=100&include=data HTTP/1.1\r\nHost: localhost\r\n\r\n");
     deaf.write_all(request.as_bytes()).await.unwrap();
     let mut watching = Vec::new();
     for number in 0..WATCHERS {
