@@ -75,6 +75,8 @@ pub(super) struct Hold {
     empty_since: Option<Instant>,
     /// What stays in the queue since there are too many dead letters: the log was told of it.
     buried: HashSet<EntryId>,
+    /// Whether a fault says so.
+    is_full: bool,
     /// What was not in the queue when it was to be applied under this lease. If it is read there again, the queue is damaged.
     lost: HashSet<EntryId>,
 }
@@ -86,6 +88,8 @@ struct Pass {
     after: Option<EntryId>,
     /// The members whose events wait.
     waiting: HashSet<MemberId>,
+    /// Whether some event stays since there are too many dead letters.
+    is_full: bool,
     /// Whether any event has left the queue.
     has_moved: bool,
 }
@@ -188,6 +192,20 @@ fn lease_of(shard: &Shard) -> Leased {
 }
 
 impl Engine {
+    /// Forgets a queue that is done, or that another instance has.
+    fn forget_queue(&self, name: &QueueName) {
+        self.queues.forget(name);
+        self.note_full_letters(name, None);
+    }
+
+    /// Takes note of whether events stay in a queue because there are too many dead letters.
+    fn note_full_letters(&self, name: &QueueName, error: Option<&Error>) {
+        let part = format!("{}, dead letters", name.shard.tag(&name.id));
+        let subject = Subject::part(&name.id, part);
+        let now = self.clock.now();
+        self.faults.record(JobKind::Queues, &subject, now, error);
+    }
+
     /// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
     async fn unlist_left(&self, name: &QueueName) -> Result<(), Error> {
         // It was listed while it was in use. So what is read now is no older than that.
@@ -196,7 +214,7 @@ impl Engine {
         let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
         if !is_current && self.store.queue_size(name).await?.events == 0 {
             self.store.unlist_queue(name).await?;
-            self.queues.forget(name);
+            self.forget_queue(name);
         }
         Ok(())
     }
@@ -211,7 +229,7 @@ impl<'a> Worker<'a> {
         };
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
             engine.store.unlist_queue(name).await?;
-            engine.queues.forget(name);
+            engine.forget_queue(name);
             return Ok(None);
         };
         if live.board.generation < name.generation {
@@ -249,7 +267,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
                 match engine.store.clear_queue(self.shard()).await {
                     Ok(true) => {
-                        engine.queues.forget(name);
+                        engine.forget_queue(name);
                         self.hold.lease.give_back("").await?;
                         return Ok(Progress::Done);
                     }
@@ -260,6 +278,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
             Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
             Ok(Stop::Lost) => {
+                engine.note_full_letters(name, None);
                 engine.queues.pause(name, WAITING_PAUSE);
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
@@ -299,6 +318,10 @@ impl<'a> Worker<'a> {
                 }
             }
             if is_last {
+                if !self.hold.pass.is_full && mem::take(&mut self.hold.is_full) {
+                    self.hold.buried.clear();
+                    self.engine.note_full_letters(self.name, None);
+                }
                 return Ok(self.hold.end_pass());
             }
             if self.hold.pass.waiting.is_empty() {
@@ -544,6 +567,8 @@ impl<'a> Worker<'a> {
                     Ended::Gone => is_lost = true,
                     Ended::Full => {
                         self.hold.pass.waiting.extend(member.clone());
+                        self.hold.pass.is_full = true;
+                        self.hold.is_full = true;
                         self.hold.buried.insert(*entry);
                         self.tell_full(end);
                     }
@@ -573,14 +598,11 @@ impl<'a> Worker<'a> {
         let End::Dead { detail, .. } = end else {
             return;
         };
-        let tag = self.name.shard.tag(&self.name.id);
-        let subject = Subject::part(&self.name.id, format!("{tag}, dead letters"));
         let error = format!(
             "there are too many dead letters, so queued events wait that can't be applied: {detail}"
         );
         let error = Error::from(StoreError::Unexpected(error));
-        let (faults, now) = (&self.engine.faults, self.engine.clock.now());
-        faults.record(JobKind::Queues, &subject, now, Some(&error));
+        self.engine.note_full_letters(self.name, Some(&error));
     }
 }
 
@@ -595,6 +617,7 @@ impl Hold {
             pause: WAITING_PAUSE,
             empty_since: None,
             buried: HashSet::new(),
+            is_full: false,
             lost: HashSet::new(),
         }))
     }

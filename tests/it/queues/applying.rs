@@ -394,13 +394,26 @@ async fn events_that_can_not_be_applied_stay_when_there_are_too_many_dead_letter
     run(&world.instances[0]).await;
     assert_eq!(length(&world, "dead").await, 1_000);
     assert_eq!(length(&world, "queue").await, 6);
-    let ready = client.get("/readyz").await.expect(200);
-    let faults = ready["faults"].to_string();
-    assert!(faults.contains("dead letters"), "{ready}");
-    // What is mended goes on by itself.
+    let faults = async || {
+        let ready = client.get("/readyz").await.expect(200);
+        ready["faults"].to_string()
+    };
+    assert!(faults().await.contains("dead letters"));
+    // What is fixed goes on by itself, and its fault is over.
     world.redis.run(&[b"DEL", key.as_bytes()]).await;
     drain(&world, &world.instances[0]).await;
     assert_eq!(total(client).await, 6);
+    assert_eq!(faults().await, "[]");
+    // The same where somebody makes room.
+    world.redis.run(&[b"SET", key.as_bytes(), b"x"]).await;
+    queue_all(client, 7..8).await;
+    run(&world.instances[0]).await;
+    assert_eq!(length(&world, "queue").await, 1);
+    assert!(faults().await.contains("dead letters"));
+    world.redis.run(&[b"DEL", dead.as_bytes()]).await;
+    drain(&world, &world.instances[0]).await;
+    assert_eq!(length(&world, "dead").await, 1);
+    assert_eq!(faults().await, "[]");
 }
 
 /// Somebody has damaged the ids of the queue.
