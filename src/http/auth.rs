@@ -21,6 +21,7 @@ use tower::{Layer, Service};
 use url::form_urlencoded;
 
 use super::audit::Auditor;
+use super::caching;
 use super::players::Player;
 use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
@@ -48,8 +49,6 @@ use crate::store::standings::Sight;
 const KEY_BYTES_MIN: usize = 8;
 /// The parameter with a token for streams.
 const STREAM_TOKEN: &str = "token";
-/// What is answered to who may do more than read is for nobody else.
-const NOT_STORED: HeaderValue = HeaderValue::from_static("private, no-store");
 
 /// The keys of the configuration: `role:key,role:key`.
 #[derive(Clone, Default)]
@@ -861,10 +860,8 @@ impl Gate {
 
     /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
     fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
+        caching::rule_answer(access, self.app.is_open, &mut response);
         let headers = response.headers_mut();
-        if access.scope > Some(Scope::Read) {
-            headers.insert(header::CACHE_CONTROL, NOT_STORED);
-        }
         let rule = headers.get(header::CACHE_CONTROL);
         let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
         if !is_public && !self.app.is_open {

@@ -1,8 +1,15 @@
 //! What caches may do with an answer.
+//!
+//! The table of routes decides it ([`rule_answer`]), so that no route can forget it: nobody keeps what takes more than `read`, and
+//! what is right for a moment only. The handler of a read may say more, by its board ([`Caching`]).
 
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use utoipa::IntoParams;
 
 use super::App;
+use super::auth::Access;
+use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::include::Includes;
 
@@ -67,6 +74,19 @@ impl Caching {
         Self { is_fixed, ..self }
     }
 
+    /// Of a read whose handler does not say.
+    fn of_read(is_open: bool) -> Self {
+        let audience = if is_open {
+            Audience::Anybody
+        } else {
+            Audience::Caller
+        };
+        Self {
+            audience,
+            is_fixed: false,
+        }
+    }
+
     /// Never for more than six seconds: a member that is hidden or erased is to vanish from caches, too.
     pub(super) fn rule(self) -> &'static str {
         match (self.audience, self.is_fixed) {
@@ -78,6 +98,24 @@ impl Caching {
             (Audience::Public, false) => "public, max-age=1, stale-while-revalidate=5",
         }
     }
+}
+
+/// Says in an answer of a route that needs this what caches may do with it.
+pub(super) fn rule_answer(access: Access, is_open: bool, answer: &mut Response) {
+    let headers = answer.headers_mut();
+    let rule = match access.scope {
+        Some(Scope::Read) if headers.contains_key(header::CACHE_CONTROL) => return,
+        Some(Scope::Read) => Caching::of_read(is_open).rule(),
+        Some(_) => "private, no-store",
+        None => "no-store",
+    };
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(rule));
+}
+
+/// The same of a route that anybody may call: its answers are right for a moment only.
+pub(super) async fn unkept(mut answer: Response) -> Response {
+    rule_answer(Access::OPEN, false, &mut answer);
+    answer
 }
 
 #[cfg(test)]

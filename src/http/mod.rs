@@ -53,6 +53,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware::map_response;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
@@ -128,6 +129,7 @@ pub fn reserve(app: Arc<App>) -> Router {
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))
+        .route_layer(map_response(caching::unkept))
         .fallback(async move || refuse())
         .with_state(app)
         .layer(ServiceBuilder::new().layer_fn(move |inner| Observed::new(inner, timeouts)))

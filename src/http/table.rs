@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
+use axum::middleware::map_response;
 use axum::routing::get;
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::SecurityRequirement;
@@ -12,9 +13,9 @@ use utoipa_axum::routes;
 use super::auth::{Access, Gate};
 use super::standings::{cohorts, tiers};
 use super::{
-    App, api_keys, audit, boards, closings, dead_letters, erasures, event_status, events, export,
-    footprints, health, initial, instances, leagues, moderation, profiles, queues, quotas, results,
-    rewards, shards, standings, streams, summary, tasks, webhooks,
+    App, api_keys, audit, boards, caching, closings, dead_letters, erasures, event_status, events,
+    export, footprints, health, initial, instances, leagues, moderation, profiles, queues, quotas,
+    results, rewards, shards, standings, streams, summary, tasks, webhooks,
 };
 use crate::domain::access::Scope;
 
@@ -181,7 +182,8 @@ pub(super) fn router(
     rows().into_iter().fold(router, |router, row| {
         let Row { access, mut route } = row;
         let Some(scope) = access.scope else {
-            return router.routes(route);
+            let unkept = map_response(caching::unkept);
+            return router.routes(route.map(|methods| methods.route_layer(unkept)));
         };
         for item in route.1.paths.values_mut() {
             for (_, operation) in operations(item) {

@@ -337,6 +337,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
             );
         }
         let answer = Client::send(request(client, &operation)).await;
+        assert!(answer.headers.contains_key("cache-control"), "{name}");
         if path == "/metrics" {
             continue;
         }

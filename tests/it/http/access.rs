@@ -172,7 +172,26 @@ async fn what_a_key_is_needed_for_is_kept_by_nobody_else() {
     };
     let reader = world.client().with_key("a-reader");
     let page = "/v1/boards/b/standings/day";
-    assert_eq!(rule(&reader, page).await, "private, no-cache");
+    for path in [
+        page,
+        "/v1/boards/b/quotas",
+        "/v1/members/m/standings?boards=b&window=day",
+    ] {
+        reader.get(path).await.expect(200);
+        assert_eq!(rule(&reader, path).await, "private, no-cache", "{path}");
+    }
+    let queries = json!({"queries": [{"type": "page", "board": "b", "window": "day"}]});
+    let answer = reader.post("/v1/standings/query", queries).await;
+    assert_eq!(answer.headers["cache-control"], "private, no-cache");
+    for route in routes() {
+        if route.method == Method::DELETE || route.access.is_stream {
+            continue;
+        }
+        let answer = send(&admin, &route, "b").await;
+        let rule = answer.headers["cache-control"].to_str().unwrap();
+        assert!(!rule.contains("public"), "{}: {rule}", route.path);
+    }
+    admin.define("b", json!({"windows": ["day"]})).await;
     assert_eq!(rule(&admin, "/v1/keys").await, "private, no-store");
     assert_eq!(rule(&admin, "/v1/boards/b").await, "private, no-store");
     let real = format!("{page}?raw=true");
