@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::ids::MemberId;
 use super::time::Timestamp;
@@ -25,6 +26,8 @@ pub const LEFT_OUT: &str = "…";
 const OF_MEMBERS: [&str; 3] = ["members", "scores", "ids"];
 /// A field whose name has one of these in it is a secret.
 const SECRETS: [&str; 4] = ["secret", "password", "token", "authorization"];
+/// A field whose name has this in it is a URL: it may have a password.
+const URL: &str = "url";
 /// Fields about a person, in a request whose path names a member.
 const PERSONAL: [&str; 4] = ["name", "avatar_url", "attributes", "data"];
 
@@ -150,12 +153,32 @@ fn rename_field(
         Value::Null => {}
         value if is_left_out => *value = LEFT_OUT.into(),
         Value::String(member) if name == "member" => *member = pseudonym(member),
+        Value::String(url) if name.contains(URL) => *url = without_password(url),
         // It should be the id of a member, and is none.
         value if name == "member" => *value = LEFT_OUT.into(),
         value if OF_MEMBERS.contains(&name.as_str()) => {
             rename_members(value, is_personal, pseudonym);
         }
         value => rename(value, is_personal, pseudonym),
+    }
+}
+
+/// A URL without its user and password. A request may be refused for them, or because it is no URL at all.
+fn without_password(text: &str) -> String {
+    if let Ok(mut url) = Url::parse(text)
+        && url.has_host()
+    {
+        let is_bare = url.username().is_empty() && url.password().is_none();
+        if is_bare {
+            return text.to_owned();
+        }
+        if url.set_username("").is_ok() && url.set_password(None).is_ok() {
+            return url.as_str().replacen("://", &format!("://{LEFT_OUT}@"), 1);
+        }
+    }
+    match text.rsplit_once('@') {
+        Some((_, host)) => format!("{LEFT_OUT}@{host}"),
+        None => text.to_owned(),
     }
 }
 
@@ -256,6 +279,38 @@ mod tests {
             json!({"name": "Ann", "Client_Secret": "…", "token": null, "quotas": [{"name": "q"}]})
         );
         assert_eq!(redacted(sent, true)["name"], "…");
+    }
+
+    #[test]
+    fn a_url_is_written_down_without_its_password_whatever_is_wrong_with_it() {
+        for (sent, written) in [
+            (
+                "https://a.example/hooks?to=a@b.c",
+                "https://a.example/hooks?to=a@b.c",
+            ),
+            ("https://ann:hush@a.example/x", "https://…@a.example/x"),
+            ("https://hush@a.example", "https://…@a.example/"),
+            ("https:\\\\ann:hush@a.example", "https://…@a.example/"),
+            (
+                "http://ann:hu%73sh@10.0.0.1:81/@x#y",
+                "http://…@10.0.0.1:81/@x#y",
+            ),
+            ("https://ann:hush@a.example:99999/", "…@a.example:99999/"),
+            ("https://ann:hu/sh@a.example", "…@a.example"),
+            ("ann:hush@a.example", "…@a.example"),
+            ("//ann:hush@a.example", "…@a.example"),
+            ("a.example", "a.example"),
+        ] {
+            assert_eq!(redacted(json!({"url": sent}), false)["url"], written);
+        }
+        let avatar = redacted(
+            json!({"x": [{"Avatar_URL": "https://u:hush@a.example/"}]}),
+            false,
+        );
+        assert_eq!(avatar["x"][0]["Avatar_URL"], "https://…@a.example/");
+        // Prose is no URL.
+        let reason = json!({"reason": "see https://a.example, ask a@b.c"});
+        assert_eq!(redacted(reason.clone(), false), reason);
     }
 
     #[test]

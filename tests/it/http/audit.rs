@@ -118,6 +118,13 @@ async fn each_audited_route_has_a_line_and_no_other_route_has_one() {
         assert_eq!(line["query"]["member"], named[0]["pseudonym"], "{name}");
         assert_eq!(line["body"]["secret"], "…");
     }
+    // A URL that is refused for its password.
+    let webhook = json!({"url": "https://ann:hush-hush@app.example/", "events": ["period.final"], "boards": ["b"]});
+    let refused = admin.put("/v1/webhooks/site", webhook).await;
+    refused.expect_problem(422, "validation-failed");
+    let line = last(&admin).await;
+    assert_eq!(line["body"]["url"], "https://…@app.example/");
+    before = line["id"].clone();
     let written = written(&world).await;
     assert!(written.contains("cheating"), "{written}");
     for hidden in [MEMBER, "nowhere", "hush"] {
