@@ -1,7 +1,10 @@
 //! Addresses: of pages, and of routes of `/v1`.
 
+use axum::http::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::form_urlencoded::Serializer;
+
+use crate::http::problem::{Problem, URI_TOO_LONG};
 
 /// What a part of a path is not written with as it is.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -24,6 +27,16 @@ pub(in crate::http) fn address(path: &[&str], query: &[(&str, &str)]) -> String 
         address.push_str(&query);
     }
     address
+}
+
+/// An address as that of a request.
+///
+/// # Errors
+///
+/// [`URI_TOO_LONG`]: somebody has filled in more than fits in one.
+pub(in crate::http) fn uri(address: &str) -> Result<Uri, Problem> {
+    let too_long = "what was sent is longer than any name or id: with it the address has more than 65534 bytes";
+    Uri::try_from(address).map_err(|_| Problem::new(URI_TOO_LONG, too_long))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use super::address::uri;
 use super::session::Viewer;
 use crate::http::problem::{Own, Problem};
 
@@ -94,7 +95,7 @@ impl Viewer {
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
     ) -> Result<Response, Problem> {
-        let request = Request::builder().method(method).uri(address);
+        let request = Request::builder().method(method).uri(uri(address)?);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).map_err(fault)?;

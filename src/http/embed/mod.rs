@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use self::colours::Colours;
 pub use self::origins::EmbedOrigins;
 use super::App;
-use super::console::address::address;
+use super::console::address::{address, uri};
 use super::console::assets;
 use super::extract::{Path, Query, board_id, bounded};
 use super::observe::HasBody;
@@ -213,7 +213,7 @@ impl Embed {
     async fn read(&self, address: &str) -> Result<Standing, Problem> {
         let fault =
             |error: &dyn std::fmt::Display| Problem::internal(format!("a page to embed: {error}"));
-        let request = Request::get(address).body(Body::empty());
+        let request = Request::get(uri(address)?).body(Body::empty());
         let request = request.map_err(|error| fault(&error))?;
         let Ok(mut response) = self.table.clone().oneshot(request).await;
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {

@@ -67,6 +67,58 @@ async fn forms_are_taken_from_the_pages_of_the_console_only() {
     assert!(refused.expect(403).contains("foreign-origin"));
 }
 
+/// What is filled in may be an id, and so a part of an address.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_for_an_address_is_refused_and_no_fault() {
+    let (world, admin) = world().await;
+    let public = json!({"windows": ["day"], "public": true});
+    admin.define("public", public).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let long = "x".repeat(70_000);
+    let fields = [
+        "name", "board", "member", "id", "url", "reason", "score", "boards", "grace",
+    ];
+    let mut fields: Vec<_> = fields.map(|name| (name, long.as_str())).to_vec();
+    let fixed = [
+        ("event", "period.final"),
+        ("scope", "read"),
+        ("action", "hide"),
+    ];
+    fields.extend(fixed);
+    let mut refused = 0;
+    for form in [
+        "/console/keys",
+        "/console/webhooks",
+        "/console/define",
+        "/console/member/profile",
+        "/console/member/delete-profile",
+        "/console/member/review",
+        "/console/member/moderate",
+        "/console/boards/votes/events",
+        "/console/boards/votes/hide",
+        "/console/boards/votes/unhide",
+        "/console/boards/votes/tier",
+        "/console/boards/votes/join",
+        "/console/boards/votes/leave",
+    ] {
+        let page = browser.submit(form, &fields).await;
+        assert!((400..500).contains(&page.status), "{form}: {}", page.text);
+        refused += usize::from(page.text.contains("uri-too-long"));
+    }
+    assert!(refused > 5, "{refused}");
+    // Signs take more room in an address that the service writes.
+    let signs = "!".repeat(30_000);
+    for page in [
+        format!("/console/member?member={signs}"),
+        format!("/console/boards/votes/standings/{signs}"),
+    ] {
+        let text = browser.get(&page).await.expect(414);
+        assert!(text.contains("longer than any name"), "{text}");
+    }
+    let embedded = world.client().get(&format!("/embed/public/{signs}")).await;
+    assert_eq!(embedded.status, 414, "{}", embedded.text);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
     let (world, admin) = world().await;
