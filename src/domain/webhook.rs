@@ -9,7 +9,7 @@ use ring::hmac;
 use serde::{Deserialize, Deserializer, Serialize};
 use url::{Host, Url};
 
-use super::access::Boards;
+use super::access::{Boards, KeyName};
 use super::address::is_global_unicast;
 use super::board::FieldError;
 use super::ids::{BoardId, IdError};
@@ -123,6 +123,9 @@ pub struct Webhook {
     pub previous: Option<PreviousSecret>,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The name of the stored API key that made it or has changed it last; none if that was done without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyName>,
     /// That nothing is sent, since when, and why. Scripts look at this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
@@ -240,6 +243,7 @@ mod tests {
             secret: SigningSecret::of([7; SECRET_BYTES]),
             previous: None,
             created_at: Timestamp::from_ms_clamped(0),
+            key: None,
             disabled: None,
             tests: 0,
         }

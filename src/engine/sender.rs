@@ -281,6 +281,7 @@ mod tests {
             secret: SigningSecret::of([7; SECRET_BYTES]),
             previous: None,
             created_at: Timestamp::from_ms_clamped(0),
+            key: None,
             disabled: None,
             tests: 0,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,7 +16,8 @@ use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::board::FieldError;
 use crate::domain::time::{Span, Timestamp};
-use crate::service::api_keys::FoundKey;
+use crate::domain::webhook::WebhookName;
+use crate::service::api_keys::{DeletedKey, FoundKey};
 use crate::store::api_keys::ApiKey;
 
 /// What whoever makes a key on an open service has to know.
@@ -93,6 +95,35 @@ pub struct KeyBody {
     /// Until when the service also accepts the secret before the present one; null if it does not.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub previous_until: Option<Timestamp>,
+    /// The names of the webhooks that it has created, or changed last. They outlive the key.
+    pub webhooks: Vec<String>,
+}
+
+/// What an API key that was deleted has made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyDeletion {
+    /// The names of its webhooks that the service has deleted with it.
+    pub webhooks_deleted: Vec<String>,
+    /// The names of its webhooks that are left: they go on to get messages.
+    pub webhooks_left: Vec<String>,
+}
+
+/// What goes with an API key.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Belongings {
+    /// Its webhooks.
+    Webhooks,
+}
+
+/// How an API key is deleted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct KeyDeletionParams {
+    /// With `webhooks` the service also deletes the webhooks that the key has created, or changed last.
+    #[param(inline)]
+    with: Option<Belongings>,
 }
 
 /// An API key with its secret.
@@ -165,6 +196,7 @@ impl From<FoundKey> for KeyBody {
             name,
             key,
             last_used,
+            webhooks,
         } = found;
         let Grant {
             scopes,
@@ -181,8 +213,14 @@ impl From<FoundKey> for KeyBody {
             created_at: key.created_at,
             last_used,
             previous_until: key.previous.map(|previous| previous.until),
+            webhooks: names(webhooks),
         }
     }
+}
+
+fn names(webhooks: Vec<WebhookName>) -> Vec<String> {
+    let names = webhooks.into_iter().map(|name| name.to_string());
+    names.collect()
 }
 
 fn key_name(text: &str) -> Result<KeyName, Problem> {
@@ -195,6 +233,9 @@ struct AuditedKey {
     #[serde(flatten)]
     grant: Grant,
     previous_until: Option<Timestamp>,
+    /// The webhooks that were deleted with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    webhooks: Vec<String>,
 }
 
 impl From<&ApiKey> for AuditedKey {
@@ -202,6 +243,7 @@ impl From<&ApiKey> for AuditedKey {
         Self {
             grant: key.grant.clone(),
             previous_until: key.previous.as_ref().map(|previous| previous.until),
+            webhooks: Vec::new(),
         }
     }
 }
@@ -309,21 +351,37 @@ pub async fn get(
 
 /// Delete an API key.
 ///
-/// No instance accepts it any more within a second.
+/// No instance accepts it any more within a second. Its webhooks outlive it, unless the request says `with=webhooks`.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
-    params(KeyPath),
+    params(KeyPath, KeyDeletionParams),
     responses(
-        (status = 204, description = "The service has deleted the API key"),
+        (status = 200, description = "The service has deleted the API key, which had webhooks", body = KeyDeletion, example = json!({
+            "webhooks_deleted": [], "webhooks_left": ["site"]})),
+        (status = 204, description = "The service has deleted the API key, which had no webhooks"),
         (status = 404, description = "`key-not-found`"),
     )
 )]
 pub async fn delete(
     State(app): State<Arc<App>>,
     Path(KeyPath { name }): Path<KeyPath>,
+    Query(KeyDeletionParams { with }): Query<KeyDeletionParams>,
     audit: Audit,
-) -> Result<StatusCode, Problem> {
-    let before = app.service.delete_api_key(&key_name(&name)?).await?;
-    audit.before(&before.as_ref().map(AuditedKey::from));
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Response, Problem> {
+    let with_webhooks = matches!(with, Some(Belongings::Webhooks));
+    let name = key_name(&name)?;
+    let gone = app.service.delete_api_key(&name, with_webhooks);
+    let DeletedKey { key, deleted, left } = gone.await?;
+    let body = KeyDeletion {
+        webhooks_deleted: names(deleted),
+        webhooks_left: names(left),
+    };
+    audit.before(&key.as_ref().map(|key| AuditedKey {
+        webhooks: body.webhooks_deleted.clone(),
+        ..AuditedKey::from(key)
+    }));
+    if body.webhooks_deleted.is_empty() && body.webhooks_left.is_empty() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(JsonResponse(body).into_response())
 }

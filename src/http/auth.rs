@@ -298,6 +298,14 @@ impl Caller {
         }
     }
 
+    /// The name of its stored key, if it has one.
+    pub(super) fn key(&self) -> Option<&KeyName> {
+        match &self.known_by {
+            KnownBy::Key(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The player, if it is one, and where it calls from.
     pub(super) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
         match &self.known_by {

@@ -321,7 +321,8 @@ pub async fn put(
     Json(wanted, _): Json<Wanted>,
 ) -> Result<Response, Problem> {
     let name = webhook_name(&name)?;
-    let put = app.service.put_webhook(caller.boards(), &name, wanted);
+    let by = (caller.boards(), caller.key());
+    let put = app.service.put_webhook(by, &name, wanted);
     let Put { before, after } = put.await?;
     audit.before(&before.as_ref().map(AuditedWebhook::from));
     audit.after(&AuditedWebhook::from(&after.webhook));

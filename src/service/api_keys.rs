@@ -4,6 +4,7 @@ use super::{Error, Service};
 use crate::domain::access::{Grant, KeyName};
 use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
+use crate::domain::webhook::WebhookName;
 use crate::engine::ATTEMPTS_MAX;
 use crate::store::api_keys::{ApiKey, Previous};
 use crate::store::random;
@@ -23,6 +24,19 @@ pub struct FoundKey {
     pub key: ApiKey,
     /// When it was last used, as far as that was noted.
     pub last_used: Option<Timestamp>,
+    /// The webhooks that it has made or changed last: they outlive it.
+    pub webhooks: Vec<WebhookName>,
+}
+
+/// An API key that was deleted.
+#[derive(Clone, Debug)]
+pub struct DeletedKey {
+    /// The key, if it could be read.
+    pub key: Option<ApiKey>,
+    /// The webhooks of the key that were deleted with it.
+    pub deleted: Vec<WebhookName>,
+    /// Those that are left.
+    pub left: Vec<WebhookName>,
 }
 
 /// A part of the list of API keys.
@@ -53,6 +67,8 @@ impl Service {
             grant,
             created_at: now,
         };
+        // A key of this name may have left some. They are read first: once the key is made, its secret must not be lost.
+        let webhooks = self.webhooks_of_keys().await?.remove(name);
         if !self.change_api_key(name, None, Some(&key)).await? {
             return Err(Error::KeyExists(name.clone()));
         }
@@ -60,6 +76,7 @@ impl Service {
             name: name.clone(),
             key,
             last_used: None,
+            webhooks: webhooks.unwrap_or_default(),
         };
         Ok((found, secret))
     }
@@ -85,7 +102,7 @@ impl Service {
                 ..before.clone()
             };
             if self.change_api_key(name, Some(&stored), Some(&key)).await? {
-                let found = self.with_uses(vec![(name.clone(), key)]).await?;
+                let found = self.found(vec![(name.clone(), key)]).await?;
                 let found = found.into_iter().next();
                 return Ok((before, found.ok_or_else(Error::busy)?, secret));
             }
@@ -93,12 +110,26 @@ impl Service {
         Err(Error::busy())
     }
 
-    /// Deletes an API key, and returns it if it could be read. No instance takes it any more, within a second.
-    pub async fn delete_api_key(&self, name: &KeyName) -> Result<Option<ApiKey>, Error> {
+    /// Deletes an API key, and its webhooks if these are to go too. No instance takes it any more, within a second.
+    pub async fn delete_api_key(
+        &self,
+        name: &KeyName,
+        with_webhooks: bool,
+    ) -> Result<DeletedKey, Error> {
+        let mut deleted = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
             let stored = self.stored_api_key(name).await?;
+            // They go first: if the service dies meanwhile, the key is still there to be deleted again.
+            if with_webhooks {
+                deleted.extend(self.delete_webhooks_of(name).await?);
+            }
+            let left = self.webhooks_of_keys().await?.remove(name);
             if self.change_api_key(name, Some(&stored), None).await? {
-                return Ok(stored.read().ok());
+                return Ok(DeletedKey {
+                    key: stored.read().ok(),
+                    deleted,
+                    left: left.unwrap_or_default(),
+                });
             }
         }
         Err(Error::busy())
@@ -107,7 +138,7 @@ impl Service {
     /// An API key.
     pub async fn api_key(&self, name: &KeyName) -> Result<FoundKey, Error> {
         let key = self.stored_api_key(name).await?.read()?;
-        let found = self.with_uses(vec![(name.clone(), key)]).await?;
+        let found = self.found(vec![(name.clone(), key)]).await?;
         found.into_iter().next().ok_or_else(Error::busy)
     }
 
@@ -126,7 +157,7 @@ impl Service {
         let stored = self.engine.store.load_api_keys(&names).await?;
         let keys = names.into_iter().zip(stored);
         let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
-        let keys = self.with_uses(keys.collect()).await?;
+        let keys = self.found(keys.collect()).await?;
         Ok(ListedKeys { keys, next })
     }
 
@@ -138,15 +169,17 @@ impl Service {
             .ok_or_else(|| Error::KeyNotFound(name.clone()))
     }
 
-    /// Adds when keys were last used.
-    async fn with_uses(&self, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
+    /// Adds when keys were last used, and which webhooks are theirs.
+    async fn found(&self, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
         let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
         let noted = self.engine.store.api_key_uses(&names).await?;
+        let mut webhooks = self.webhooks_of_keys().await?;
         let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
             let here = self.engine.keyring.get(&name);
             let here = here.and_then(|key| key.last_used());
             FoundKey {
                 last_used: here.max(noted),
+                webhooks: webhooks.remove(&name).unwrap_or_default(),
                 name,
                 key,
             }

@@ -1,7 +1,9 @@
 //! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries.
 
+use std::collections::BTreeMap;
+
 use super::{Error, Service};
-use crate::domain::access::Boards;
+use crate::domain::access::{Boards, KeyName};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::{Message, MessageId};
 use crate::domain::time::Timestamp;
@@ -44,10 +46,10 @@ pub struct ListedWebhooks {
 /// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
 impl Service {
     /// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
-    /// it was disabled.
+    /// it was disabled. From then on it is a webhook of this stored API key.
     pub async fn put_webhook(
         &self,
-        may: &Boards,
+        (may, key): (&Boards, Option<&KeyName>),
         name: &WebhookName,
         wanted: Wanted,
     ) -> Result<Put, Error> {
@@ -69,6 +71,7 @@ impl Service {
                 secret: secret.clone(),
                 previous: None,
                 created_at: now,
+                key: None,
                 disabled: None,
                 tests: 0,
             });
@@ -76,6 +79,7 @@ impl Service {
                 url: url.clone(),
                 events: events.clone(),
                 boards: boards.clone(),
+                key: key.cloned(),
                 disabled: None,
                 ..kept
             };
@@ -128,6 +132,38 @@ impl Service {
             }
         }
         Err(Error::busy())
+    }
+
+    /// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
+    pub(super) async fn webhooks_of_keys(
+        &self,
+    ) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
+        let mut of_keys = BTreeMap::<_, Vec<_>>::new();
+        for (name, stored) in self.engine.store.load_webhooks().await?.all {
+            if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
+                of_keys.entry(key).or_default().push(name);
+            }
+        }
+        Ok(of_keys)
+    }
+
+    /// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
+    pub(super) async fn delete_webhooks_of(
+        &self,
+        key: &KeyName,
+    ) -> Result<Vec<WebhookName>, Error> {
+        let names = self.webhooks_of_keys().await?.remove(key);
+        let mut deleted = names.unwrap_or_default();
+        let all = Boards::all();
+        for name in &deleted {
+            match self.delete_webhook(&all, name).await {
+                // Somebody else has deleted it.
+                Ok(_) | Err(Error::WebhookNotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        deleted.sort_unstable();
+        Ok(deleted)
     }
 
     /// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it

@@ -44,6 +44,7 @@ struct Key {
     created_at: Timestamp,
     last_used: Option<Timestamp>,
     previous_until: Option<Timestamp>,
+    webhooks: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +221,7 @@ pub(super) async fn delete(
     form: Form,
 ) -> Result<Response, Problem> {
     form.confirm(&name)?;
-    let own = address(&["v1", "keys", &name], &[]);
+    let own = address(&["v1", "keys", &name], &[("with", form.field("with"))]);
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(to(&["console", "keys"], &[("done", "deleted")]))
 }

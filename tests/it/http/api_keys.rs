@@ -45,6 +45,74 @@ async fn world(instances: usize) -> (World, Client, Vec<AbortOnDropHandle<()>>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn webhooks_outlive_their_key_unless_they_are_deleted_with_it() {
+    let (world, admin, _following) = world(1).await;
+    let configures = json!({"scopes": ["configure"], "boards": ["*"]});
+    let make = async |name| {
+        let (_, secret) = make_key(&admin, name, configures.clone()).await;
+        world.client().with_key(&secret)
+    };
+    let (one, other) = (make("one").await, make("other").await);
+    let put = async |client: &Client, name: &str| {
+        let webhook =
+            json!({"url": "https://app.example/", "events": ["period.final"], "boards": ["*"]});
+        client.put(&format!("/v1/webhooks/{name}"), webhook).await
+    };
+    for name in ["a", "b"] {
+        put(&one, name).await.expect(201);
+    }
+    put(&other, "c").await.expect(201);
+    put(&admin, "d").await.expect(201);
+    let webhooks_of = async |name: &str| {
+        let mut key = admin.get(&format!("/v1/keys/{name}")).await.expect(200);
+        key["webhooks"].take()
+    };
+    assert_eq!(webhooks_of("one").await, json!(["a", "b"]));
+    // Whoever changes a webhook decides where messages go.
+    put(&other, "b").await.expect(200);
+    other
+        .post("/v1/webhooks/a/rotate", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(webhooks_of("one").await, json!(["a"]));
+    assert_eq!(webhooks_of("other").await, json!(["b", "c"]));
+    let listed = admin.get("/v1/keys").await.expect(200);
+    assert_eq!(listed["keys"][1]["webhooks"], json!(["b", "c"]));
+
+    let deleted = admin.delete("/v1/keys/one").await.expect(200);
+    assert_eq!(
+        deleted,
+        json!({"webhooks_deleted": [], "webhooks_left": ["a"]})
+    );
+    admin.get("/v1/webhooks/a").await.expect(200);
+    let wrong = admin.delete("/v1/keys/other?with=boards").await;
+    wrong.expect_problem(400, "invalid-parameter");
+    let deleted = admin
+        .delete("/v1/keys/other?with=webhooks")
+        .await
+        .expect(200);
+    assert_eq!(
+        deleted,
+        json!({"webhooks_deleted": ["b", "c"], "webhooks_left": []})
+    );
+    let left = admin.get("/v1/webhooks").await.expect(200);
+    let left = left["webhooks"].as_array().unwrap().iter();
+    let left: Vec<&Value> = left.map(|webhook| &webhook["name"]).collect();
+    assert_eq!(left, ["a", "d"]);
+    let log = admin.get("/v1/audit?limit=1").await.expect(200);
+    let line = &log["lines"][0];
+    assert_eq!(
+        line["outcome"]["before"]["webhooks"],
+        json!(["b", "c"]),
+        "{line}"
+    );
+    // Where there are none there is nothing to say.
+    make_key(&admin, "none", configures.clone()).await;
+    let none = admin.delete("/v1/keys/none?with=webhooks").await;
+    none.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_shown_once_and_only_its_hash_is_kept() {
     let (world, admin, _following) = world(1).await;
     let grant = json!({"scopes": ["write", "read"], "boards": ["vote-*", "b"], "rate": "50/s",
@@ -55,7 +123,7 @@ async fn a_secret_is_shown_once_and_only_its_hash_is_kept() {
     assert!(digits.len() == 64 && is_hex(digits), "{secret}");
     let mut shown = json!({"name": "site", "scopes": ["read", "write"], "boards": ["vote-*", "b"],
         "rate": "50/s", "expires_at": "2026-11-22T12:00:00.000Z", "created_at": "2026-11-21T12:00:00.000Z",
-        "last_used": null, "previous_until": null});
+        "last_used": null, "previous_until": null, "webhooks": []});
     assert_eq!(made, {
         let mut made = shown.clone();
         made["secret"] = secret.clone().into();

@@ -1,12 +1,43 @@
 //! API keys: made, given other secrets, and deleted.
 
+use serde_json::json;
+
 use super::browser::Browser;
 use super::world;
+use crate::http::api_keys::make_key;
 
 /// The secret that a page shows.
 fn secret_on(page: &str) -> String {
     let (_, rest) = page.split_once("<code>st_").unwrap();
     format!("st_{}", rest.split_once('<').unwrap().0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_key_names_its_webhooks_and_deletes_them_too_if_it_is_told_so() {
+    let (world, admin) = world().await;
+    let _following = world.instances[0].follow_api_keys();
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    for (key, choice, left) in [("one", "", 200), ("two", "webhooks", 404)] {
+        let grant = json!({"scopes": ["configure"], "boards": ["*"]});
+        let (_, secret) = make_key(&admin, key, grant).await;
+        let own = format!("/console/keys/{key}");
+        assert!(!browser.read(&own, &[]).await.contains("outlive"));
+        let webhook =
+            json!({"url": "https://app.example/", "events": ["period.final"], "boards": ["*"]});
+        let path = format!("/v1/webhooks/of-{key}");
+        let made = world.client().with_key(&secret).put(&path, webhook).await;
+        made.expect(201);
+        let link = format!("href=\"/console/webhooks/of-{key}\"");
+        browser
+            .read(&own, &["outlive", &link, "name=\"with\""])
+            .await;
+        let form = format!("{own}/delete");
+        let page = browser
+            .submit(&form, &[("confirm", key), ("with", choice)])
+            .await;
+        assert_eq!(page.leads_to(), "/console/keys?done=deleted");
+        assert_eq!(admin.get(&path).await.status, left);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
