@@ -8,6 +8,17 @@ use super::time::Span;
 
 /// For how long a session lasts at the most.
 pub const LIFETIME: Span = Span::hours(12);
+/// How many sessions an API key may have. If it begins another one, the oldest ends.
+pub const SESSIONS_MAX: usize = 100;
+
+/// Which API key has begun a session.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BegunBy {
+    /// The stored one of this name.
+    Key(KeyName),
+    /// The one at this place in the configuration, from 0.
+    Configuration(usize),
+}
 
 /// What is stored of a session, under the digest of its id. Only the browser has the id, and without it nobody can find
 /// out by the proof which secret the key has: one of the configuration may be short.

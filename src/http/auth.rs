@@ -36,7 +36,7 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
-use crate::domain::session::Session;
+use crate::domain::session::{BegunBy, Session};
 use crate::domain::stream_token::{self, Maker, SentToken, StreamToken};
 use crate::domain::time::Timestamp;
 use crate::engine::keyring::{LiveKey, Spent, Unfit};
@@ -115,6 +115,13 @@ impl ApiKeys {
         meant.map(|(scopes, _)| *scopes).reduce(Scopes::and)
     }
 }
+
+    /// At which place the first key with this digest is, from 0. Takes the same time for every wrong key.
+    fn place_of(&self, digest: &Digest) -> Option<usize> {
+        let places = self.0.iter().enumerate();
+        let same = places.filter(|(_, (_, own))| own == digest);
+        same.map(|(place, _)| place).reduce(usize::min)
+    }
 
 /// What a route needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -621,12 +628,18 @@ impl Gate {
     }
 
     /// Begins a session of the console with this id for who sends this key. That is a request of the key.
-    pub(super) fn begin_session(&self, id: &str, sent: &str) -> Result<Session, Problem> {
+    pub(super) fn begin_session(
+        &self,
+        id: &str,
+        sent: &str,
+    ) -> Result<(Session, BegunBy), Problem> {
         let digest = Digest::of(sent);
-        if self.configured(digest).is_some() {
-            return Ok(Session::new(id, None, &digest));
+        if let Some(place) = self.options.keys.place_of(&digest) {
+            let session = Session::new(id, None, &digest);
+            return Ok((session, BegunBy::Configuration(place)));
         }
-        let holder = Holder::of(self.stored(sent)?, digest);
+        let key = self.stored(sent)?;
+        let holder = Holder::of(Arc::clone(&key), digest);
         if let (
             _,
             Some(Spent {
@@ -638,8 +651,9 @@ impl Gate {
         {
             return Err(too_fast(rate));
         }
-        let name = holder.key.map(|key| key.name.clone());
-        Ok(Session::new(id, name, &digest))
+        let name = key.name.clone();
+        let session = Session::new(id, Some(name.clone()), &digest);
+        Ok((session, BegunBy::Key(name)))
     }
 
     /// Who has begun this session of the console, as long as the key counts.

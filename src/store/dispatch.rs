@@ -203,7 +203,18 @@ impl Store {
         keys: Vec<String>,
         args: Vec<Value>,
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.run_in_turn(shard.tag().to_owned(), call(script, keys, args), None)
+        self.derive_at(shard.tag(), script, keys, args)
+    }
+
+    /// The same for a board, or shard, whose keys have this in common.
+    pub(super) fn derive_at<'a>(
+        &'a self,
+        tag: &str,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Value>,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+        self.run_in_turn(tag.to_owned(), call(script, keys, args), None)
     }
 
     /// Before the first write it is looked whether the format of the data is known.

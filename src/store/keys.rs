@@ -76,6 +76,7 @@
 //! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
 //! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`domain/stream_token.rs`) |
 //! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
+//! | `st:{boards}:sessions:site` | list | the keys of the sessions that an API key has begun (`scripts/begin_session.lua`); one of the configuration is known by its place there, `configuration:0` |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
 //! | `st:{boards}:instances` | hash | what instances tell of themselves by their ids, JSON (`domain/instance.rs`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
@@ -104,6 +105,7 @@ use crate::domain::profile::ReviewStatus;
 use crate::domain::quota::Pool;
 use crate::domain::secret::Digest;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
+use crate::domain::session::BegunBy;
 use crate::domain::shard::{Shard, ShardId, Sharding};
 use crate::domain::webhook::WebhookName;
 use crate::domain::window::Window;
@@ -196,6 +198,8 @@ const OF_WEBHOOK: [&str; 4] = [
 pub const STREAM_SECRET: &str = "st:{boards}:stream-secret";
 /// What the key of a session of the console begins with, before the digest of its id.
 const SESSION: &str = "st:{boards}:session";
+/// What the key of the list of an API key's sessions begins with.
+pub const SESSIONS: &str = "st:{boards}:sessions";
 /// What instances tell of themselves.
 pub const INSTANCES: &str = "st:{boards}:instances";
 /// How far behind the replicas may be that instances read from.
@@ -270,6 +274,14 @@ pub fn deliveries_with(name: &WebhookName, status: DeliveryStatus) -> String {
 /// The key of the session of the console whose id has this digest.
 pub fn session(id: &Digest) -> String {
     format!("{SESSION}:{}", id.hexadecimal())
+}
+
+/// The key of the list of the sessions that an API key has begun.
+pub fn sessions(begun_by: &BegunBy) -> String {
+    match begun_by {
+        BegunBy::Key(name) => format!("{SESSIONS}:{name}"),
+        BegunBy::Configuration(place) => format!("{SESSIONS}:configuration:{place}"),
+    }
 }
 
 /// The key of a board's definition; of a shard, of what it knows of it.
@@ -911,6 +923,8 @@ mod tests {
         }
         let session = session(&Digest::of("id"));
         assert_eq!(take_apart(&session), None, "{session} is no board's");
+        let sessions = sessions(&BegunBy::Configuration(0));
+        assert_eq!(take_apart(&sessions), None, "{sessions} is no board's");
         let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
         for key in of_api_keys {
             assert!(key.starts_with("st:{boards}:api-key"), "{key}");

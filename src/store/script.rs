@@ -333,6 +333,8 @@ scripts! {
     API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
     /// Notes when API keys were last used.
     API_KEY_USES = "api_key_uses", "#!lua", [];
+    /// Begins a session of the console.
+    BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
     /// Writes a half of a line into the audit log.
     AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
     /// The same while Redis has no memory left, so that what frees memory leaves a trace.
@@ -575,6 +577,7 @@ mod tests {
                 "announce",
                 "api_key",
                 "api_key_uses",
+                "begin_session",
                 "audit_write",
                 "audit_members",
                 "audit_forget",

@@ -2,21 +2,28 @@
 
 use super::dispatch::Store;
 use super::stored::{read_json, to_json};
-use super::{StoreError, keys};
+use super::{StoreError, keys, script};
 use crate::domain::secret::Digest;
-use crate::domain::session::{LIFETIME, Session};
+use crate::domain::session::{BegunBy, LIFETIME, SESSIONS_MAX, Session};
 
 impl Store {
-    /// Stores a session under the digest of its id, for as long as a session lasts.
-    pub async fn begin_session(&self, id: &Digest, session: &Session) -> Result<(), StoreError> {
-        let lifetime_ms = LIFETIME.ms().to_string();
-        let args = [
-            keys::session(id),
-            to_json(session)?,
-            "PX".to_owned(),
-            lifetime_ms,
+    /// Stores a session under the digest of its id, for as long as a session lasts. The oldest session of the API key ends if
+    /// that has [`SESSIONS_MAX`].
+    pub async fn begin_session(
+        &self,
+        id: &Digest,
+        session: &Session,
+        begun_by: &BegunBy,
+    ) -> Result<(), StoreError> {
+        let keys = vec![keys::session(id), keys::sessions(begun_by)];
+        let args = vec![
+            to_json(session)?.into(),
+            LIFETIME.ms().to_string().into(),
+            SESSIONS_MAX.to_string().into(),
         ];
-        self.command("SET", args.to_vec()).await
+        // Signing in helps to find out why replicas are away: it waits for none.
+        let begun = self.derive_at(keys::SESSIONS, &script::BEGIN_SESSION, keys, args);
+        begun.await.map(drop)
     }
 
     /// The session whose id has this digest; `None` if there is none, or not any more.

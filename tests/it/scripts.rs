@@ -164,6 +164,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::SHARD, 1, &["1"; 2]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
+        (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
     ];
     for is_moving in [false, true] {
         if is_moving {

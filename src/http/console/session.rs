@@ -128,9 +128,10 @@ impl Visitor {
     pub(super) async fn sign_in(&self, key: &str) -> Result<HeaderValue, Problem> {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
-        let session = gate.begin_session(&id, key)?;
+        let (session, begun_by) = gate.begin_session(&id, key)?;
         let store = &app.service.engine.store;
-        let begun = store.begin_session(&Digest::of(&id), &session).await;
+        let digest = Digest::of(&id);
+        let begun = store.begin_session(&digest, &session, &begun_by).await;
         begun.map_err(unavailable)?;
         self.end_session().await?;
         self.cookie(Cookie::Session, &id)

@@ -149,6 +149,50 @@ async fn a_session_ends_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_has_a_hundred_sessions_and_the_oldest_goes() {
+    let keys = format!("{KEYS},read:a-second-reader");
+    let world = World::with_keys(1, NOW, &keys).await;
+    let client = world.client();
+    let _following = world.instances[0].follow_api_keys();
+    let page = "/console/boards";
+    let (_, stored) = make_key(
+        &client.with_key("an-admin"),
+        "site",
+        json!({"scopes": ["read"], "boards": ["*"]}),
+    )
+    .await;
+    for key in ["a-reader", &stored] {
+        let mut first = Browser::signed_in(client, key).await;
+        let mut second = Browser::signed_in(client, key).await;
+        let mut others = Browser::signed_in(client, "a-second-reader").await;
+        let mut visitor = Browser::new(client);
+        visitor.get("/console/sign-in").await.expect(200);
+        // One after the other from a browser without a session, as somebody who fills Redis would.
+        let mut begin = async || {
+            visitor.cookies.remove("standings-session");
+            let begun = visitor.submit("/console/sign-in", &[("key", key)]).await;
+            assert_eq!(begun.leads_to(), "/console");
+        };
+        for _ in 0..98 {
+            begin().await;
+        }
+        // Those that have ended do not count.
+        let mut brief = Browser::signed_in(client, key).await;
+        assert!(first.get(page).await.leads_to().contains("sign-in"));
+        second.get(page).await.expect(200);
+        brief.get(page).await.expect(200);
+        brief.submit("/console/sign-out", &[]).await.leads_to();
+        begin().await;
+        second.get(page).await.expect(200);
+        begin().await;
+        assert!(second.get(page).await.leads_to().contains("sign-in"));
+        others.get(page).await.expect(200);
+    }
+    let sessions = world.redis.keys("st:{boards}:session:*").await;
+    assert_eq!(sessions.len(), 100 + 100 + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_with_its_session_and_shows_nothing_that_comes_later() {
     let world = World::with_keys(2, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
