@@ -8,12 +8,25 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Response, redirect};
-use tokio::time::{Instant, timeout_at};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::ConfigVerifierExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
+use url::{Host, Position, Url};
 
 use crate::domain::address::is_global_unicast;
 use crate::domain::delivery::Try;
@@ -27,8 +40,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
 /// The status of a receiver that wants no more messages.
 const GONE: u16 = 410;
-/// How much of an answer is read, in bytes. Nothing of it is kept.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// How many bytes of a connection are read: of TLS, of answers that only announce another one (1xx), and of the answer.
+const READ_BYTES_MAX: u64 = 128 << 10;
 /// How much is kept of why a try has failed, in bytes.
 const ERROR_BYTES_MAX: usize = 200;
 
@@ -70,8 +83,8 @@ pub struct Sender {
     /// Whether receivers may be anywhere, also without TLS.
     pub allows_private: bool,
     lookup: Arc<dyn Lookup>,
-    /// With the certificates of the system, and without TLS.
-    clients: [OnceLock<Result<Client, String>>; 2],
+    /// Made when it is first needed: a small container has no certificates, and needs none without TLS.
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl Default for Sender {
@@ -90,7 +103,7 @@ impl Sender {
         Self {
             allows_private,
             lookup,
-            clients: [OnceLock::new(), OnceLock::new()],
+            tls: OnceLock::new(),
         }
     }
 
@@ -106,10 +119,10 @@ impl Sender {
         let sent = timeout_at(deadline, self.post(webhook, id, body, now)).await;
         let sent = sent.unwrap_or_else(|_| Err("it took more than 15 s".to_owned()));
         let (status, error) = match sent {
-            Ok(response) => {
+            Ok((response, _connection)) => {
                 let status = response.status().as_u16();
-                // What is left of the answer makes no difference.
-                let _ = timeout_at(deadline, read(response)).await;
+                // What is left of the answer makes no difference, and is bounded as the connection is.
+                let _ = timeout_at(deadline, response.collect()).await;
                 (Some(status), error_of(status))
             }
             Err(error) => (None, Some(error)),
@@ -123,91 +136,123 @@ impl Sender {
         Tried { end, is_gone }
     }
 
+    /// Sends a request, and returns the head of its answer, with the connection that the body comes by.
     async fn post(
         &self,
         webhook: &Webhook,
         id: &MessageId,
         body: &str,
         now: Timestamp,
-    ) -> Result<Response, String> {
+    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>), String> {
         let url = check_url(&webhook.url, self.allows_private)?;
-        let client = self.client(url.scheme() == "https")?;
         let second = now.ms().div_euclid(1_000);
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in [
-            ("webhook-id", id.to_string()),
-            ("webhook-timestamp", second.to_string()),
-            ("webhook-signature", webhook.signatures(id, second, body)),
-        ] {
-            let value = HeaderValue::try_from(value).map_err(|error| error.to_string())?;
-            headers.insert(name, value);
-        }
-        let request = client.post(url).headers(headers).body(body.to_owned());
-        request.send().await.map_err(|error| root_cause(&error))
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&url[Position::BeforePath..Position::AfterQuery])
+            .header(HOST, &url[Position::BeforeHost..Position::AfterPort])
+            .header(USER_AGENT, concat!("standings/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, "*/*")
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", id.to_string())
+            .header("webhook-timestamp", second.to_string())
+            .header("webhook-signature", webhook.signatures(id, second, body))
+            .body(Full::<Bytes>::from(body.to_owned()))
+            .map_err(|error| error.to_string())?;
+        let connected = timeout(CONNECT_TIMEOUT, self.connect(&url)).await;
+        let connection = connected.map_err(|_| "no connection within 5 s")??;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(connection))
+            .await
+            .map_err(|error| root_cause(&error))?;
+        let connection = tokio::spawn(async move {
+            // The one who sends is told how it ends.
+            let _ = connection.await;
+        });
+        let connection = AbortOnDropHandle::new(connection);
+        let answered: hyper::Result<_> = sender.send_request(request).await;
+        let response = answered.map_err(|error| root_cause(&error))?;
+        Ok((response, connection))
     }
 
-    /// The client, which is made when it is first needed: a small container has no certificates, and needs none without TLS.
-    fn client(&self, is_tls: bool) -> Result<&Client, String> {
-        let client = self.clients[usize::from(is_tls)].get_or_init(|| {
+    /// Connects with one of the addresses that may be dialled.
+    async fn connect(&self, url: &Url) -> Result<Box<dyn Connection>, String> {
+        let (name, addresses) = match url.host() {
+            Some(Host::Ipv4(address)) => (IpAddr::from(address).into(), vec![address.into()]),
+            Some(Host::Ipv6(address)) => (IpAddr::from(address).into(), vec![address.into()]),
+            Some(Host::Domain(name)) => {
+                let server = ServerName::try_from(name.to_owned());
+                let server = server.map_err(|error| root_cause(&error))?;
+                let addresses = self.addresses(name).await;
+                (server, addresses.map_err(|error| root_cause(&error))?)
+            }
+            None => return Err("the URL has no host".to_owned()),
+        };
+        let port = url.port_or_known_default().unwrap_or_default();
+        let stream = dial(&addresses, port).await;
+        let (read, write) = stream.map_err(|error| root_cause(&error))?.into_split();
+        let stream = tokio::io::join(Bounded(read.take(READ_BYTES_MAX)), write);
+        if url.scheme() != "https" {
+            return Ok(Box::new(stream));
+        }
+        let stream = self.tls()?.connect(name, stream).await;
+        Ok(Box::new(stream.map_err(|error| root_cause(&error))?))
+    }
+
+    /// Those addresses of a name that may be dialled.
+    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let mut addresses = self.lookup.addresses(name).await?;
+        addresses.retain(|address| self.allows_private || is_global_unicast(*address));
+        if addresses.is_empty() {
+            let detail = "the name has no address that is global unicast";
+            return Err(io::Error::other(detail));
+        }
+        Ok(addresses)
+    }
+
+    fn tls(&self) -> Result<TlsConnector, String> {
+        let config = self.tls.get_or_init(|| {
             // It fails if the process has a provider already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            let mut builder = Client::builder()
-                .user_agent(concat!("standings/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT_TIMEOUT)
-                .timeout(TRY_TIMEOUT)
-                .redirect(redirect::Policy::none())
-                .referer(false)
-                .no_proxy()
-                .pool_max_idle_per_host(0)
-                .https_only(is_tls)
-                .dns_resolver(CheckedNames {
-                    allows_private: self.allows_private,
-                    lookup: Arc::clone(&self.lookup),
-                });
-            if !is_tls {
-                builder = builder.tls_certs_only([]);
-            }
-            builder.build().map_err(|error| root_cause(&error))
+            let config = ClientConfig::with_platform_verifier();
+            config.map(Arc::new).map_err(|error| root_cause(&error))
         });
-        client.as_ref().map_err(Clone::clone)
+        config.clone().map(TlsConnector::from)
     }
 }
 
-/// Gives a client those addresses of a name that it may dial.
-#[derive(Clone)]
-struct CheckedNames {
-    allows_private: bool,
-    lookup: Arc<dyn Lookup>,
-}
-
-impl Resolve for CheckedNames {
-    fn resolve(&self, name: Name) -> Resolving {
-        let (found, allows_private) = (self.lookup.addresses(name.as_str()), self.allows_private);
-        Box::pin(async move {
-            let mut addresses = found.await?;
-            addresses.retain(|address| allows_private || is_global_unicast(*address));
-            if addresses.is_empty() {
-                let detail = "the name has no address that is global unicast";
-                return Err(io::Error::other(detail).into());
-            }
-            // The port of the URL takes the place of 0.
-            let sockets = addresses
-                .into_iter()
-                .map(|address| SocketAddr::new(address, 0));
-            Ok(Box::new(sockets) as Addrs)
-        })
-    }
-}
-
-/// Reads a bounded part of an answer, and keeps nothing.
-async fn read(mut response: Response) {
-    let mut length = 0;
-    while let Ok(Some(chunk)) = response.chunk().await {
-        length += chunk.len();
-        if length > ANSWER_BYTES_MAX {
-            break;
+/// Dials one address after the other until one answers. Each has an equal part of the time.
+async fn dial(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let parts = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    for address in addresses {
+        let dialled = TcpStream::connect(SocketAddr::new(*address, port));
+        match timeout(CONNECT_TIMEOUT / parts, dialled).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failed = error,
+            Err(_) => failed = io::Error::other("no connection within 5 s"),
         }
+    }
+    Err(failed)
+}
+
+/// With or without TLS.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// What a receiver sends. It fails when that is too much: the client of HTTP reads answers that announce another one without end.
+struct Bounded(Take<OwnedReadHalf>);
+
+impl AsyncRead for Bounded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.0.limit() == 0 {
+            let detail = "it sent more than 128 KiB";
+            return Poll::Ready(Err(io::Error::other(detail)));
+        }
+        Pin::new(&mut self.0).poll_read(context, buffer)
     }
 }
 
@@ -221,17 +266,8 @@ fn error_of(status: u16) -> Option<String> {
     }
 }
 
-/// What lies at the bottom of an error, bounded and without the URL.
-fn root_cause(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        let detail = if error.is_connect() {
-            "no connection within 5 s"
-        } else {
-            "it took more than 15 s"
-        };
-        return detail.to_owned();
-    }
-    let mut cause: &dyn std::error::Error = error;
+/// What lies at the bottom of an error, bounded.
+fn root_cause(mut cause: &dyn std::error::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
@@ -287,24 +323,20 @@ mod tests {
         }
     }
 
-    async fn resolved(names: &CheckedNames) -> Result<Vec<String>, String> {
-        let found = names.resolve("app.example".parse().unwrap()).await;
+    async fn resolved(sender: &Sender) -> Result<Vec<String>, String> {
+        let found = sender.addresses("app.example").await;
         let found = found.map_err(|error| error.to_string())?;
-        Ok(found.map(|address| address.ip().to_string()).collect())
+        Ok(found.iter().map(ToString::to_string).collect())
     }
 
     #[tokio::test]
     async fn a_name_that_leads_to_loopback_a_moment_later_leads_nowhere() {
         let lookup = Arc::new(Rebinding::default());
-        let names = CheckedNames {
-            allows_private: false,
-            lookup: lookup.clone(),
-        };
+        let sender = Sender::with_lookup(false, lookup.clone());
         // What is dialled is what was checked: there is one look-up, and its result.
-        assert_eq!(resolved(&names).await.unwrap(), ["1.1.1.1"]);
+        assert_eq!(resolved(&sender).await.unwrap(), ["1.1.1.1"]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let sender = Sender::with_lookup(false, lookup.clone());
         let webhook = webhook(format!("https://app.example:{port}/"));
         let id = MessageId::named("msg_1");
         let now = Timestamp::from_ms_clamped(0);
@@ -334,10 +366,7 @@ mod tests {
             "::ffff:127.0.0.1",
             "2606:4700::1111",
         ];
-        let names = |allows_private| CheckedNames {
-            allows_private,
-            lookup: Arc::new(Always(mixed)),
-        };
+        let names = |allows_private| Sender::with_lookup(allows_private, Arc::new(Always(mixed)));
         let found = resolved(&names(false)).await.unwrap();
         assert_eq!(found, ["1.1.1.1", "2606:4700::1111"]);
         assert_eq!(resolved(&names(true)).await.unwrap().len(), mixed.len());

@@ -18,6 +18,8 @@ pub enum Manner {
     Status(u16),
     /// Never.
     Hangs,
+    /// With answers that announce another one, for ever.
+    Announces,
     /// With a byte of a head now and then, for ever.
     DripsHeads,
     /// With 200, and then with a byte of a body now and then, for ever.
@@ -146,6 +148,12 @@ async fn answer(stream: &mut TcpStream, manner: Manner) -> std::io::Result<()> {
             stream.write_all(text.as_bytes()).await
         }
         Manner::Hangs => std::future::pending().await,
+        Manner::Announces => {
+            let hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(1_000);
+            loop {
+                stream.write_all(&hints).await?;
+            }
+        }
         Manner::DripsHeads => {
             stream.write_all(ok).await?;
             stream.write_all(b"X-Drip: ").await?;

@@ -349,6 +349,12 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
             assert_eq!(one["last_status"], status, "{name}: {one}");
             assert_eq!(one["last_error"], json!(error), "{name}: {one}");
         }
+        (
+            "announces",
+            Manner::Announces,
+            Value::Null,
+            Some("it sent more than 128 KiB"),
+        ),
     }
     for one in deliveries(client, "ends", "").await {
         assert_eq!(one["status"], "pending", "{one}");
