@@ -115,6 +115,29 @@ mod tests {
         ] {
             assert!(blocks("# staff\n\nadmin\n", name), "{name}");
         }
+        for name in [
+            "ᴀᴅᴍɪɴ",
+            "🅰dmin",
+            "🇦🇩🇲🇮🇳",
+            "ᗩᗪᗰIᑎ",
+            "аԁmіп",
+            "@dmin",
+            "4dmin",
+            "4DM1N_2026",
+        ] {
+            for list in ["admin", "^adm[i]n"] {
+                assert!(blocks(list, name), "{list}: {name}");
+            }
+        }
+        for name in ["m0d", "M0D", "rn0d", "mоd", "M0D3R4T0R", "🅼🅾🅳", "ᴍᴏᴅ"] {
+            assert!(blocks("mod", name), "{name}");
+            let is_of_letters = name != "rn0d";
+            assert_eq!(blocks("^mod(erator)?$", name), is_of_letters, "{name}");
+        }
+        assert!(blocks("ass", "a5shole"));
+        for name in ["455", "Ann 455", "ann55", "year 2055"] {
+            assert!(!blocks("ass", name), "{name}: a number");
+        }
         for name in ["Ann", "adman", "Ελένη"] {
             assert!(!blocks("admin", name), "{name}");
         }

@@ -23,6 +23,54 @@ const JOINER: char = '\u{200d}';
 const SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
 /// A letter of Braille without a dot, which shows nothing.
 const BLANK: char = '\u{2800}';
+/// Where alphabets from A to Z begin that have no compatible characters (NFKC): white letters in black circles and squares, and
+/// the letters that flags are made of.
+const ALPHABETS: [u32; 3] = [0x1f150, 0x1f170, 0x1f1e6];
+/// What else people write for Latin letters, and is not compatible with them or confusable (UTS 39) with them alone: small
+/// capitals, letters of other scripts, signs.
+const DRAWN: &[(char, &str)] = &[
+    ('a', "ᴀᗩΛλɅΔ₳ɐ"),
+    ('b', "ʙƅ฿"),
+    ('c', "ᑕ₵©"),
+    ('d', "ᴅ∂"),
+    ('e', "ᴇǝɜεꞓꞒΣƩξΞэЭ"),
+    ('f', "ꜰ₣"),
+    ('g', "ɢᘜ₲"),
+    ('h', "ʜɥ"),
+    ('i', "ɪ"),
+    ('j', "ᴊ"),
+    ('k', "ᴋĸʞ"),
+    ('l', "ʟ£"),
+    ('m', "ᴍʍ"),
+    ('n', "ɴᑎՈπΠᴎИ₦"),
+    ('o', "ᴏ"),
+    ('p', "ᴘ₱"),
+    ('q', "ꞯᑫ"),
+    ('r', "ʀᴙЯɹ®"),
+    ('s', "ꜱᔕƨ"),
+    ('t', "ᴛʇ"),
+    ('u', "ᴜцЦ"),
+    ('w', "ШѠѡω"),
+    ('y', "ʏ"),
+    ('z', "ᴢᘔ"),
+];
+/// The digits and signs that people write for letters.
+const LEET: &[(char, char)] = &[
+    ('0', 'o'),
+    ('1', 'i'),
+    ('2', 'z'),
+    ('3', 'e'),
+    ('4', 'a'),
+    ('5', 's'),
+    ('6', 'g'),
+    ('7', 't'),
+    ('8', 'b'),
+    ('9', 'g'),
+    ('@', 'a'),
+    ('$', 's'),
+    ('!', 'i'),
+    ('|', 'i'),
+];
 
 /// Why a text is no name.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
@@ -68,14 +116,20 @@ impl Name {
 
     /// The forms in which a pattern looks for it: without a difference between capitals and small letters and between
     /// compatible characters (NFKC); the same with characters that look like Latin letters as these; the same as the
-    /// skeleton that all names have which look alike (UTS 39). Each comes with and without what is no letter and no digit.
+    /// skeleton that all names have which look alike (UTS 39); and with digits and signs as the letters that they are written
+    /// for. Each comes with and without what is no letter and no digit.
     pub fn forms(&self) -> Vec<String> {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
         let folded = fold(&compatible);
+        // A capital may look like another letter than the small one does.
+        let (small, great) = (latin(&folded, is_mark), fold(&latin(&compatible, is_mark)));
         let forms = [
-            latin(&folded),
-            // A capital may look like another letter than the small one does.
-            fold(&latin(&compatible)),
+            without_digits(&small, 'i'),
+            without_digits(&small, 'l'),
+            without_digits(&great, 'i'),
+            without_digits(&great, 'l'),
+            small,
+            great,
             skeleton(&compatible),
             folded,
         ];
@@ -88,11 +142,13 @@ impl Name {
         forms
     }
 
-    /// What it has in common with names that people take for the same.
+    /// What it has in common with names that people take for the same, whatever accents, digits and letters of other scripts
+    /// they have.
     pub fn likeness(&self) -> String {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
+        let letters = without_digits(&fold(&latin(&compatible, is_accent)), 'i');
         // Great letters look like others than small ones do: `I` like `l`, `m` like `rn`.
-        let of_great = skeleton(&compatible.to_uppercase());
+        let of_great = skeleton(&letters.to_uppercase());
         bare(&skeleton(&of_great))
     }
 }
@@ -116,6 +172,18 @@ fn is_mark(character: char) -> bool {
     matches!(
         category(character),
         GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
+    )
+}
+
+/// Whether it is a mark that any letter may have. Without those of their script words of India or Thailand are others.
+fn is_accent(character: char) -> bool {
+    matches!(
+        character,
+        '\u{300}'..='\u{36f}'
+            | '\u{1ab0}'..='\u{1aff}'
+            | '\u{1dc0}'..='\u{1dff}'
+            | '\u{20d0}'..='\u{20ff}'
+            | '\u{fe20}'..='\u{fe2f}'
     )
 }
 
@@ -192,24 +260,65 @@ fn fold(text: &str) -> String {
     normalizer.normalize(&folded).into_owned()
 }
 
-/// The same with the Latin letters and digits that others look like, and without marks.
-fn latin(text: &str) -> String {
+/// The same with the Latin letters and digits that others look like, and without certain marks.
+fn latin(text: &str, is_dropped: impl Fn(char) -> bool) -> String {
     let decomposed = DecomposingNormalizerBorrowed::new_nfd().normalize(text);
-    let characters = decomposed.chars().filter(|one| !is_mark(*one));
+    let characters = decomposed.chars().filter(|one| !is_dropped(*one));
     let mut latin = String::with_capacity(decomposed.len());
     for character in characters {
+        if character.is_ascii() {
+            latin.push(character);
+            continue;
+        }
         let mut bytes = [0; 4];
-        let alone: &str = character.encode_utf8(&mut bytes);
-        let looks: String = unicode_security::skeleton(alone).collect();
-        latin.push_str(match &*looks {
-            _ if alone.is_ascii() => alone,
+        let looks = unicode_security::skeleton(drawn(character).encode_utf8(&mut bytes))
+            .filter(|one| !is_mark(*one))
+            .map(drawn)
+            .collect::<String>();
+        match &*looks {
             // All strokes have the small letter in common.
-            "l" if character.is_uppercase() => "I",
-            looks if !looks.is_empty() && looks.is_ascii() => looks,
-            _ => alone,
-        });
+            "l" if character.is_uppercase() => latin.push('I'),
+            looks if !looks.is_empty() && looks.is_ascii() => latin.push_str(looks),
+            _ => latin.push(character),
+        }
     }
     latin
+}
+
+/// The Latin letter that a character is written for; the character itself if there is none.
+fn drawn(character: char) -> char {
+    let of_alphabet = ALPHABETS.iter().find_map(|first| {
+        let place = u32::from(character).checked_sub(*first)?;
+        let letter = u8::try_from(place).ok().filter(|place| *place < 26)?;
+        Some(char::from(b'a' + letter))
+    });
+    let is_drawn = |(_, drawn): &&(char, &str)| drawn.contains(character);
+    let of_letters = || DRAWN.iter().find(is_drawn).map(|(letter, _)| *letter);
+    of_alphabet.or_else(of_letters).unwrap_or(character)
+}
+
+/// The same with the letters that digits and signs are written for, and words of letters and digits only. What is written for an
+/// i may be written for an l: that is `stroke`. Several digits that end a word are a number.
+fn without_digits(text: &str, stroke: char) -> String {
+    let letter_of = |character: char| {
+        let (_, letter) = LEET.iter().find(|(written, _)| *written == character)?;
+        Some(if *letter == 'i' { stroke } else { *letter })
+    };
+    let is_kept = |one: &char| one.is_alphanumeric() || letter_of(*one).is_some();
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let characters: String = word.chars().filter(is_kept).collect();
+        let start = characters.trim_end_matches(|one: char| one.is_ascii_digit());
+        let (start, end) = characters.split_at(start.len());
+        let (written, number) = if end.len() > 1 {
+            (start, end)
+        } else {
+            (&*characters, "")
+        };
+        let letters = written.chars().map(|one| letter_of(one).unwrap_or(one));
+        words.push(letters.chain(number.chars()).collect::<String>());
+    }
+    words.join(" ")
 }
 
 /// What all texts have in common that look alike (UTS 39), folded.
@@ -359,6 +468,19 @@ mod tests {
             "a.d-m_i*n",
             "ádmín",
             "ⓐⓓⓜⓘⓝ",
+            "ᴀᴅᴍɪɴ",
+            "🅰dmin",
+            "🅐🅓🅜🅘🅝",
+            "🄰🄳🄼🄸🄽",
+            "🇦🇩🇲🇮🇳",
+            "ᗩᗪᗰIᑎ",
+            "аԁmіп", // Cyrillic
+            "@dmin",
+            "4dmin",
+            "4dm1n",
+            "ΛDMIИ",
+            "ađmin",
+            "@ d m ! n",
         ] {
             let forms = Name::parse(text).unwrap().forms();
             assert!(
@@ -370,5 +492,14 @@ mod tests {
         assert_eq!(likeness("PayPal"), likeness("Рау Раl"));
         assert_eq!(likeness("paypal"), likeness("paypaI"), "a capital i");
         assert_ne!(likeness("ann"), likeness("bob"));
+        for text in ["Ánn", "4nn", "@NN", "ᴀɴɴ", "Апп", "🅰nn"] {
+            assert_eq!(likeness("Ann"), likeness(text), "{text}");
+        }
+        assert_ne!(likeness("कम"), likeness("काम"), "another word");
+        assert_ne!(likeness("мама"), likeness("дама"));
+        // Numbers stay numbers.
+        assert_eq!(likeness("b1ll"), likeness("bill"));
+        assert_ne!(likeness("ann55"), likeness("annss"));
+        assert_ne!(likeness("455"), likeness("ass"));
     }
 }
