@@ -1,13 +1,13 @@
 -- hide.lua: hides a member of a board, or brings it back (lib/hides.lua).
 --
 -- A member need not have a score. A hide that is there stays; another reason or another end replaces that of the hide, which
--- goes on to say since when and by whom.
+-- goes on to have its id, and to say since when and by whom.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
 --   member     its id
---   hide       {reason, by, since, until}, until only if it ends; absent: the member is brought back
+--   hide       {id, reason, by, since, until}, until only if it ends; absent: the member is brought back
 --   ends       with no hide: only a hide that ends then (ms) is taken away; absent: any
 --   hidden_max how many members of the shard may be hidden
 --
@@ -17,7 +17,7 @@
 --
 -- Example: ann is hidden for ever:
 --   KEYS  st:{b} st:{b}:1:keys
---   ARGV  {version='1-1', member='ann', hide={reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
+--   ARGV  {version='1-1', member='ann', hide={id='hide_8f…', reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
 --   reply {'HIDDEN', …, ''}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end
@@ -45,7 +45,7 @@ end
 local function hide(new)
   if not stored and redis.call('ZCARD', hides.hidden) >= args.hidden_max then return {'FULL'} end
   local goes_on = stored and not has_ended(stored, new.since)
-  if goes_on then new.since, new.by = stored.since, stored.by end
+  if goes_on then new.id, new.since, new.by = stored.id, stored.since, stored.by end
   local line = cmsgpack.pack(new)
   -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
   set(line)

@@ -4,8 +4,8 @@
 --
 -- A hide changes no standing. A shard says in three keys who is hidden, and reads leave these members out
 -- (lib/hidden.lua):
---   hides    hash: member -> MessagePack of a map: reason, by (who has hidden it), since, until (ms since the epoch; not
---            there: for ever)
+--   hides    hash: member -> MessagePack of a map: id (of the hide), reason, by (who has hidden it), since, until (ms
+--            since the epoch; not there: for ever)
 --   hidden   sorted set: the same members, all under score 0, so in the order of their bytes
 --   journal  sorted set: member -> the number of its last line, which is odd if that was a hide, and even if the member was
 --            brought back

@@ -17,6 +17,8 @@ pub const HIDDEN_MAX: u64 = 100_000;
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hide {
+    /// Tells it from all other hides, and says nothing else. It stays as long as the member is hidden.
+    pub id: HideId,
     /// Why.
     pub reason: Reason,
     /// Who has hidden it: the name of an API key, the subject of a token, `anonymous`.
@@ -25,6 +27,23 @@ pub struct Hide {
     pub since: Timestamp,
     /// When it ends; `None`: never by itself.
     pub until: Option<Timestamp>,
+}
+
+/// The id of a hide: random, so that nobody finds out from it who is hidden.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct HideId(String);
+
+impl HideId {
+    /// An id as it was made, or as a caller names it; whether there is such a hide is another question.
+    pub fn named(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Why a text is no [`Reason`].

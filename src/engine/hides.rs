@@ -7,7 +7,7 @@ use futures::future::{join_all, try_join_all};
 
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::hide::{HIDDEN_MAX, Hide};
+use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -38,7 +38,7 @@ impl LiveBoard {
 }
 
 impl Engine {
-    /// Hides a member of a board: a hide that is there keeps its `since` and its `by`. When this returns, every read that begins
+    /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, every read that begins
     /// later and asks a primary leaves the member out.
     ///
     /// # Errors
@@ -218,6 +218,49 @@ impl Engine {
             self.reload(id).await?;
         }
         Err(Error::busy())
+    }
+
+    /// Which member of a board has the hide with this id, and the hide; `None` if there is none.
+    pub async fn hidden_by(
+        &self,
+        id: &BoardId,
+        hide: &HideId,
+    ) -> Result<Option<(MemberId, Hide)>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            match self.find_hide(&live, hide).await? {
+                Some(found) => return Ok(found),
+                None => self.reload(id).await?,
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// The same; `None` if the definition has changed.
+    async fn find_hide(
+        &self,
+        live: &LiveBoard,
+        hide: &HideId,
+    ) -> Result<Option<Option<(MemberId, Hide)>>, Error> {
+        for shard in 0..live.shards.len() {
+            let mut after = None;
+            loop {
+                let part = self.part_of(live, shard, after.as_ref(), HIDES_READ_MAX);
+                let Some(HiddenMembers { members, .. }) = part.await? else {
+                    return Ok(None);
+                };
+                let is_last = members.len() < HIDES_READ_MAX;
+                after = members.last().map(|(member, _)| member.clone());
+                let found = members.into_iter().find(|(_, own)| own.id == *hide);
+                if found.is_some() {
+                    return Ok(Some(found));
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(Some(None))
     }
 
     /// The hidden members of one shard, or some of them; `None` if the definition has changed.

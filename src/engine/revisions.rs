@@ -22,6 +22,7 @@ use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
+use crate::domain::hide::HideId;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
@@ -185,7 +186,11 @@ impl Engine {
             }
         }
         let periods = self.store.revised_periods(board, noted).await?;
-        let messages = messages_of(self, board, noted, &periods);
+        let hide = match noted.says() {
+            Moderation::Hidden => self.hide_of(board, &noted.member).await?,
+            Moderation::Unhidden => None,
+        };
+        let messages = messages_of(self, board, noted, (hide, &periods));
         if !messages.is_empty() {
             self.store
                 .post(board, &messages)
@@ -258,6 +263,13 @@ impl Engine {
         let (board, window) = (&live.board, Window::Period(unit));
         let results = self.store.results(board, window, keys).await?;
         let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
+    /// The id of the hide of a member; `None` if it has ended.
+    async fn hide_of(&self, board: &Board, member: &MemberId) -> Result<Option<HideId>, Error> {
+        let members = std::slice::from_ref(member);
+        let hidden = self.hidden_among(&board.id, members).await?.pop();
+        Ok(hidden.map(|(_, hide)| hide.id))
+    }
+
             let is_due = !cause.line.is_in(&recorded?.result.hides);
             let section = board.section_named(unit, key)?;
             // The result of a whole period of a league names nobody.
@@ -447,14 +459,14 @@ fn messages_of(
     engine: &Engine,
     board: &Board,
     cause: &JournalLine,
-    periods: &[RevisedPeriod],
+    (hide, periods): (Option<HideId>, &[RevisedPeriod]),
 ) -> Vec<Message> {
     let occasion = format!("{}:{}", cause.tag, cause.number);
     let now = engine.clock.now();
     let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
     let mut messages = Vec::new();
     if cause.says() == Moderation::Hidden {
-        messages.push(message(MessageKind::MemberHidden, json!({})));
+        messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
     }
     if !periods.is_empty() {
         let named = &periods[..periods.len().min(NAMED_MAX)];

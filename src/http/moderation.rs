@@ -18,11 +18,12 @@ use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit, member_
 use super::problem::{Problem, ProblemBody};
 use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
-use crate::domain::hide::{Hide, Reason};
+use crate::domain::hide::{Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
 use crate::service::moderation::Moderated;
+use crate::store::hidden::new_hide_id;
 
 /// The most boards of one request.
 const BOARDS_MAX: usize = 100;
@@ -57,6 +58,9 @@ pub struct HiddenMember {
     /// The member.
     #[schema(example = "troll-7")]
     pub member: String,
+    /// The id of the hide, as messages to webhooks name it. It stays as long as the member is hidden.
+    #[schema(example = "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d")]
+    pub hide: String,
     /// Why it is hidden.
     #[schema(example = "cheating")]
     pub reason: String,
@@ -92,6 +96,8 @@ pub struct HiddenParams {
     /// How many members the answer has at the most.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
+    /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
+    hide: Option<String>,
 }
 
 /// What is done with a member.
@@ -228,6 +234,7 @@ pub struct ModerationResults {
 impl HiddenMember {
     fn new(member: &MemberId, hide: Hide) -> Self {
         let Hide {
+            id,
             reason,
             by,
             since,
@@ -235,6 +242,7 @@ impl HiddenMember {
         } = hide;
         Self {
             member: member.to_string(),
+            hide: id.as_str().to_owned(),
             reason: reason.to_string(),
             by,
             since,
@@ -276,6 +284,7 @@ fn hide(
     }
     match reason {
         Ok(reason) if errors.is_empty() => Ok(Hide {
+            id: new_hide_id().map_err(crate::service::Error::from)?,
             reason,
             by: caller.name(),
             since: now,
@@ -411,7 +420,7 @@ pub async fn get(
     ),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
-            "hidden": [{"member": "troll-7", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
+            "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
         (status = 404, description = "`board-not-found`"),
     )
@@ -423,17 +432,20 @@ pub async fn hidden(
 ) -> Result<JsonResponse<HiddenList>, Problem> {
     let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
     let after = params.after.as_deref().map(member_id).transpose()?;
-    let found = app
-        .service
-        .engine
-        .hidden(&board, after.as_ref(), limit)
-        .await?;
-    let members = found.members.into_iter();
+    let engine = &app.service.engine;
+    let (members, next): (Vec<(MemberId, Hide)>, _) = if let Some(hide) = params.hide {
+        let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
+        (found.into_iter().collect(), None)
+    } else {
+        let found = engine.hidden(&board, after.as_ref(), limit).await?;
+        (found.members, found.next)
+    };
+    let members = members.into_iter();
     Ok(JsonResponse(HiddenList {
         hidden: members
             .map(|(member, hide)| HiddenMember::new(&member, hide))
             .collect(),
-        next: found.next.map(|member| member.to_string()),
+        next: next.map(|member| member.to_string()),
     }))
 }
 
@@ -446,10 +458,10 @@ pub async fn hidden(
 #[utoipa::path(
     post, path = "/v1/moderation", tag = "moderation", operation_id = "post_moderation",
     request_body(content = ModerationSchema, example = json!({
-        "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
+        "action": "hide", "member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "boards": "*"})),
     responses(
         (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
-            "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "reason": "cheating",
+            "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating",
                 "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
         (status = 202, description = "A job does it on all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
         (status = 409, description = "`too-many-orders`"),
@@ -530,7 +542,7 @@ async fn moderate(
     params(HiddenParams),
     responses(
         (status = 200, description = "The members in the order of the bytes of their ids", body = HiddenList, example = json!({
-            "hidden": [{"member": "troll-7", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
+            "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
     )
 )]

@@ -33,7 +33,7 @@ pub enum WebhookEventSchema {
     /// The results of final periods have changed.
     #[schema(rename = "period.revised")]
     PeriodRevised,
-    /// A member was hidden.
+    /// A member was hidden. `data` has the id of the `hide`; null if it has ended meanwhile.
     #[schema(rename = "member.hidden")]
     MemberHidden,
     /// A cohort of a league is decided.

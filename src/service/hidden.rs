@@ -8,7 +8,7 @@ use crate::domain::ids::{BoardId, MemberId};
 pub use crate::engine::hides::{FoundHidden, Hiding};
 
 impl Service {
-    /// Hides a member of a board: a hide that is there keeps its `since` and its `by`. When this returns, no read that begins
+    /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
     /// later shows the member, by any instance.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
-use super::{StoreError, Versioned, keys, script};
-use crate::domain::hide::{HIDDEN_MAX, Hide, Reason};
+use super::{StoreError, Versioned, keys, random, script};
+use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
@@ -16,6 +16,9 @@ use crate::domain::time::Timestamp;
 
 /// How many hides one call reads at the most.
 pub const HIDES_READ_MAX: usize = 1_000;
+
+/// How many random bytes the id of a hide has, each as two hexadecimal digits.
+const HIDE_ID_BYTES: usize = 16;
 
 /// How many lines of the journal one call follows: about a millisecond of Redis.
 const LINES_MAX: u32 = 300;
@@ -111,6 +114,7 @@ struct ListArgs {
 /// A hide as `scripts/lib/hides.lua` describes it.
 #[derive(Deserialize, Serialize)]
 struct StoredHide {
+    id: String,
     reason: String,
     by: String,
     since: i64,
@@ -118,9 +122,15 @@ struct StoredHide {
     until: Option<i64>,
 }
 
+/// The id of a hide that nobody has yet.
+pub fn new_hide_id() -> Result<HideId, StoreError> {
+    random::hexadecimal::<HIDE_ID_BYTES>("hide_").map(HideId::named)
+}
+
 impl From<&Hide> for StoredHide {
     fn from(hide: &Hide) -> Self {
         Self {
+            id: hide.id.as_str().to_owned(),
             reason: hide.reason.to_string(),
             by: hide.by.clone(),
             since: hide.since.ms(),
@@ -135,6 +145,7 @@ fn unpacked(packed: &Bytes) -> Result<Hide, StoreError> {
         |what: &dyn ToString| StoreError::Unexpected(format!("a hide: {}", what.to_string()));
     let stored: StoredHide = rmp_serde::from_slice(packed).map_err(|error| unexpected(&error))?;
     Ok(Hide {
+        id: HideId::named(stored.id),
         reason: Reason::parse(&stored.reason).map_err(|error| unexpected(&error))?,
         by: stored.by,
         since: Timestamp::from_ms_clamped(stored.since),
@@ -144,7 +155,7 @@ fn unpacked(packed: &Bytes) -> Result<Hide, StoreError> {
 
 impl Store {
     /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
-    /// A hide that is there keeps its `since` and its `by`.
+    /// A hide that is there keeps its `id`, its `since` and its `by`.
     pub async fn hide(
         &self,
         shard: &Shard,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::service::Service;
+use standings::store::hidden::new_hide_id;
 
 use crate::harness::jobs::HiddenLists;
 use crate::harness::random::{Random, case_count, seed};
@@ -29,6 +30,7 @@ async fn set_hidden(service: &Service, id: &str, member: &str, is_hidden: bool) 
     let (id, member) = (board(id), MemberId::parse(member).unwrap());
     if is_hidden {
         let hide = Hide {
+            id: new_hide_id().unwrap(),
             reason: Reason::parse("cheating").unwrap(),
             by: "mod".to_owned(),
             since: service.engine.clock.now(),

@@ -224,6 +224,7 @@ fn settled(mut answer: Value) -> Value {
                         json!("eyJieSI6ImFueWJvZHkiLCJib2FyZCI6InJ1bl9oZXJvIn0.5f0c2a9be41d")
                     }
                     ("version", _) => json!("28080000123456-1"),
+                    ("hide", _) => json!("hide_5f0c2a9be41d7763c8aa5f0c2a9be41d"),
                     ("warnings", _) => json!([]),
                     ("request_id", _) => json!("46a904da58227f43"),
                     ("pseudonym", _) => json!("m-5f0c2a9be41d7763c8aa"),

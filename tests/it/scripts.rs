@@ -1583,7 +1583,8 @@ async fn profiles_are_written_if_they_are_what_was_seen() {
 
 /// A hide of a member as hide.lua takes it; `ends` in ms, 0: never.
 fn hide_args(member: &str, reason: &str, since: i64, ends: i64) -> Vec<u8> {
-    let mut hide = json!({"reason": reason, "by": "mod", "since": since});
+    let id = format!("{member}-{since}");
+    let mut hide = json!({"id": id, "reason": reason, "by": "mod", "since": since});
     if ends > 0 {
         hide["until"] = json!(ends);
     }
@@ -1613,13 +1614,13 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
 
     let done = hide(hide_args("bob", "cheating", 10, 0)).await;
     assert_eq!(done.list()[0].text(), "HIDDEN");
-    let line = json!({"reason": "cheating", "by": "mod", "since": 10});
+    let line = json!({"id": "bob-10", "reason": "cheating", "by": "mod", "since": 10});
     assert_eq!(stored_hide(&done.list()[1]), line);
     assert_eq!(done.list()[2].text(), "", "it had none before");
     assert_eq!(number().await.text(), "1", "a hide has an odd number");
     let done = hide(hide_args("bob", "rudeness", 20, 99)).await;
     assert_eq!(stored_hide(&done.list()[2]), line, "the one before");
-    let line = json!({"reason": "rudeness", "by": "mod", "since": 10, "until": 99});
+    let line = json!({"id": "bob-10", "reason": "rudeness", "by": "mod", "since": 10, "until": 99});
     assert_eq!(stored_hide(&done.list()[1]), line, "it goes on");
     assert_eq!(number().await.text(), "1", "nothing is new");
     hide(hide_args("ann", "cheating", 20, 0)).await;
@@ -1648,7 +1649,7 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
     // A hide that has ended, and that nobody has taken away yet, is none.
     let done = hide(hide_args("bob", "spam", 99, 99)).await;
     assert_eq!(done.list()[2].text(), "");
-    let line = json!({"reason": "spam", "by": "mod", "since": 99, "until": 99});
+    let line = json!({"id": "bob-99", "reason": "spam", "by": "mod", "since": 99, "until": 99});
     assert_eq!(stored_hide(&done.list()[1]), line, "it begins anew");
 
     assert_eq!(back("bob", json!({"ends": 98})).await, "NOT_HIDDEN");

@@ -700,11 +700,9 @@ async fn hides_and_reviews_are_told_before_and_after_without_names() {
         let outcome = last(client).await["outcome"].take();
         [outcome["before"].clone(), outcome["after"].clone()]
     };
-    let hide = json!({"reason": "cheating", "by": "anonymous", "since": "2026-11-21T12:00:00.000Z", "until": null});
-    client
-        .put(path, json!({"reason": "cheating"}))
-        .await
-        .expect(200);
+    let put = client.put(path, json!({"reason": "cheating"})).await;
+    let id = put.expect(200)["hide"].take();
+    let hide = json!({"id": id, "reason": "cheating", "by": "anonymous", "since": "2026-11-21T12:00:00.000Z", "until": null});
     assert_eq!(outcome().await, [Value::Null, hide.clone()]);
     client.delete(path).await.expect(204);
     assert_eq!(outcome().await, [hide, Value::Null]);

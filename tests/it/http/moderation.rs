@@ -66,10 +66,13 @@ async fn a_hide_is_put_listed_and_taken_away() {
     assert_eq!(hidden_on(client, "b").await, [""; 0]);
     // Not on the board yet.
     let put = client.put(&hidden_path("b", "ann"), cheating()).await;
-    let line = json!({"member": "ann", "reason": "cheating", "by": "anonymous",
-        "since": "2026-11-21T12:00:00.000Z", "until": null});
     assert_eq!(put.headers["cache-control"], "private, no-store");
-    assert_eq!(put.expect(200), line);
+    let put = put.expect(200);
+    let hide = put["hide"].as_str().unwrap();
+    assert!(hide.len() == 37 && hide.starts_with("hide_"), "{hide}");
+    let line = json!({"member": "ann", "hide": hide, "reason": "cheating", "by": "anonymous",
+        "since": "2026-11-21T12:00:00.000Z", "until": null});
+    assert_eq!(put, line);
     world.set_time("2026-11-21T13:00:00Z");
     let again = client.put(&hidden_path("b", "ann"), cheating()).await;
     assert_eq!(again.expect(200), line);
@@ -78,7 +81,7 @@ async fn a_hide_is_put_listed_and_taken_away() {
         .put(&hidden_path("b", "ann"), changed)
         .await
         .expect(200);
-    let line = json!({"member": "ann", "reason": "a bot", "by": "anonymous",
+    let line = json!({"member": "ann", "hide": hide, "reason": "a bot", "by": "anonymous",
         "since": "2026-11-21T12:00:00.000Z", "until": "2026-11-22T11:00:00.000Z"});
     assert_eq!(changed, line);
     let listed = client.get("/v1/boards/b/hidden").await.expect(200);
@@ -222,7 +225,8 @@ async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() 
         json!({"action": "hide", "member": "ann", "reason": "cheating", "boards": boards});
     let results = judge.post("/v1/moderation", body.clone()).await.expect(200);
     let results = &results["results"];
-    let line = json!({"member": "ann", "reason": "cheating", "by": "judge",
+    let hide = &results[0]["hidden"]["hide"];
+    let line = json!({"member": "ann", "hide": hide, "reason": "cheating", "by": "judge",
         "since": "2026-11-21T12:00:00.000Z", "until": null});
     assert_eq!(
         results[0],

@@ -300,6 +300,46 @@ async fn what_no_webhook_wants_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_moderator_finds_out_who_was_hidden() {
+    let world = World::sending(1, NOW, "").await;
+    let (instance, client) = (&world.instances[0], world.client());
+    let receiver = Receiver::start(Manner::Status(200)).await;
+    register(client, "site", everything(&receiver.url())).await;
+    client
+        .define("b", json!({"windows": ["week"], "shards": 3}))
+        .await;
+    let hidden = async |rest: &str| {
+        let listed = client.get(&format!("/v1/boards/b/hidden?{rest}")).await;
+        listed.expect(200)["hidden"].take()
+    };
+    let mut hides = BTreeSet::new();
+    for member in ["ann", "bob", "cid"] {
+        let path = format!("/v1/boards/b/hidden/{member}");
+        let put = client.put(&path, json!({"reason": "cheating"})).await;
+        let put = put.expect(200);
+        let hide = put["hide"].as_str().unwrap();
+        assert_eq!(hidden(&format!("hide={hide}")).await, json!([put]));
+        hides.insert(hide.to_owned());
+    }
+    assert_eq!(hidden("hide=hide_0").await, json!([]));
+    instance.service.engine.run(&Revisions).await.unwrap();
+    run(instance).await;
+    let told = receiver.received();
+    let told: BTreeSet<String> = told
+        .iter()
+        .map(|one| {
+            assert!(
+                ["ann", "bob", "cid"]
+                    .iter()
+                    .all(|name| !one.body.contains(name))
+            );
+            one.json()["data"]["hide"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(told, hides);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
@@ -309,6 +349,12 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     let mut bad = Vec::new();
     for (name, manner, status, error) in [
         ("hangs", Manner::Hangs, Value::Null, Some(slow)),
+        (
+            "announces",
+            Manner::Announces,
+            Value::Null,
+            Some("it sent more than 128 KiB"),
+        ),
         ("drips-heads", Manner::DripsHeads, Value::Null, Some(slow)),
         ("drips-bodies", Manner::DripsBodies, json!(200), None),
         ("floods", Manner::Floods, json!(200), None),
@@ -349,12 +395,6 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
             assert_eq!(one["last_status"], status, "{name}: {one}");
             assert_eq!(one["last_error"], json!(error), "{name}: {one}");
         }
-        (
-            "announces",
-            Manner::Announces,
-            Value::Null,
-            Some("it sent more than 128 KiB"),
-        ),
     }
     for one in deliveries(client, "ends", "").await {
         assert_eq!(one["status"], "pending", "{one}");

@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::service::hidden::FoundHidden;
+use standings::store::hidden::new_hide_id;
 
 use super::{Closed, Game, Hiding, expect_equal, pick};
 use crate::harness::jobs::Erasures;
@@ -140,6 +141,7 @@ pub(super) async fn hide_all(
             MemberId::parse(hiding.member).unwrap(),
         );
         let hide = Hide {
+            id: new_hide_id().unwrap(),
             reason: Reason::parse("cheating").unwrap(),
             by: "mod".to_owned(),
             since: service.engine.clock.now(),
