@@ -72,6 +72,9 @@ pub enum Error {
     /// As many members of the board are hidden as may be.
     #[error("{HIDDEN_MAX} members of board {0} are hidden already; bring some back")]
     TooManyHidden(BoardId),
+    /// Too much of the past was built for who asks, or too many ask for that; try again after this time.
+    #[error("so many standings of the past are being built that this one has to wait")]
+    TooMuchPast(std::time::Duration),
     /// There are as many standing orders as there may be.
     #[error("there are {ORDERS_MAX} standing orders already; end some")]
     TooManyOrders,

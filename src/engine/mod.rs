@@ -32,6 +32,7 @@ pub mod moves;
 mod news;
 mod orders;
 pub mod outboxes;
+pub mod past;
 pub mod purge;
 pub mod queue;
 pub mod reader;
@@ -86,6 +87,7 @@ pub struct Engine {
     pub queues: Arc<queue::Queues>,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
+    past: past::Line,
     closings: closings::Due,
     /// One request at a time makes a digest.
     digesting: tokio::sync::Mutex<()>,
@@ -113,6 +115,7 @@ impl Engine {
             queues: Arc::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
+            past: past::Line::default(),
             closings: closings::Due::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 
 use super::batcher::{SMALL_COST_US_MAX, Work};
+use super::past::{Asker, Turn};
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::edition::{Changed, ShardSeen};
 use crate::domain::series::{Series, Standing};
@@ -129,6 +131,9 @@ pub(crate) struct Reader<'a> {
     size: Size,
     has_data: bool,
     sight: Sight,
+    asker: Option<Asker>,
+    /// Once standings of the past had to be built.
+    turn: OnceCell<Turn>,
     calls: Mutex<Calls>,
 }
 
@@ -179,8 +184,15 @@ impl<'a> Reader<'a> {
             size: Size::default(),
             has_data: false,
             sight: Sight::default(),
+            asker: None,
+            turn: OnceCell::new(),
             calls: Mutex::default(),
         }
+    }
+
+    /// The same for a request of this asker: what is built for it of the past is bounded.
+    pub(crate) fn asked_by(self, asker: Option<Asker>) -> Self {
+        Self { asker, ..self }
     }
 
     /// The same for a request that reads so much.
@@ -277,8 +289,7 @@ impl<'a> Reader<'a> {
         };
         match barred.answer {
             Answer::Incomplete(start_ms) => {
-                let completed = self.engine.complete_from(&shard.shard, series, start_ms);
-                completed.await?;
+                Box::pin(self.complete(&shard.shard, series, start_ms)).await?;
             }
             Answer::Erasing => self.engine.forget_all(&shard.shard.id).await?,
             Answer::Short(standing) => {
@@ -290,6 +301,21 @@ impl<'a> Reader<'a> {
             }
         }
         Err(ReadError::Retry)
+    }
+
+    async fn complete(&self, shard: &Shard, series: Series, start_ms: i64) -> Result<(), Error> {
+        let asker = self.asker.as_ref();
+        let asker = asker.filter(|_| self.engine.is_past(shard, series, start_ms));
+        let turn = match asker {
+            Some(asker) => {
+                let turn = || self.engine.turn_to_build(asker);
+                Some(self.turn.get_or_try_init(turn).await?)
+            }
+            None => None,
+        };
+        self.engine
+            .complete_from(shard, series, start_ms, turn)
+            .await
     }
 
     /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::jobs::faults::Subject;
 use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
+use super::past::{Asker, Turn};
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -21,7 +22,7 @@ use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
-use crate::store::rollover::STEP_BUDGET;
+use crate::store::rollover::{STEP_BUDGET, kept_from};
 
 /// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
 /// event would be written to it in vain.
@@ -63,12 +64,13 @@ impl Completing {
 }
 
 impl Engine {
-    /// Completes the standing of a derived series whose newest period begins at this instant.
+    /// Completes the standing of a derived series whose newest period begins at this instant. With a turn that is paced.
     pub(crate) async fn complete_from(
         &self,
         shard: &Shard,
         series: Series,
         start_ms: i64,
+        turn: Option<&Turn>,
     ) -> Result<(), Error> {
         let Some(derived) = shard.derived_as(series) else {
             return Ok(());
@@ -76,7 +78,21 @@ impl Engine {
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
         let period = shard.calendar.containing(unit, start);
-        self.complete(shard, &derived, &period).await
+        self.complete(shard, &derived, &period, turn).await
+    }
+
+    /// Whether a standing whose newest period begins at this instant is built for reads only (`past.rs`).
+    pub(crate) fn is_past(&self, shard: &Shard, series: Series, start_ms: i64) -> bool {
+        shard.derived_as(series).is_some_and(|derived| {
+            let running = running(shard, &derived, self.clock.now());
+            start_ms < kept_from(shard, &running)
+        })
+    }
+
+    /// Waits until this instance may build standings of the past for a request.
+    pub(crate) async fn turn_to_build(&self, asker: &Asker) -> Result<Turn, Error> {
+        let wait_max = self.steps_wait_max();
+        self.past.turn(asker, &self.clock, wait_max).await
     }
 
     /// Begins the running period's standing of every derived series: on a new board it is complete with that. A fault is
@@ -101,26 +117,38 @@ impl Engine {
         shard: &Shard,
         derived: &Derived,
         period: &Period,
+        turn: Option<&Turn>,
     ) -> Result<(), Error> {
+        let _alone = match turn {
+            Some(turn) => Some(turn.alone.lock().await),
+            None => None,
+        };
         let key = (
             shard.tag().to_owned(),
             shard.version(),
             derived.series,
             period.start_ms,
         );
-        let turn = Arc::clone(
+        let running = Arc::clone(
             self.completing
                 .running
                 .lock()
                 .entry(key.clone())
                 .or_default(),
         );
-        let _turn = turn.lock().await;
+        let _running = running.lock().await;
         let left = || {
             let (window, id) = (derived.window, &shard.id);
             format!("{window} of board {id} is still being completed")
         };
-        let step = || self.complete_more(shard, derived, period);
+        let step = || async {
+            let begun = Instant::now();
+            let progress = self.complete_more(shard, derived, period).await?;
+            if let Some(turn) = turn {
+                turn.rest(begun.elapsed(), self.clock.now()).await;
+            }
+            Ok(progress)
+        };
         let result = self.take_steps(step, left).await;
         self.completing.running.lock().remove(&key);
         result

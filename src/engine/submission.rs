@@ -692,7 +692,8 @@ impl Engine {
                 let period = || live.board.calendar.containing(window.unit(), at);
                 let section = section.unwrap_or_else(|| period().into());
                 for shard in live.shards_of(section) {
-                    self.complete_from(&shard.shard, series, at.ms()).await?;
+                    self.complete_from(&shard.shard, series, at.ms(), None)
+                        .await?;
                     let standing = Standing::of(series, section);
                     let followed = self.follow_hides(shard, standing).await?;
                     if followed.is_some_and(|followed| followed.is_narrow) {

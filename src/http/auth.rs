@@ -40,6 +40,7 @@ use crate::domain::session::{BegunBy, Session};
 use crate::domain::stream_token::{self, Maker, SentToken, StreamToken};
 use crate::domain::time::Timestamp;
 use crate::engine::keyring::{LiveKey, Spent, Unfit};
+use crate::engine::past::Asker;
 use crate::service::Error;
 use crate::service::api_keys::SECRET_PREFIX;
 use crate::service::events::Incoming;
@@ -114,7 +115,6 @@ impl ApiKeys {
         let meant = self.0.iter().filter(|(_, digest)| is_meant(digest));
         meant.map(|(scopes, _)| *scopes).reduce(Scopes::and)
     }
-}
 
     /// At which place the first key with this digest is, from 0. Takes the same time for every wrong key.
     fn place_of(&self, digest: &Digest) -> Option<usize> {
@@ -122,6 +122,7 @@ impl ApiKeys {
         let same = places.filter(|(_, (_, own))| own == digest);
         same.map(|(place, _)| place).reduce(usize::min)
     }
+}
 
 /// What a route needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -238,7 +239,7 @@ pub struct Caller {
     known_by: KnownBy,
     /// What it may see beside scores.
     includes: Includes,
-    /// Where it calls from, if it is a player or watches.
+    /// Where it calls from, if it is a player, watches, or reads what may be public.
     ip: Option<IpAddr>,
     /// What its token says of it, if it has one.
     token: Option<Bounds>,
@@ -450,6 +451,23 @@ impl Caller {
         key.into_iter()
             .chain(network.map(CountedBy::Address))
             .collect()
+    }
+
+    /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
+    pub(super) fn asker(&self) -> Option<Asker> {
+        let text = match &self.known_by {
+            KnownBy::Nothing => return None,
+            KnownBy::Visit => {
+                let network = self.ip.and_then(|ip| Network::parse(&ip.to_string()).ok());
+                network.map_or("address:".to_owned(), |network| {
+                    format!("address:{network}")
+                })
+            }
+            KnownBy::Configuration(digest) => format!("configuration:{}", digest.hexadecimal()),
+            KnownBy::Key(name, _) => format!("key:{name}"),
+            KnownBy::Player(player) => format!("player:{}", player.sub()),
+        };
+        Some(Asker::new(text))
     }
 
     /// A token for the streams of a standing, which ends with what the caller is known by; and the digest that it is signed with.
@@ -855,7 +873,7 @@ impl Gate {
 
     /// Has a route know its caller.
     fn let_in(&self, access: Access, parts: &mut Parts, mut caller: Caller) {
-        if access.is_stream {
+        if access.is_stream || access.is_public {
             let proxies = &self.options.proxies;
             caller.ip = proxies.client(&parts.headers, &parts.extensions);
         }

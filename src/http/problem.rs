@@ -154,6 +154,10 @@ kinds! {
         "The API key, or the address of the client, has as many streams as it may have. The service did nothing.",
         "End streams that nobody looks at. Or wait for as many seconds as the header `Retry-After` says, and send the request again; meanwhile read the page.",
         "there are 100 streams to this address";
+    TOO_MUCH_PAST = TOO_MANY_REQUESTS, "too-much-past", "Too many standings of the past are wanted",
+        "A rolling window, or one with initial scores, that ended before the last period is built when it is read. Too many of them were built for this API key, player or address, or are wanted at the moment. The service did nothing.",
+        "Wait for as many seconds as the header `Retry-After` says, and send the request again. What was built is kept for ten minutes after it was last read.",
+        "so many standings of the past are being built that this one has to wait";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
         "The standing does not list this member, because the member had no event in the period.",
         "Show the member without a rank. It appears with its next event.",
@@ -583,7 +587,7 @@ impl IntoResponse for Problem {
 /// The one place that gives the domain's errors a status.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let detail = error.to_string();
+        let (detail, wait_s) = (error.to_string(), wait_s(&error));
         let kind = match error {
             Error::Invalid(errors) => return Self::invalid(errors),
             Error::BoardInUse(errors) => {
@@ -618,10 +622,6 @@ impl From<Error> for Problem {
             Error::RewardRevoked(claim) => {
                 return Self::new(REWARD_REVOKED, detail).with(Own::Claimed(Box::new(claim)));
             }
-            Error::LeagueTurning(wait_ms) => {
-                let seconds = wait_ms.div_ceil(1_000).max(1);
-                return Self::new(LEAGUE_TURNING, detail).with(Own::RetryAfter(seconds));
-            }
             Error::Busy(_) | Error::Store(StoreError::Unavailable(_)) => {
                 let told = "the store did not answer in time; try again";
                 return Self::new(STORE_UNAVAILABLE, told).because(detail);
@@ -648,6 +648,8 @@ impl From<Error> for Problem {
             Error::DeliveryNotFound(_) => DELIVERY_NOT_FOUND,
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
+            Error::TooMuchPast(_) => TOO_MUCH_PAST,
+            Error::LeagueTurning(_) => LEAGUE_TURNING,
             Error::TooManyOrders => TOO_MANY_ORDERS,
             Error::TaskNotFound(_) => JOB_NOT_FOUND,
             Error::MemberNotFound { .. } => MEMBER_NOT_FOUND,
@@ -683,7 +685,19 @@ impl From<Error> for Problem {
                 Rejection::Quota(_) => QUOTA_EXCEEDED,
             },
         };
-        Self::new(kind, detail)
+        Self {
+            own: wait_s.map(Own::RetryAfter),
+            ..Self::new(kind, detail)
+        }
+    }
+}
+
+/// How long a client is to wait, in seconds, where an error tells.
+fn wait_s(error: &Error) -> Option<u64> {
+    match error {
+        Error::LeagueTurning(wait_ms) => Some(wait_ms.div_ceil(1_000).max(1)),
+        Error::TooMuchPast(wait) => Some(wait.as_secs() + 1),
+        _ => None,
     }
 }
 

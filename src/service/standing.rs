@@ -19,6 +19,7 @@ use crate::domain::profile::ShownProfile;
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
+use crate::engine::past::Asker;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
 use crate::store::Freshness;
@@ -48,6 +49,8 @@ pub struct StandingRequest {
     pub size: Size,
     /// Whose entries it sees.
     pub sight: Sight,
+    /// Who asks; `None` if nobody is to be bounded.
+    pub asker: Option<Asker>,
 }
 
 impl StandingRequest {
@@ -316,7 +319,8 @@ impl Service {
             reader: Reader::new(&self.engine, &live, request.freshness)
                 .of_size(request.size)
                 .with_data(request.includes.has(Include::Data))
-                .with_sight(request.sight),
+                .with_sight(request.sight)
+                .asked_by(request.asker.clone()),
         };
         let found = view.read(&attempt).await?;
         let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());

@@ -88,6 +88,7 @@ impl Service {
                 freshness,
                 size: Size::Small,
                 sight: Sight::Visible,
+                asker: None,
             });
             let requests: Vec<StandingRequest> = requests.collect();
             let read = requests

@@ -82,10 +82,7 @@ impl Store {
             floor: shard.layout().hashed.then(|| beginning(shard, period)),
             ends: end_ms(period),
             closes: closes_ms(shard),
-            keep_from: shard
-                .calendar
-                .previous(running)
-                .map_or(running.start_ms, |period| period.start_ms),
+            keep_from: kept_from(shard, running),
             cache_ms: CACHE_MS,
             cache_max: CACHE_MAX,
             budget,
@@ -114,6 +111,13 @@ impl Store {
             },
         }
     }
+}
+
+/// From which instant on (ms) the standings of a derived series are kept that begin then: from the period before the running one on.
+/// Older ones are built for reads, and dropped again.
+pub fn kept_from(shard: &Shard, running: &Period) -> i64 {
+    let previous = shard.calendar.previous(running);
+    previous.map_or(running.start_ms, |period| period.start_ms)
 }
 
 /// The tie key of a period's beginning: the time of initial scores in it.

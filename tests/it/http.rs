@@ -24,6 +24,7 @@ mod league_events;
 mod leagues;
 mod losses;
 mod moderation;
+mod past;
 pub mod players;
 mod profiles;
 mod quotas;

@@ -348,6 +348,7 @@ pub(super) fn standing_request(
         freshness,
         size: Size::Small,
         sight: Sight::Visible,
+        asker: caller.asker(),
     })
 }
 

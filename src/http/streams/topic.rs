@@ -376,6 +376,7 @@ impl Topic {
             freshness: Freshness::Current,
             size: Size::Small,
             sight: Sight::Visible,
+            asker: None,
         }
     }
 
