@@ -124,7 +124,7 @@ pub struct ServeArgs {
     /// How many streams an API key may have, those included that tokens have opened which were made with it.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000)]
     pub max_streams_per_key: u32,
-    /// How many streams there may be to one address, of those who send no API key. An IPv6 network of 64 bits is one address.
+    /// How many streams there may be to one address, of those who send no API key, and of one player. An IPv6 network of 64 bits is one address.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100)]
     pub max_streams_per_address: u32,
     /// How many MiB of memory all requests together may take. Beyond that requests wait, and are answered 503 after 5

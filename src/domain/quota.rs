@@ -162,13 +162,19 @@ impl Network {
     /// Reads an address.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let address: IpAddr = text.parse().map_err(|_| IdError::Address)?;
-        Ok(Self(match address.to_canonical() {
+        Ok(address.into())
+    }
+}
+
+impl From<IpAddr> for Network {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
             IpAddr::V6(address) => {
                 let prefix = address.to_bits() >> 64 << 64;
                 IpAddr::V6(prefix.into())
             }
             v4 @ IpAddr::V4(_) => v4,
-        }))
+        })
     }
 }
 

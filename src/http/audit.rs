@@ -25,8 +25,8 @@ use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::auth::Caller;
-use super::extract::{JsonBytes, Query, board_id, invalid, list_limit, member_id};
+use super::auth::caller_of;
+use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, invalid, list_limit, member_id};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
 use super::proxies::TrustedProxies;
@@ -131,7 +131,13 @@ impl Auditor {
         S::Future: Send,
     {
         let (mut parts, body) = request.into_parts();
-        let body = JsonBytes::read(&parts.headers, body, &self.app.memory).await?;
+        let by = caller_of(&parts.extensions)?.takers();
+        let body = JsonBytes::read(
+            &parts.headers,
+            (body, BODY_BYTES_MAX),
+            (&self.app.memory, by),
+        );
+        let body = body.await?;
         let intent = self.request(&mut parts, &body)?;
         let audit = Audit::default();
         parts.extensions.insert(audit.clone());
@@ -160,8 +166,7 @@ impl Auditor {
 
     /// What is written down of a request.
     fn request(&self, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
-        let caller = parts.extensions.get::<Caller>();
-        let caller = caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))?;
+        let caller = caller_of(&parts.extensions)?;
         let player = caller.player().map(|(player, _)| player.sub().clone());
         let by = caller.name();
         let Path {

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, TryFutureExt};
 use tower::{Layer, Service};
@@ -27,13 +27,12 @@ use super::problem::{
     FORBIDDEN, INTERNAL, Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED,
 };
 use super::standings::params::HiddenChoice;
-use super::streams::CountedBy;
+use super::supply::{Taker, Takers};
 use super::{App, Options, local, ratelimit};
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
-use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::session::{BegunBy, Session};
@@ -239,7 +238,7 @@ pub struct Caller {
     known_by: KnownBy,
     /// What it may see beside scores.
     includes: Includes,
-    /// Where it calls from, if it is a player, watches, or reads what may be public.
+    /// Where it calls from; not kept of one that has sent an API key.
     ip: Option<IpAddr>,
     /// What its token says of it, if it has one.
     token: Option<Bounds>,
@@ -438,19 +437,22 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, "the token is for another standing"))
     }
 
-    /// By what its streams are counted: by its API key, and by its address unless it has sent that key itself.
-    pub(super) fn counted_by(&self) -> Vec<CountedBy> {
-        let key = match &self.known_by {
-            KnownBy::Key(name, _) => Some(CountedBy::Key(name.clone())),
-            KnownBy::Configuration(_) => Some(CountedBy::Configuration),
-            KnownBy::Nothing | KnownBy::Visit | KnownBy::Player(_) => None,
+    /// By whom what it takes is counted: by its API key, by itself if it is a player, and by its address unless it has sent a
+    /// key itself.
+    pub(super) fn takers(&self) -> Takers {
+        let known = match &self.known_by {
+            KnownBy::Key(name, _) => Some(Taker::Key(name.clone())),
+            KnownBy::Configuration(digest) => Some(Taker::Configured(digest.half())),
+            KnownBy::Player(player) => Some(Taker::Player(player.sub().clone())),
+            KnownBy::Nothing | KnownBy::Visit => None,
         };
-        let has_sent_key = key.is_some() && self.token.is_none();
-        let ip = self.ip.filter(|_| !has_sent_key);
-        let network = ip.and_then(|ip| Network::parse(&ip.to_string()).ok());
-        key.into_iter()
-            .chain(network.map(CountedBy::Address))
-            .collect()
+        Takers::both(known, self.ip.map(|ip| Taker::Address(ip.into())))
+    }
+
+    /// Whether it has sent an API key itself, so that its address makes no difference.
+    fn has_sent_key(&self) -> bool {
+        let is_key = matches!(self.known_by, KnownBy::Key(..) | KnownBy::Configuration(_));
+        is_key && self.token.is_none()
     }
 
     /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
@@ -528,9 +530,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let caller = parts.extensions.get::<Self>().cloned();
-        caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
+        caller_of(&parts.extensions).cloned()
     }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Takers {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        caller_of(&parts.extensions).map(Caller::takers)
+    }
+}
+
+/// The caller of a request that its guard has let in.
+pub(super) fn caller_of(extensions: &Extensions) -> Result<&Caller, Problem> {
+    let caller = extensions.get::<Caller>();
+    caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
 }
 
 /// Tells who calls.
@@ -563,9 +578,7 @@ impl Gate {
         if let Some(holder) = parts.extensions.get::<Holder>() {
             return Ok(holder.send());
         }
-        let Options {
-            players, proxies, ..
-        } = &self.options;
+        let players = &self.options.players;
         if self.app.is_open {
             if self.options.is_local {
                 let is_read = access.scope == Some(Scope::Read);
@@ -583,7 +596,7 @@ impl Gate {
         let engine = &self.app.service.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
-            let ip = proxies.client(&parts.headers, &parts.extensions);
+            let ip = self.client(parts);
             let known_by = KnownBy::Player(Arc::new(token.player));
             let bounds = Bounds {
                 until: token.expires_at,
@@ -786,6 +799,8 @@ fn unfit_for_use(unfit: Unfit) -> Problem {
 enum Decision {
     /// The caller may go on.
     Admitted(Caller),
+    /// The caller may go on if the board of the path is there.
+    IfThere(Caller),
     /// Anybody may go on if the board of the path is public; otherwise this is the answer.
     IfPublic(Problem),
     /// Who has sent this token for streams may go on if that is good.
@@ -839,6 +854,14 @@ impl Gate {
         }
         let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
         let decision = match checked {
+            // There are many players, and a body costs: theirs are read only for boards that are there.
+            Ok(caller)
+                if access.is_for_players
+                    && access.boards == For::Path
+                    && caller.player().is_some() =>
+            {
+                Decision::IfThere(caller)
+            }
             Ok(caller) => Decision::Admitted(caller),
             // Whoever sends a key that is wrong is told so.
             Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
@@ -859,6 +882,7 @@ impl Gate {
         match decision {
             Decision::Admitted(caller) => (spent, Ok(caller)),
             Decision::Refused(problem) => (spent, Err(problem)),
+            Decision::IfThere(caller) => (spent, self.check_board(parts).await.map(|()| caller)),
             Decision::IfPublic(problem) => (spent, self.visitor(parts, problem).await),
             Decision::IfGood(token) => {
                 let opened = match SentToken::read(&token) {
@@ -872,12 +896,33 @@ impl Gate {
     }
 
     /// Has a route know its caller.
-    fn let_in(&self, access: Access, parts: &mut Parts, mut caller: Caller) {
-        if access.is_stream || access.is_public {
-            let proxies = &self.options.proxies;
-            caller.ip = proxies.client(&parts.headers, &parts.extensions);
+    fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
+        if caller.ip.is_none() && !caller.has_sent_key() {
+            caller.ip = self.client(parts);
         }
         parts.extensions.insert(caller);
+    }
+
+    /// The address of the client that has sent a request.
+    fn client(&self, parts: &Parts) -> Option<IpAddr> {
+        let proxies = &self.options.proxies;
+        proxies.client(&parts.headers, &parts.extensions)
+    }
+
+    /// By whom what a form takes is counted: by the API key of the session, if there is one, or by the address.
+    pub(super) fn takers_of_form(&self, holder: Option<&Holder>, parts: &Parts) -> Takers {
+        let holder = holder.map(|holder| holder.caller.takers());
+        let known = holder.filter(|takers| takers.iter().next().is_some());
+        let address = || Takers::one(self.client(parts).map(|ip| Taker::Address(ip.into())));
+        known.unwrap_or_else(address)
+    }
+
+    /// Checks that the board of the path is there. What is no id the route itself refuses.
+    async fn check_board(&self, parts: &mut Parts) -> Result<(), Problem> {
+        if let Some(id) = board_of(parts) {
+            self.app.service.engine.live_board(&id).await?;
+        }
+        Ok(())
     }
 
     /// Anybody, if the board of the path is public; otherwise the problem.
@@ -971,11 +1016,11 @@ where
         match decision {
             // The route is called without a copy of it.
             Decision::Admitted(caller) => {
-                gate.let_in(access, &mut parts, caller);
+                gate.let_in(&mut parts, caller);
                 let answer = self.inner.call(Request::from_parts(parts, body));
                 Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
             }
-            Decision::IfPublic(_) | Decision::IfGood(_) => {
+            Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
                 let waiting = self.inner.clone();
                 let mut route = std::mem::replace(&mut self.inner, waiting);
                 Box::pin(async move {
@@ -983,7 +1028,7 @@ where
                     let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
                     let response = match admitted {
                         Ok(caller) => {
-                            gate.let_in(access, &mut parts, caller);
+                            gate.let_in(&mut parts, caller);
                             route.call(Request::from_parts(parts, body)).await?
                         }
                         Err(problem) => problem.into_response(),

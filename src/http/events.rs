@@ -723,7 +723,11 @@ pub async fn post_many(
     let detail = params.detail()?;
     let data = sound.iter().filter_map(|event| event.data.as_ref());
     let data = data.map(|data| data.as_str().len()).sum();
-    let taken = app.memory.for_batch(events.len(), detail, data).await?;
+    let by = caller.takers();
+    let taken = app
+        .memory
+        .for_batch(&by, events.len(), (detail, data))
+        .await?;
     let manner = Manner {
         report: Report {
             detail,

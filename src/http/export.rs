@@ -17,10 +17,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::auth::Caller;
 use super::extract::{LeaguePath, Path, Query, board_id, choice};
-use super::memory::Taken;
 use super::problem::Problem;
 use super::results::PeriodPath;
 use super::standings::params::{CohortPath, ReadPath, WindowPath, includes};
+use super::supply::{Taken, Takers};
 use crate::domain::board::Names;
 use crate::domain::export::{ExportLine, write_header};
 use crate::domain::ids::BoardId;
@@ -107,6 +107,7 @@ struct Asked {
     cohort: Option<String>,
     format: ExportFormat,
     includes: Includes,
+    by: Takers,
 }
 
 /// An export on its way out.
@@ -161,6 +162,7 @@ pub async fn get(
         cohort,
         format,
         includes: includes(include.as_deref(), &caller)?,
+        by: caller.takers(),
     };
     export(app, asked).await
 }
@@ -197,6 +199,7 @@ pub async fn get_cohort(
         cohort: path.cohort,
         format,
         includes: includes(include.as_deref(), &caller)?,
+        by: caller.takers(),
     };
     export(app, asked).await
 }
@@ -210,10 +213,11 @@ async fn export(app: Arc<App>, asked: Asked) -> Result<Response, Problem> {
         cohort,
         format,
         includes,
+        by,
     } = asked;
     let taken = app
         .memory
-        .for_entries(PARTS_HELD * PART_ENTRIES, includes)
+        .for_entries(&by, PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = cohort.as_deref();
     let found = app.service.period_to_export(&id, &window, &choice, cohort);

@@ -19,11 +19,13 @@ use url::form_urlencoded::{self, Serializer};
 use utoipa::IntoParams;
 
 use super::App;
-use super::memory::{Memory, Taken};
+use super::auth::caller_of;
+use super::memory::Memory;
 use super::problem::{
     INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
 };
+use super::supply::{Taken, Takers};
 use crate::domain::document::{self, DocumentError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
@@ -48,19 +50,23 @@ impl FromRequest<Arc<App>> for JsonBytes {
         app: &Arc<App>,
     ) -> impl Future<Output = Result<Self, Problem>> + Send {
         let (parts, body) = request.into_parts();
-        match check_type(&parts.headers) {
-            Ok(()) => Either::Left(Self::read(&parts.headers, body, &app.memory)),
+        let checked = check_type(&parts.headers);
+        match checked.and_then(|()| caller_of(&parts.extensions)) {
+            Ok(caller) => {
+                let memory = (&app.memory, caller.takers());
+                Either::Left(Self::read(&parts.headers, (body, BODY_BYTES_MAX), memory))
+            }
             Err(problem) => Either::Right(ready(Err(problem))),
         }
     }
 }
 
 impl JsonBytes {
-    /// Reads a body, whatever its type.
+    /// Reads a body of so many bytes at the most, whatever its type, into memory that is taken by these.
     pub fn read<'a>(
         headers: &HeaderMap,
-        body: Body,
-        memory: &'a Memory,
+        (body, bytes_max): (Body, usize),
+        memory: (&'a Memory, Takers),
     ) -> impl Future<Output = Result<Self, Problem>> + Send + use<'a> {
         // A client that waits for `100 Continue` need not send the body.
         let asks_first = headers.contains_key(header::EXPECT);
@@ -68,16 +74,16 @@ impl JsonBytes {
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         let most = if asks_first {
-            BODY_BYTES_MAX
+            bytes_max
         } else {
             BODY_BYTES_READ_MAX
         };
         let is_too_large = announced.is_some_and(|length| length > most);
         async move {
             if is_too_large {
-                return Err(too_large());
+                return Err(too_large(bytes_max));
             }
-            let mut read = pin!(read_body(body, memory));
+            let mut read = pin!(read_body((body, bytes_max), memory));
             // Most bodies are there with their heads, and need no timer.
             if let Poll::Ready(read) = futures::poll!(read.as_mut()) {
                 return read;
@@ -88,14 +94,17 @@ impl JsonBytes {
     }
 }
 
-fn too_large() -> Problem {
-    let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+fn too_large(bytes_max: usize) -> Problem {
+    let detail = format!("the body has more than {bytes_max} bytes");
     Problem::new(PAYLOAD_TOO_LARGE, detail)
 }
 
 /// Reads a body. One that is too large is read on for a while: most clients hear an answer only once they have
 /// sent all.
-async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
+async fn read_body(
+    (body, bytes_max): (Body, usize),
+    (memory, by): (&Memory, Takers),
+) -> Result<JsonBytes, Problem> {
     let mut chunks = body.into_data_stream();
     // Most bodies are one chunk, which is not copied.
     let (mut first, mut bytes) = (Bytes::new(), BytesMut::new());
@@ -105,8 +114,8 @@ async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
         let early_end = |_| Problem::new(MALFORMED_JSON, "the body ended too early");
         let chunk = chunk.map_err(early_end)?;
         length += chunk.len();
-        if length <= BODY_BYTES_MAX {
-            memory.for_body(&mut taken, length)?;
+        if length <= bytes_max {
+            memory.for_body(&by, &mut taken, length)?;
             if length == chunk.len() {
                 first = chunk;
                 continue;
@@ -117,8 +126,8 @@ async fn read_body(body: Body, memory: &Memory) -> Result<JsonBytes, Problem> {
             break;
         }
     }
-    if length > BODY_BYTES_MAX {
-        return Err(too_large());
+    if length > bytes_max {
+        return Err(too_large(bytes_max));
     }
     let bytes = if bytes.is_empty() {
         first

@@ -1,19 +1,19 @@
 //! How much memory all requests together may hold.
 //!
 //! A request takes memory before the work that fills it. When its answer is written as JSON, it gives back what the answer
-//! does not need, and the rest with the last byte of the answer. A request that finds no memory waits in order for a while,
-//! and is then refused. Small requests and large ones have a lane each, so that a small one never waits behind large ones.
+//! does not need, and the rest with the last byte of the answer. A request that finds no memory waits for a while, and is then
+//! refused; `supply.rs` says who comes first. Small requests and large ones have a supply each, so that a small one never
+//! waits behind large ones.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{INTERNAL, OVERLOADED, Problem};
+use super::supply::{Supply, Taken, Takers};
 use crate::domain::data::DATA_BYTES_MAX;
 use crate::domain::event::Detail;
 use crate::domain::include::{Include, Includes};
@@ -35,29 +35,16 @@ pub const SMALL_ENTRIES_MAX: usize = 1_001;
 const SMALL_EVENTS_MAX: usize = 100;
 /// The longest wait for memory.
 const WAIT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How exactly memory is counted, in bytes.
-const UNIT_BYTES: usize = 1 << 10;
 
-/// The memory that is set aside for requests.
+/// The memory that is set aside for requests, in bytes.
 #[derive(Debug)]
 pub struct Memory {
-    small_reads: Lane,
-    large_reads: Lane,
-    small_batches: Lane,
-    large_batches: Lane,
-    bodies: Lane,
+    small_reads: Supply,
+    large_reads: Supply,
+    small_batches: Supply,
+    large_batches: Supply,
+    bodies: Supply,
 }
-
-/// A part of the memory, for requests of one kind.
-#[derive(Debug)]
-struct Lane {
-    units: Arc<Semaphore>,
-    units_max: usize,
-}
-
-/// Memory that was taken; it is given back with this value.
-#[derive(Debug)]
-pub struct Taken(OwnedSemaphorePermit);
 
 /// An answer's bytes, and the memory that they were written to.
 struct Held {
@@ -76,22 +63,27 @@ impl Memory {
     /// requests.
     pub fn new(bytes: usize) -> Self {
         Self {
-            small_reads: Lane::new(bytes / 4),
-            large_reads: Lane::new(bytes / 4),
-            small_batches: Lane::new(bytes / 8),
-            large_batches: Lane::new(bytes / 8),
-            bodies: Lane::new(bytes / 4),
+            small_reads: Supply::new(bytes / 4),
+            large_reads: Supply::new(bytes / 4),
+            small_batches: Supply::new(bytes / 8),
+            large_batches: Supply::new(bytes / 8),
+            bodies: Supply::new(bytes / 4),
         }
     }
 
     /// Waits for the memory of a read of so many entries.
-    pub async fn for_read(&self, entries: usize) -> Result<Taken, Problem> {
-        self.for_entries(entries, Includes::default()).await
+    pub async fn for_read(&self, by: &Takers, entries: usize) -> Result<Taken, Problem> {
+        self.for_entries(by, entries, Includes::default()).await
     }
 
     /// The same where the entries have this beside their scores.
-    pub async fn for_entries(&self, entries: usize, includes: Includes) -> Result<Taken, Problem> {
-        let lane = if entries <= SMALL_ENTRIES_MAX {
+    pub async fn for_entries(
+        &self,
+        by: &Takers,
+        entries: usize,
+        includes: Includes,
+    ) -> Result<Taken, Problem> {
+        let supply = if entries <= SMALL_ENTRIES_MAX {
             &self.small_reads
         } else {
             &self.large_reads
@@ -101,27 +93,27 @@ impl Memory {
             Include::Data => DATA_BYTES,
         });
         let bytes = ENTRY_BYTES + more.sum::<usize>();
-        lane.take((entries + 1).saturating_mul(bytes)).await
+        take(supply, by, (entries + 1).saturating_mul(bytes)).await
     }
 
     /// Waits for the memory of a request that writes so many profiles.
-    pub async fn for_profiles(&self, profiles: usize) -> Result<Taken, Problem> {
-        let lane = if profiles <= SMALL_EVENTS_MAX {
+    pub async fn for_profiles(&self, by: &Takers, profiles: usize) -> Result<Taken, Problem> {
+        let supply = if profiles <= SMALL_EVENTS_MAX {
             &self.small_batches
         } else {
             &self.large_batches
         };
-        lane.take(profiles.saturating_mul(2 * PROFILE_BYTES)).await
+        take(supply, by, profiles.saturating_mul(2 * PROFILE_BYTES)).await
     }
 
     /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
     pub async fn for_batch(
         &self,
+        by: &Takers,
         events: usize,
-        detail: Detail,
-        data: usize,
+        (detail, data): (Detail, usize),
     ) -> Result<Taken, Problem> {
-        let lane = if events <= SMALL_EVENTS_MAX {
+        let supply = if events <= SMALL_EVENTS_MAX {
             &self.small_batches
         } else {
             &self.large_batches
@@ -131,50 +123,32 @@ impl Memory {
             Detail::Standings | Detail::Ranks => OUTCOME_BYTES,
         };
         // The data is held by the event, and once more by the call that carries it out.
-        lane.take(events.saturating_mul(bytes) + 2 * data).await
+        take(supply, by, events.saturating_mul(bytes) + 2 * data).await
     }
 
-    /// Takes what a body lacks of which so many bytes have come in. It does not wait: who is to give memory back may be
-    /// waiting too.
-    pub fn for_body(&self, taken: &mut Option<Taken>, bytes: usize) -> Result<(), Problem> {
-        let has = taken.as_ref().map_or(0, |taken| taken.0.num_permits());
-        let lacks = bytes.saturating_sub(has * UNIT_BYTES);
-        if lacks == 0 {
-            return Ok(());
-        }
-        let units = self.bodies.units_of(lacks);
-        let more = Arc::clone(&self.bodies.units).try_acquire_many_owned(units);
-        let more = more.map_err(|_| overloaded())?;
-        match taken {
-            Some(taken) => taken.0.merge(more),
-            None => *taken = Some(Taken(more)),
-        }
-        Ok(())
+    /// Takes what a body lacks of which so many bytes have come in. It does not wait: the requests that are to give memory back
+    /// may be waiting too.
+    pub fn for_body(
+        &self,
+        by: &Takers,
+        taken: &mut Option<Taken>,
+        bytes: usize,
+    ) -> Result<(), Problem> {
+        let has_room = match taken {
+            Some(taken) => taken.grow(bytes.saturating_sub(taken.amount())),
+            None => {
+                *taken = self.bodies.try_take(by, bytes);
+                taken.is_some()
+            }
+        };
+        has_room.then_some(()).ok_or_else(overloaded)
     }
 }
 
-impl Lane {
-    fn new(bytes: usize) -> Self {
-        let units_max = (bytes / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
-        Self {
-            units: Arc::new(Semaphore::new(units_max)),
-            units_max,
-        }
-    }
-
-    /// No more than all of them: the largest request is carried out alone at least.
-    fn units_of(&self, bytes: usize) -> u32 {
-        let units = bytes.div_ceil(UNIT_BYTES).min(self.units_max);
-        u32::try_from(units).unwrap_or(u32::MAX)
-    }
-
-    async fn take(&self, bytes: usize) -> Result<Taken, Problem> {
-        let units = Arc::clone(&self.units).acquire_many_owned(self.units_of(bytes));
-        match tokio::time::timeout(WAIT_TIME_MAX, units).await {
-            Ok(Ok(taken)) => Ok(Taken(taken)),
-            Ok(Err(_)) | Err(_) => Err(overloaded()),
-        }
-    }
+/// Takes so many bytes; waits for them for a while.
+async fn take(supply: &Supply, by: &Takers, bytes: usize) -> Result<Taken, Problem> {
+    let taken = tokio::time::timeout(WAIT_TIME_MAX, supply.take(by, bytes)).await;
+    taken.map_err(|_| overloaded())
 }
 
 impl Taken {
@@ -187,9 +161,7 @@ impl Taken {
 
     fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
         bytes.shrink_to_fit();
-        let needed = bytes.len().div_ceil(UNIT_BYTES);
-        let spare = self.0.num_permits().saturating_sub(needed);
-        drop(self.0.split(spare));
+        self.shrink_to(bytes.len());
         Bytes::from_owner(Held {
             bytes,
             _taken: self,
@@ -220,20 +192,41 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::domain::quota::Network;
+    use crate::http::supply::Taker;
 
     const LARGE: usize = 10_000;
+    const MEMORY: usize = 64 << 20;
+
+    fn address(text: &str) -> Takers {
+        Takers::one(Taker::Address(Network::parse(text).unwrap()))
+    }
+
+    /// How much one more could take.
+    fn free(supply: &Supply) -> usize {
+        let nobody = Takers::default();
+        let (mut least, mut most) = (0, MEMORY);
+        while least < most {
+            let middle = (least + most).div_ceil(2);
+            match supply.try_take(&nobody, middle) {
+                Some(taken) if taken.amount() == middle => least = middle,
+                _ => most = middle - 1,
+            }
+        }
+        least
+    }
 
     #[tokio::test]
     async fn a_small_read_passes_large_ones_that_wait() {
-        let memory = Memory::new(64 << 20);
-        let first = memory.for_read(LARGE).await.unwrap();
-        let mut second = Box::pin(memory.for_read(LARGE));
+        let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
+        let first = memory.for_read(&by, LARGE).await.unwrap();
+        let mut second = Box::pin(memory.for_read(&by, LARGE));
         assert!(
             (&mut second).now_or_never().is_none(),
             "there is room for one"
         );
         for _ in 0..10 {
-            let small = memory.for_read(SMALL_ENTRIES_MAX).now_or_never();
+            let small = memory.for_read(&by, SMALL_ENTRIES_MAX).now_or_never();
             assert!(small.unwrap().is_ok());
         }
         drop(first);
@@ -242,39 +235,41 @@ mod tests {
 
     #[tokio::test]
     async fn who_has_waited_long_enough_is_refused() {
-        let memory = Memory::new(64 << 20);
-        let _first = memory.for_read(LARGE).await.unwrap();
-        let problem = memory.for_read(LARGE).await.unwrap_err();
+        let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
+        let _first = memory.for_read(&by, LARGE).await.unwrap();
+        let problem = memory.for_read(&by, LARGE).await.unwrap_err();
         assert_eq!(problem.kind, OVERLOADED);
     }
 
     #[tokio::test]
     async fn an_answer_holds_what_it_needs_until_its_last_byte_is_gone() {
-        let memory = Memory::new(64 << 20);
-        let free = |memory: &Memory| memory.large_reads.units.available_permits();
-        let all = free(&memory);
-        let taken = memory.for_read(LARGE).await.unwrap();
-        assert_eq!(all - free(&memory), LARGE + 1);
-        let answer = taken.hold(vec![0; 100 * UNIT_BYTES]);
-        assert_eq!(all - free(&memory), 100);
+        let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
+        let all = free(&memory.large_reads);
+        let held = || all - free(&memory.large_reads);
+        let taken = memory.for_read(&by, LARGE).await.unwrap();
+        assert_eq!(held(), (LARGE + 1) * ENTRY_BYTES);
+        let answer = taken.hold(vec![0; 100_000]);
+        assert_eq!(held(), 100_000);
         let shared = answer.slice(5..7);
         drop(answer);
-        assert_eq!(all - free(&memory), 100);
+        assert_eq!(held(), 100_000);
         drop(shared);
-        assert_eq!(free(&memory), all);
+        assert_eq!(held(), 0);
     }
 
     #[test]
-    fn bodies_are_counted_as_they_come_in() {
-        let memory = Memory::new(4 * UNIT_BYTES * 4);
-        let (mut one, mut other) = (None, None);
-        for bytes in 1..=3 * UNIT_BYTES {
-            assert!(memory.for_body(&mut one, bytes).is_ok());
+    fn bodies_are_counted_as_they_come_in_and_one_address_leaves_some_for_others() {
+        let memory = Memory::new(4 * 8_000);
+        let (one, other) = (address("10.0.0.1"), address("10.0.0.2"));
+        let (mut first, mut second, mut third) = (None, None, None);
+        for bytes in 1..=6_000 {
+            assert!(memory.for_body(&one, &mut first, bytes).is_ok());
         }
-        assert!(memory.for_body(&mut other, 1).is_ok());
-        let refused = memory.for_body(&mut other, UNIT_BYTES + 1).unwrap_err();
+        assert!(memory.for_body(&one, &mut second, 1_000).is_ok());
+        let refused = memory.for_body(&one, &mut second, 1_001).unwrap_err();
         assert_eq!(refused.kind, OVERLOADED);
-        drop(one);
-        assert!(memory.for_body(&mut other, 4 * UNIT_BYTES).is_ok());
+        assert!(memory.for_body(&other, &mut third, 1_000).is_ok());
+        drop(first);
+        assert!(memory.for_body(&one, &mut second, 6_000).is_ok());
     }
 }

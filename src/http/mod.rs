@@ -45,6 +45,7 @@ pub mod shards;
 pub mod standings;
 pub mod streams;
 pub mod summary;
+pub mod supply;
 pub mod table;
 pub mod tasks;
 pub mod webhooks;

@@ -316,7 +316,7 @@ impl Player {
             voter: Label::parse(self.sub.as_str()).ok(),
             channel: None,
             device: None,
-            ip: ip.and_then(|ip| Network::parse(&ip.to_string()).ok()),
+            ip: ip.map(Network::from),
         }
     }
 

@@ -151,7 +151,7 @@ kinds! {
         "Wait for as many seconds as the header `Retry-After` says, and send the request again.",
         "the API key may send 50 requests a second";
     TOO_MANY_STREAMS = TOO_MANY_REQUESTS, "too-many-streams", "There are too many streams",
-        "The API key, or the address of the client, has as many streams as it may have. The service did nothing.",
+        "The API key, the player, or the address of the client has as many streams as it may have. The service did nothing.",
         "End streams that nobody looks at. Or wait for as many seconds as the header `Retry-After` says, and send the request again; meanwhile read the page.",
         "there are 100 streams to this address";
     TOO_MUCH_PAST = TOO_MANY_REQUESTS, "too-much-past", "Too many standings of the past are wanted",

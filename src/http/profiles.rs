@@ -317,7 +317,8 @@ pub async fn post_many(
         );
         return Err(Problem::invalid(vec![FieldError::new("/profiles", detail)]));
     }
-    let taken = app.memory.for_profiles(profiles.len()).await?;
+    let by = caller.takers();
+    let taken = app.memory.for_profiles(&by, profiles.len()).await?;
     let mut sound = Vec::with_capacity(profiles.len());
     let checked: Vec<Result<(), Problem>> = profiles
         .iter()

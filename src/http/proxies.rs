@@ -4,7 +4,10 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::http::{Extensions, HeaderMap, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderName, Request};
+
+use super::observe::REQUEST_ID;
 
 /// The header in which each proxy adds at the end whom it has heard. (`Forwarded` is not read: a proxy that does not know a
 /// header passes on what its client has written there.)
@@ -13,6 +16,41 @@ pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarde
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
+
+/// Where a request came from and under which id: what the routes that a page calls for it have to know of it.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    headers: HeaderMap,
+    peer: Option<Peer>,
+}
+
+impl Arrival {
+    /// That of this request.
+    pub(super) fn of(parts: &Parts) -> Self {
+        let mut headers = HeaderMap::new();
+        for name in [REQUEST_ID, FORWARDED_FOR] {
+            for value in parts.headers.get_all(&name) {
+                headers.append(&name, value.clone());
+            }
+        }
+        let peer = parts.extensions.get().copied();
+        Self { headers, peer }
+    }
+
+    /// Has the call of a route come from there, under the same id.
+    pub(super) fn carry_over<T>(&self, request: &mut Request<T>) {
+        request.headers_mut().extend(self.headers.clone());
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+    }
+
+    /// The id of the request.
+    pub(super) fn request_id(&self) -> &str {
+        let id = self.headers.get(REQUEST_ID);
+        id.and_then(|id| id.to_str().ok()).unwrap_or_default()
+    }
+}
 
 /// The networks of the proxies that are believed: `10.0.0.0/8,192.168.1.7`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -65,7 +103,8 @@ impl Block {
 }
 
 impl TrustedProxies {
-    fn has(&self, address: IpAddr) -> bool {
+    /// Whether this is the address of one of them.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|block| block.has(address))
     }
 

@@ -7,8 +7,9 @@ use serde::Serialize;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::caching::Caching;
-use super::memory::{Taken, Written};
+use super::memory::Written;
 use super::problem::Problem;
+use super::supply::Taken;
 use crate::domain::edition::Edition;
 use crate::store::standings::{MadeWith, Page};
 

@@ -11,11 +11,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::caching::{Caching, IfNoneMatch};
 use super::extract::{Path, Query, board_id, choice, long_items_limit};
-use super::memory::Taken;
 use super::problem::Problem;
 use super::rendered::Rendered;
 use super::standings::answers::StandingBody;
 use super::standings::params::StandingPath;
+use super::supply::{Taken, Takers};
 use crate::domain::include::Includes;
 use crate::domain::league::decision::Summary;
 use crate::domain::score::ShownScore;
@@ -311,6 +311,7 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Path(StandingPath { board, window }): Path<StandingPath>,
     Query(params): Query<PeriodsParams>,
+    by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
@@ -321,7 +322,7 @@ pub async fn list(
     } = params;
     let limit = long_items_limit(limit)?;
     let between = Between { after, before };
-    let taken = app.memory.for_read(limit).await?;
+    let taken = app.memory.for_read(&by, limit).await?;
     let found = app.service.periods(&id, &window, &between, limit).await?;
     let FoundPeriods {
         live,
@@ -354,10 +355,11 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(CohortParams { cohort }): Query<CohortParams>,
+    by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
-    let taken = app.memory.for_read(1).await?;
+    let taken = app.memory.for_read(&by, 1).await?;
     let cohort = cohort.as_deref();
     let found = app
         .service

@@ -27,9 +27,9 @@ use super::auth::Caller;
 use super::caching::{Caching, IfNoneMatch};
 use super::extract::{Json, Path, Query, invalid, member_id};
 use super::freshness::{self, NoCache};
-use super::memory::Taken;
 use super::problem::Problem;
 use super::rendered::{self, Rendered};
+use super::supply::Taken;
 use crate::domain::board::FieldError;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
@@ -61,6 +61,7 @@ async fn show<V: View, P>(
     Read {
         request,
         min_revision,
+        by,
         headers,
         uri,
         ..
@@ -87,7 +88,8 @@ async fn show<V: View, P>(
                 return Ok(Dated { value, as_of });
             }
         }
-        let taken = app.memory.for_entries(entries, request.includes).await?;
+        let taken = app.memory.for_entries(by, entries, request.includes);
+        let taken = taken.await?;
         let found = app.service.read_with_profiles(&request, view).await?;
         let edition = found
             .follows_edition
@@ -268,6 +270,7 @@ pub async fn query_subset(
 ) -> Result<Response, Problem> {
     let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
     let view = &subset_view(&ids).map_err(wrong)?;
+    let by = caller.takers();
     let request = &StandingRequest {
         includes: includes(params.include(), &caller)?,
         sight: caller.sight(params.hidden())?,
@@ -287,7 +290,10 @@ pub async fn query_subset(
             ..request.clone()
         };
         let members = view.members.len();
-        let taken = app.memory.for_entries(members, request.includes).await?;
+        let taken = app
+            .memory
+            .for_entries(&by, members, request.includes)
+            .await?;
         let found = app.service.read_with_profiles(&request, view).await?;
         Ok(Dated {
             value: taken.write(&SubsetBody::new(&found))?.into_response(),

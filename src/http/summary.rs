@@ -15,6 +15,7 @@ use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::rendered::Rendered;
 use super::results::PeriodBody;
+use super::supply::Takers;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
 use crate::domain::include::Includes;
 use crate::domain::time::{Span, Timestamp};
@@ -114,12 +115,13 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
     freshness: Freshness,
+    by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
-    let (app, id, headers) = (&*app, &id, &headers);
+    let (app, id, by, headers) = (&*app, &id, &by, &headers);
     let read = async |freshness| {
-        let taken = app.memory.for_read(WINDOWS_MAX).await?;
+        let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
         let summary = app.service.summarize(id, freshness).await?;
         let rendered = Rendered::new(&SummaryBody::from(&summary), taken)?;
         let caching = Caching::of(app, &summary.live.board, Includes::default());

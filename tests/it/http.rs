@@ -8,6 +8,7 @@ mod boards;
 mod budget;
 mod caching;
 mod console;
+mod crowding;
 mod damage;
 mod data;
 mod deletion;

@@ -100,7 +100,7 @@ impl Viewer {
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).map_err(fault)?;
         request.headers_mut().extend(headers.iter().cloned());
-        self.visitor.carry_over(&mut request);
+        self.visitor.arrival.carry_over(&mut request);
         request.extensions_mut().insert(self.holder.clone());
         let Ok(mut response) = self.visitor.console.table.clone().oneshot(request).await;
         if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {

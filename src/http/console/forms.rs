@@ -7,11 +7,15 @@ use axum::http::request::Parts;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
+use super::Console;
 use super::session::Visitor;
 use crate::domain::board::FieldError;
-use crate::http::extract::JsonBytes;
+use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
+/// The page of the only form that is for those who are not signed in, and its largest body, in bytes.
+const SIGN_IN: &str = "/console/sign-in";
+const SIGN_IN_BYTES_MAX: usize = 16 << 10;
 /// The field of the token.
 const TOKEN: &str = "token";
 /// The field into which the name is typed of what ends for ever.
@@ -23,7 +27,7 @@ pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
     /// Reads a form, if it comes from a page of the console: with its origin, which browsers don't let pages choose, and with
-    /// its token, which pages of other origins can't read.
+    /// its token, which pages of other origins can't read. All that can be checked before the body is read is.
     pub(super) async fn read(
         visitor: &Visitor,
         parts: &Parts,
@@ -38,7 +42,21 @@ impl Form {
             let detail = format!("the form comes from {sent}, and the console is at {own}");
             return Err(refused(&detail));
         }
-        let body = JsonBytes::read(&parts.headers, body, &visitor.console.app.memory).await?;
+        if !visitor.has_sent_cookie() {
+            return Err(refused("the browser has sent no cookie of the console"));
+        }
+        let is_signed_in = visitor.holder().is_some();
+        if !is_signed_in && parts.uri.path() != SIGN_IN {
+            return Err(refused("nobody is signed in any more"));
+        }
+        let bytes_max = if is_signed_in {
+            BODY_BYTES_MAX
+        } else {
+            SIGN_IN_BYTES_MAX
+        };
+        let Console { app, gate, .. } = &*visitor.console;
+        let memory = (&app.memory, gate.takers_of_form(visitor.holder(), parts));
+        let body = JsonBytes::read(&parts.headers, (body, bytes_max), memory).await?;
         let fields = form_urlencoded::parse(&body.0).into_owned();
         let form = Self(fields.collect());
         let (sent, own) = (form.field(TOKEN), visitor.token());

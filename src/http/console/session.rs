@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 
 use super::Console;
 use crate::domain::access::Scope;
@@ -17,9 +17,8 @@ use crate::domain::secret::Digest;
 use crate::domain::session::LIFETIME;
 use crate::http::auth::Holder;
 use crate::http::local;
-use crate::http::observe::REQUEST_ID;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
-use crate::http::proxies::{FORWARDED_FOR, Peer};
+use crate::http::proxies::Arrival;
 use crate::store::random;
 
 /// How many random bytes an id has, each as two hexadecimal digits.
@@ -52,8 +51,7 @@ pub(super) struct Visitor {
     /// Whether the browser does not have that yet.
     pub(super) is_new: bool,
     /// What a call of a route has of the request.
-    headers: HeaderMap,
-    peer: Option<Peer>,
+    pub(super) arrival: Arrival,
     /// Who has the API key of the session.
     holder: Option<Holder>,
 }
@@ -63,7 +61,7 @@ impl Visitor {
     pub(super) fn of(console: &Arc<Console>, parts: &Parts) -> Result<Self, Problem> {
         let no_host = || Problem::new(MALFORMED_REQUEST, "the request names no host");
         let host = local::host_of(parts).ok_or_else(no_host)?;
-        let mut headers = parts.headers.clone();
+        let headers = &parts.headers;
         let fetched_from = headers.get("sec-fetch-site");
         let is_from_elsewhere = fetched_from.is_some_and(|site| site == "cross-site");
         let address = parts.uri.path_and_query();
@@ -76,19 +74,13 @@ impl Visitor {
             session: None,
             forms: String::new(),
             is_new: false,
-            headers: HeaderMap::new(),
-            peer: parts.extensions.get().copied(),
+            arrival: Arrival::of(parts),
             holder: None,
         };
-        visitor.session = visitor.sent(&headers, Cookie::Session);
-        let forms = visitor.sent(&headers, Cookie::Forms);
+        visitor.session = visitor.sent(headers, Cookie::Session);
+        let forms = visitor.sent(headers, Cookie::Forms);
         visitor.is_new = forms.is_none();
         visitor.forms = forms.map_or_else(new_id, Ok)?;
-        for name in [REQUEST_ID, FORWARDED_FOR] {
-            if let Some(value) = headers.remove(&name) {
-                visitor.headers.insert(name, value);
-            }
-        }
         Ok(visitor)
     }
 
@@ -152,6 +144,11 @@ impl Visitor {
         ended.map_err(unavailable)
     }
 
+    /// Who has the API key of the session; `None` if nobody is signed in.
+    pub(super) fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
     /// Who is signed in; `None` if nobody is.
     pub(super) fn viewer(&self) -> Option<Viewer> {
         Some(Viewer {
@@ -166,6 +163,12 @@ impl Visitor {
         let session = self.session.as_ref().filter(|_| is_signed_in);
         let secret = session.unwrap_or(&self.forms);
         Digest::of("form").under(secret).hexadecimal()
+    }
+
+    /// Whether the browser has sent the cookie that the token of its forms is made of.
+    pub(super) fn has_sent_cookie(&self) -> bool {
+        let is_signed_in = self.holder.is_some() && self.session.is_some();
+        is_signed_in || !self.is_new
     }
 
     /// Whether the browser has to come by TLS: cookies and keys would travel for all to read. To its own machine it need not,
@@ -239,22 +242,6 @@ impl Visitor {
     pub(super) fn forms_cookie(&self) -> Option<HeaderValue> {
         let cookie = self.cookie(Cookie::Forms, &self.forms);
         cookie.ok().filter(|_| self.is_new)
-    }
-
-    /// Has the call of a route come from where the request comes, under the same id.
-    pub(super) fn carry_over<T>(&self, request: &mut Request<T>) {
-        for (name, value) in &self.headers {
-            request.headers_mut().insert(name, value.clone());
-        }
-        if let Some(peer) = self.peer {
-            request.extensions_mut().insert(peer);
-        }
-    }
-
-    /// The id of the request.
-    pub(super) fn request_id(&self) -> &str {
-        let id = self.headers.get(REQUEST_ID);
-        id.and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
 }
 

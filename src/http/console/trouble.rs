@@ -51,7 +51,7 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
             .headers()
             .get(header::RETRY_AFTER)
             .and_then(|wait| wait.to_str().ok()),
-        request_id: visitor.request_id(),
+        request_id: visitor.arrival.request_id(),
     });
     let Ok(page) = page else {
         return problem.into_response();

@@ -28,6 +28,7 @@ use super::console::assets;
 use super::extract::{Path, Query, board_id, bounded};
 use super::observe::HasBody;
 use super::problem::{BOARD_NOT_FOUND, Problem};
+use super::proxies::Arrival;
 use crate::domain::include::Include;
 use crate::service::Error;
 
@@ -141,9 +142,11 @@ async fn show(
     State(embed): State<Arc<Embed>>,
     Path((board, window)): Path<(String, String)>,
     params: Result<Query<Params>, Problem>,
+    request: Request,
 ) -> Response {
+    let arrival = Arrival::of(&request.into_parts().0);
     let page = match params {
-        Ok(Query(params)) => embed.page(&board, &window, &params).await,
+        Ok(Query(params)) => embed.page((&board, &window), &params, &arrival).await,
         Err(problem) => Err(problem),
     };
     let (status, page, problem) = match page {
@@ -179,7 +182,12 @@ async fn show(
 }
 
 impl Embed {
-    async fn page(&self, board: &str, window: &str, params: &Params) -> Result<String, Problem> {
+    async fn page(
+        &self,
+        (board, window): (&str, &str),
+        params: &Params,
+        arrival: &Arrival,
+    ) -> Result<String, Problem> {
         let id = board_id(board)?;
         let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
         // Of a board that is not public nobody learns here whether it is there.
@@ -196,7 +204,7 @@ impl Embed {
         let path = ["v1", "boards", board, "standings", window, "stream"];
         let stream = address(&path, &query);
         let [path @ .., _] = path;
-        let standing = self.read(&address(&path, &query)).await?;
+        let standing = self.read(&address(&path, &query), arrival).await?;
         let title = definition.title.as_str();
         let page = Shown {
             title: if title.is_empty() { board } else { title },
@@ -210,11 +218,12 @@ impl Embed {
     }
 
     /// Reads a standing as somebody without a key.
-    async fn read(&self, address: &str) -> Result<Standing, Problem> {
+    async fn read(&self, address: &str, arrival: &Arrival) -> Result<Standing, Problem> {
         let fault =
             |error: &dyn std::fmt::Display| Problem::internal(format!("a page to embed: {error}"));
         let request = Request::get(uri(address)?).body(Body::empty());
-        let request = request.map_err(|error| fault(&error))?;
+        let mut request = request.map_err(|error| fault(&error))?;
+        arrival.carry_over(&mut request);
         let Ok(mut response) = self.table.clone().oneshot(request).await;
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {
             return Err(problem);

@@ -111,8 +111,9 @@ pub async fn standings_of(
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
     let member = &member_id(&member)?;
     let includes = includes(params.include(), caller)?;
+    let by = &caller.takers();
     let read = async |freshness| {
-        let taken = app.memory.for_entries(boards.len(), includes).await?;
+        let taken = app.memory.for_entries(by, boards.len(), includes).await?;
         let found = boards
             .iter()
             .map(|board| find(app, board, member, params, (caller, freshness, includes)));

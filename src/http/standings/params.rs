@@ -19,6 +19,7 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, board_id, bounded, choice, invalid, member_id};
 use crate::http::problem::{INVALID_PARAMETER, Problem};
+use crate::http::supply::Takers;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
 use crate::service::percentile::PercentileView;
@@ -39,6 +40,8 @@ pub struct Read<P> {
     pub params: P,
     /// What it has to have, at least.
     pub min_revision: Option<Edition>,
+    /// By whom the memory of the answer is taken.
+    pub by: Takers,
     /// The headers.
     pub headers: HeaderMap,
     /// The address.
@@ -66,6 +69,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
             },
             min_revision: min_revision(&params)?,
             params,
+            by: caller.takers(),
             headers: std::mem::take(&mut parts.headers),
             uri: std::mem::take(&mut parts.uri),
         })

@@ -277,9 +277,10 @@ async fn answers(
     } else {
         Size::Large
     };
-    let (_, _, includes) = how;
+    let (caller, _, includes) = how;
     let entries = entries + entries_of_cohorts(app, queries).await;
-    let taken = app.memory.for_entries(entries, includes).await?;
+    let by = caller.takers();
+    let taken = app.memory.for_entries(&by, entries, includes).await?;
     let found = queries.iter().map(|query| find(app, query, how, size));
     let found = join_all(found).await;
     let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();

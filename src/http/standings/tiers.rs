@@ -242,7 +242,7 @@ pub async fn history(
     let (id, member) = (board_id(&board)?, member_id(&member)?);
     let part = (params.before.as_deref(), limit_of(params.limit)?);
     let sight = caller.sight(params.hidden)?;
-    let taken = app.memory.for_read(part.1).await?;
+    let taken = app.memory.for_read(&caller.takers(), part.1).await?;
     let found = app.service.history(&id, &member, part, sight).await?;
     let board = &found.live.board;
     let seats = found.seats.iter();

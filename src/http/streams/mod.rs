@@ -21,7 +21,6 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use self::hub::Hub;
-pub(super) use self::permits::CountedBy;
 use self::permits::Permits;
 pub use self::permits::StreamLimits;
 use self::topic::TopicName;
@@ -53,7 +52,7 @@ const UNBUFFERED: (HeaderName, HeaderValue) = (
 #[derive(Debug, Default)]
 pub struct Streams {
     hub: Hub,
-    permits: Arc<Permits>,
+    permits: Permits,
 }
 
 impl Streams {
@@ -61,7 +60,7 @@ impl Streams {
     pub fn new(limits: StreamLimits) -> Self {
         Self {
             hub: Hub::default(),
-            permits: Arc::new(Permits::new(limits)),
+            permits: Permits::new(limits),
         }
     }
 }
@@ -138,6 +137,7 @@ pub async fn stream(
     let Read {
         request,
         params,
+        by,
         headers,
         ..
     } = read;
@@ -161,7 +161,7 @@ pub async fn stream(
         },
         includes: name.includes,
     };
-    let permit = app.streams.permits.take(caller.counted_by())?;
+    let permit = app.streams.permits.take(&by)?;
     let hub = &app.streams.hub;
     let (watching, news) = hub.join(&app, &name, member.as_ref()).await?;
     let known = headers.get(LAST_EVENT_ID);

@@ -1,13 +1,7 @@
-//! Permits: how many streams there may be at a time, in all, of one API key, and to one address.
+//! Permits: how many streams there may be at a time, in all, of one API key, of one player, and to one address.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
-use crate::domain::access::KeyName;
-use crate::domain::quota::Network;
 use crate::http::problem::{OVERLOADED, Own, Problem, TOO_MANY_STREAMS};
+use crate::http::supply::{Shortage, Supply, Taken, Taker, Takers};
 
 /// When to come again who has as many streams as it may have, in seconds: one has to end first.
 const RETRY_AFTER_S: u64 = 10;
@@ -19,7 +13,7 @@ pub struct StreamLimits {
     pub all: usize,
     /// Of one API key, and of the tokens that were made with it.
     pub per_key: usize,
-    /// To one address, for those who send no API key.
+    /// Of one player, and to one address, for those who send no API key.
     pub per_address: usize,
 }
 
@@ -33,100 +27,54 @@ impl Default for StreamLimits {
     }
 }
 
-/// By what streams are counted.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(in crate::http) enum CountedBy {
-    /// The API keys of the configuration.
-    Configuration,
-    /// A stored API key.
-    Key(KeyName),
-    /// Where its reader is.
-    Address(Network),
-}
-
-/// The streams that there are.
-#[derive(Debug, Default)]
+/// The streams that there may be.
+#[derive(Debug)]
 pub(super) struct Permits {
     limits: StreamLimits,
-    taken: Mutex<Taken>,
+    supply: Supply,
 }
 
-#[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    by: HashMap<CountedBy, usize>,
-}
-
-/// The permit of one stream. It is given back with the value.
-#[derive(Debug)]
-pub(super) struct Permit {
-    permits: Arc<Permits>,
-    by: Vec<CountedBy>,
-}
-
-impl CountedBy {
-    fn max(&self, limits: &StreamLimits) -> usize {
-        match self {
-            Self::Configuration | Self::Key(_) => limits.per_key,
-            Self::Address(_) => limits.per_address,
-        }
-    }
-
-    fn problem(&self, max: usize) -> Problem {
-        let detail = match self {
-            Self::Configuration | Self::Key(_) => format!("the API key has {max} streams"),
-            Self::Address(_) => format!("there are {max} streams to this address"),
-        };
-        Problem {
-            own: Some(Own::RetryAfter(RETRY_AFTER_S)),
-            ..Problem::new(TOO_MANY_STREAMS, detail)
-        }
+impl Default for Permits {
+    fn default() -> Self {
+        Self::new(StreamLimits::default())
     }
 }
 
 impl Permits {
     pub(super) fn new(limits: StreamLimits) -> Self {
-        Self {
-            limits,
-            taken: Mutex::default(),
-        }
+        let supply = Supply::new(limits.all);
+        Self { limits, supply }
     }
 
-    /// Takes a permit that is counted by all of these.
-    pub(super) fn take(self: &Arc<Self>, by: Vec<CountedBy>) -> Result<Permit, Problem> {
-        let mut taken = self.taken.lock();
-        if taken.all >= self.limits.all {
-            let detail = "the service has as many streams as it may have; try again";
-            return Err(Problem::new(OVERLOADED, detail));
-        }
-        for one in &by {
-            let max = one.max(&self.limits);
-            if taken.by.get(one).is_some_and(|count| *count >= max) {
-                return Err(one.problem(max));
+    /// Takes the permit of one stream.
+    pub(super) fn take(&self, by: &Takers) -> Result<Taken, Problem> {
+        let taken = self.supply.try_take_within(by, 1, |one| self.bound(one));
+        taken.map_err(|shortage| match shortage {
+            Shortage::All => {
+                let detail = "there are too many streams for one more of this client; try again";
+                Problem::new(OVERLOADED, detail)
             }
-        }
-        taken.all += 1;
-        for one in &by {
-            *taken.by.entry(one.clone()).or_default() += 1;
-        }
-        Ok(Permit {
-            permits: Arc::clone(self),
-            by,
-        })
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut taken = self.permits.taken.lock();
-        taken.all -= 1;
-        for one in &self.by {
-            if let Some(count) = taken.by.get_mut(one) {
-                *count -= 1;
-                if *count == 0 {
-                    taken.by.remove(one);
+            Shortage::Of(one) => {
+                let max = self.bound(one);
+                let detail = match one {
+                    Taker::Configured(_) | Taker::Key(_) => {
+                        format!("the API key has {max} streams")
+                    }
+                    Taker::Player(_) => format!("the player has {max} streams"),
+                    Taker::Address(_) => format!("there are {max} streams to this address"),
+                };
+                Problem {
+                    own: Some(Own::RetryAfter(RETRY_AFTER_S)),
+                    ..Problem::new(TOO_MANY_STREAMS, detail)
                 }
             }
+        })
+    }
+
+    fn bound(&self, taker: &Taker) -> usize {
+        match taker {
+            Taker::Configured(_) | Taker::Key(_) => self.limits.per_key,
+            Taker::Player(_) | Taker::Address(_) => self.limits.per_address,
         }
     }
 }
@@ -134,34 +82,45 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::access::KeyName;
+    use crate::domain::quota::Network;
 
-    fn key() -> CountedBy {
-        CountedBy::Key(KeyName::parse("site").unwrap())
-    }
-
-    fn address(text: &str) -> CountedBy {
-        CountedBy::Address(Network::parse(text).unwrap())
+    fn address(text: &str) -> Option<Taker> {
+        Some(Taker::Address(Network::parse(text).unwrap()))
     }
 
     #[test]
     fn there_are_as_many_permits_as_each_bound_leaves_and_they_are_given_back() {
-        let limits = StreamLimits {
+        let permits = Permits::new(StreamLimits {
             all: 4,
             per_key: 3,
             per_address: 2,
-        };
-        let permits = Arc::new(Permits::new(limits));
-        let kind = |by| permits.take(by).map_err(|problem| problem.kind);
-        let of_both = |from: &str| vec![key(), address(from)];
-        let first = kind(of_both("10.0.0.1")).unwrap();
-        let _second = kind(of_both("10.0.0.1")).unwrap();
-        assert_eq!(kind(of_both("10.0.0.1")).unwrap_err(), TOO_MANY_STREAMS);
-        let _third = kind(vec![key()]).unwrap();
-        assert_eq!(kind(of_both("10.0.0.2")).unwrap_err(), TOO_MANY_STREAMS);
-        let _fourth = kind(vec![address("10.0.0.2")]).unwrap();
-        assert_eq!(kind(vec![]).unwrap_err(), OVERLOADED);
+        });
+        let key = || Some(Taker::Key(KeyName::parse("site").unwrap()));
+        let take = |by| permits.take(&by).map_err(|problem| problem.kind);
+        let of_both = |from: &str| Takers::both(key(), address(from));
+        let first = take(of_both("10.0.0.1")).unwrap();
+        let _second = take(of_both("10.0.0.1")).unwrap();
+        assert_eq!(take(of_both("10.0.0.1")).unwrap_err(), TOO_MANY_STREAMS);
+        let _third = take(Takers::one(key())).unwrap();
+        assert_eq!(take(of_both("10.0.0.2")).unwrap_err(), TOO_MANY_STREAMS);
+        let _fourth = take(Takers::one(address("10.0.0.2"))).unwrap();
+        assert_eq!(take(Takers::default()).unwrap_err(), OVERLOADED);
         drop(first);
-        let _fifth = kind(of_both("10.0.0.1")).unwrap();
-        assert_eq!(permits.taken.lock().by.len(), 3);
+        assert!(take(of_both("10.0.0.1")).is_ok());
+    }
+
+    #[test]
+    fn a_key_with_many_streams_leaves_some_for_another_one() {
+        let permits = Permits::new(StreamLimits {
+            all: 80,
+            per_key: 80,
+            per_address: 80,
+        });
+        let take = |key| permits.take(&Takers::one(Taker::Configured(key)));
+        let many: Vec<_> = std::iter::from_fn(|| take(1).ok()).collect();
+        assert_eq!(many.len(), 70);
+        assert_eq!(take(1).unwrap_err().kind, OVERLOADED);
+        assert!(take(2).is_ok());
     }
 }

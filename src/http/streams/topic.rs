@@ -20,6 +20,7 @@ use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::problem::{BOARD_NOT_FOUND, COHORT_NOT_FOUND, Problem};
 use crate::http::standings::answers::{EntryBody, PageBody};
+use crate::http::supply::{Taken, Takers};
 use crate::service::look::{Look, Moment};
 use crate::service::page::{Entries, PageView};
 use crate::service::period::Choice;
@@ -317,7 +318,7 @@ impl Topic {
         let entries = usize::try_from(self.name.size).unwrap_or(usize::MAX);
         let read_at = Instant::now();
         // It is held while the page is read and written; what is kept of it is small.
-        let _taken = app.memory.for_entries(entries, self.name.includes).await?;
+        let _taken = self.memory(app, entries).await?;
         let request = self.request(Choice::Current);
         let found = app.service.read_with_profiles(&request, &view).await?;
         let board = &found.live.board;
@@ -362,6 +363,15 @@ impl Topic {
             entries: page.entries,
             before: ranks,
         })
+    }
+
+    /// Waits for the memory of so many entries. They are read for all who watch.
+    async fn memory(&self, app: &App, entries: usize) -> Result<Taken, Problem> {
+        let nobody = Takers::default();
+        let memory = &app.memory;
+        memory
+            .for_entries(&nobody, entries, self.name.includes)
+            .await
     }
 
     /// How the standing is read.
@@ -423,10 +433,7 @@ impl Topic {
             let view = SubsetView {
                 members: others.iter().map(|id| (*id).clone()).collect(),
             };
-            let _taken = app
-                .memory
-                .for_entries(others.len(), self.name.includes)
-                .await?;
+            let _taken = self.memory(app, others.len()).await?;
             let request = self.request(Choice::Key(shown.key.clone()));
             let found = app.service.read_with_profiles(&request, &view).await?;
             if found.live.board.generation != shown.generation {

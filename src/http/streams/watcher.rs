@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::hub::{TICK, Watching};
 use super::message::{self, COMMENT, Message};
-use super::permits::Permit;
 use super::topic::News;
 use crate::http::App;
 use crate::http::auth::{Caller, Needs};
 use crate::http::problem::{Problem, STORE_UNAVAILABLE};
+use crate::http::supply::Taken;
 
 /// The longest time without a byte: proxies take a connection that is silent for longer for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ pub(super) struct Watcher {
     caller: Caller,
     needs: Needs,
     /// What is given back with the stream.
-    _held: (Watching, Permit),
+    _held: (Watching, Taken),
     news: Receiver<News>,
     /// What is to be sent next.
     parts: VecDeque<Bytes>,
@@ -61,7 +61,7 @@ impl Watcher {
     pub(super) fn new(
         app: &Arc<App>,
         (caller, needs): (Caller, Needs),
-        (watching, permit, news): (Watching, Permit, Receiver<News>),
+        (watching, permit, news): (Watching, Taken, Receiver<News>),
         known: Option<&str>,
     ) -> Self {
         Self {

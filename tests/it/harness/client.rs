@@ -1,5 +1,6 @@
 //! A client that keeps all of an answer: status, headers and JSON.
 
+use std::net::IpAddr;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,15 @@ impl Client {
         let http = reqwest::Client::builder().pool_max_idle_per_host(0);
         Self {
             http: http.build().unwrap(),
+            ..self.clone()
+        }
+    }
+
+    /// The same from another address of this machine.
+    pub fn at(&self, address: &str) -> Self {
+        let http = reqwest::Client::builder().local_address(address.parse::<IpAddr>().unwrap());
+        Self {
+            http: http.timeout(TAKEN_WITHIN).build().unwrap(),
             ..self.clone()
         }
     }

@@ -41,9 +41,9 @@ async fn a_thousand_watch_while_one_reads_nothing() {
     // This end needs as many.
     assert!(standings::descriptors::raise_limit() > 3 * WATCHERS as u64);
     let limits = StreamLimits {
-        all: WATCHERS + 1,
+        all: 2 * WATCHERS,
         per_key: 0,
-        per_address: WATCHERS + 1,
+        per_address: 2 * WATCHERS,
     };
     let (_redis, instance) = instance("", Duration::from_secs(1), limits).await;
     let client = instance.client.clone();
@@ -131,4 +131,29 @@ async fn streams_are_counted_by_key_and_by_address() {
         .get(STREAM)
         .await
         .expect_problem(429, "too-many-streams");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_key_leave_another_one_what_it_needs() {
+    let limits = StreamLimits {
+        all: 80,
+        per_key: 80,
+        per_address: 80,
+    };
+    let (_redis, instance) = instance(KEYS, Duration::from_secs(30), limits).await;
+    let open = &instance.client.once();
+    let admin = open.with_key("an-admin");
+    admin.define("b", json!({"windows": ["day"]})).await;
+    let (one, other) = (open.with_key("a-reader"), open.with_key("a-writer"));
+    let mut crowd = Vec::new();
+    while let Some(stream) = Stream::try_open(&one, STREAM).await {
+        crowd.push(stream);
+        assert!(crowd.len() < 80, "one key has them all");
+    }
+    let mut opened = 0;
+    for _ in 0..100 {
+        opened += usize::from(Stream::try_open(&other, STREAM).await.is_some());
+    }
+    assert!(opened >= 99, "{opened}");
+    one.get(STREAM).await.expect_problem(503, "overloaded");
 }

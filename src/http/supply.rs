@@ -1,0 +1,492 @@
+//! Supplies: memory, connections and streams, of which there is only so much for all who call.
+//!
+//! One rule for all of them: what a taker gets must leave as much free as the taker has already, but no more than an eighth of
+//! the supply is asked of anybody. So one taker may use a supply whole but for that eighth. From there on the taker that has little
+//! is served, and the one that has the most waits or is refused.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::domain::access::KeyName;
+use crate::domain::ids::MemberId;
+use crate::domain::quota::Network;
+
+/// Which part of a supply is kept for those who have little of it: the eighth.
+const KEPT: usize = 8;
+
+/// Who takes something of a supply.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Taker {
+    /// An API key of the configuration, by half of its digest.
+    Configured(u128),
+    /// A stored API key.
+    Key(KeyName),
+    /// A player.
+    Player(MemberId),
+    /// An address.
+    Address(Network),
+}
+
+/// All by whom a request is counted: it gets what each of them may have. Nobody is what the service does for itself.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Takers([Option<Taker>; 2]);
+
+/// Something of which there is so much, for all to share.
+#[derive(Clone, Debug)]
+pub struct Supply(Arc<Mutex<State>>);
+
+/// What was taken of a supply; it is given back with this value.
+#[derive(Debug)]
+pub struct Taken {
+    supply: Supply,
+    by: Takers,
+    amount: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How much there is.
+    max: usize,
+    /// How much of it is taken.
+    taken: usize,
+    /// How much each taker has, if it has any.
+    had: HashMap<Taker, usize>,
+    /// Those that wait. Where the takers are the same, the first comes first.
+    waiting: HashMap<Takers, VecDeque<Waiting>>,
+    /// The number of the next one that waits.
+    turn: u64,
+}
+
+/// Why nothing could be taken.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Shortage<'a> {
+    /// There is nothing left for these takers.
+    All,
+    /// One of them has as much as it may have.
+    Of(&'a Taker),
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiting {
+    turn: u64,
+    amount: usize,
+    sender: oneshot::Sender<Taken>,
+}
+
+/// The place of a request that waits; it is given up with this value.
+struct Place<'a> {
+    supply: &'a Supply,
+    by: &'a Takers,
+    turn: u64,
+}
+
+impl Takers {
+    /// One taker, or nobody.
+    pub fn one(taker: impl Into<Option<Taker>>) -> Self {
+        Self([taker.into(), None])
+    }
+
+    /// These two, as far as they are known.
+    pub fn both(one: Option<Taker>, other: Option<Taker>) -> Self {
+        Self([one, other])
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Taker> {
+        self.0.iter().flatten()
+    }
+}
+
+impl Supply {
+    /// A supply of so much.
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            max,
+            taken: 0,
+            had: HashMap::new(),
+            waiting: HashMap::new(),
+            turn: 0,
+        })))
+    }
+
+    /// Takes so much, if there is so much for these takers. No request takes more than there is.
+    pub fn try_take(&self, by: &Takers, amount: usize) -> Option<Taken> {
+        let mut state = self.0.lock();
+        let amount = amount.min(state.max);
+        state.has_room(by, amount).then(|| {
+            state.take(by, amount);
+            self.taken(by, amount)
+        })
+    }
+
+    /// The same where each taker has a bound.
+    ///
+    /// # Errors
+    ///
+    /// What there is too little of.
+    pub fn try_take_within<'a>(
+        &self,
+        by: &'a Takers,
+        amount: usize,
+        bound: impl Fn(&Taker) -> usize,
+    ) -> Result<Taken, Shortage<'a>> {
+        let mut state = self.0.lock();
+        let would_have = |taker: &Taker| state.had.get(taker).unwrap_or(&0) + amount;
+        if let Some(full) = by.iter().find(|taker| would_have(taker) > bound(taker)) {
+            return Err(Shortage::Of(full));
+        }
+        if !state.has_room(by, amount) {
+            return Err(Shortage::All);
+        }
+        state.take(by, amount);
+        Ok(self.taken(by, amount))
+    }
+
+    /// Takes so much, once there is so much for these takers and nobody waits that has less. No request takes more than there is.
+    ///
+    /// # Panics
+    ///
+    /// By a fault of this module only.
+    pub async fn take(&self, by: &Takers, amount: usize) -> Taken {
+        let (place, receiver) = {
+            let mut state = self.0.lock();
+            let amount = amount.min(state.max);
+            if state.waiting.is_empty() && state.has_room(by, amount) {
+                state.take(by, amount);
+                return self.taken(by, amount);
+            }
+            let (turn, receiver) = state.wait(by, amount);
+            let served = self.serve(&mut state);
+            drop(state);
+            hand_out(served);
+            let supply = self;
+            (Place { supply, by, turn }, receiver)
+        };
+        let taken = receiver.await;
+        drop(place);
+        taken.expect("invariant: a request that waits is served, or gives up its place")
+    }
+
+    fn taken(&self, by: &Takers, amount: usize) -> Taken {
+        Taken {
+            supply: self.clone(),
+            by: by.clone(),
+            amount,
+        }
+    }
+
+    /// Serves those that wait, as long as there is enough: first those that have the least.
+    fn serve(&self, state: &mut State) -> Vec<(oneshot::Sender<Taken>, Taken)> {
+        let mut served = Vec::new();
+        while let Some((by, turn, amount)) = state.next() {
+            if !state.has_room(&by, amount) {
+                break;
+            }
+            if let Some(waiting) = state.leave(&by, turn) {
+                state.take(&by, amount);
+                served.push((waiting.sender, self.taken(&by, amount)));
+            }
+        }
+        served
+    }
+
+    fn give_back(&self, by: &Takers, amount: usize) {
+        if amount == 0 {
+            return;
+        }
+        let served = {
+            let mut state = self.0.lock();
+            state.give_back(by, amount);
+            self.serve(&mut state)
+        };
+        hand_out(served);
+    }
+}
+
+/// Gives those that have waited what they get. That of one that has just left is given back, which locks the supply again.
+fn hand_out(served: Vec<(oneshot::Sender<Taken>, Taken)>) {
+    for (sender, taken) in served {
+        let _ = sender.send(taken);
+    }
+}
+
+impl State {
+    /// How much that one of these takers has that has the most.
+    fn most_of(&self, by: &Takers) -> usize {
+        let had = by.iter().filter_map(|taker| self.had.get(taker));
+        had.copied().max().unwrap_or(0)
+    }
+
+    /// The rule: so much leaves as much free as these takers have already, or an eighth.
+    fn has_room(&self, by: &Takers, amount: usize) -> bool {
+        let left = (self.max - self.taken).checked_sub(amount);
+        left.is_some_and(|left| left >= self.most_of(by).min(self.max / KEPT))
+    }
+
+    fn take(&mut self, by: &Takers, amount: usize) {
+        self.taken += amount;
+        for taker in by.iter().filter(|_| amount > 0) {
+            match self.had.get_mut(taker) {
+                Some(had) => *had += amount,
+                None => drop(self.had.insert(taker.clone(), amount)),
+            }
+        }
+    }
+
+    fn give_back(&mut self, by: &Takers, amount: usize) {
+        self.taken -= amount;
+        for taker in by.iter() {
+            if let Some(had) = self.had.get_mut(taker) {
+                *had -= amount;
+                if *had == 0 {
+                    self.had.remove(taker);
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, by: &Takers, amount: usize) -> (u64, oneshot::Receiver<Taken>) {
+        let (sender, receiver) = oneshot::channel();
+        let turn = self.turn;
+        self.turn += 1;
+        let waiting = Waiting {
+            turn,
+            amount,
+            sender,
+        };
+        let queue = self.waiting.entry(by.clone()).or_default();
+        queue.push_back(waiting);
+        (turn, receiver)
+    }
+
+    /// The request that is served next: its takers, its turn, and how much it takes.
+    fn next(&self) -> Option<(Takers, u64, usize)> {
+        let firsts = self.waiting.iter();
+        let firsts = firsts.filter_map(|(by, queue)| Some((by, queue.front()?)));
+        let next = firsts.min_by_key(|(by, first)| (self.most_of(by), first.turn));
+        next.map(|(by, first)| (by.clone(), first.turn, first.amount))
+    }
+
+    /// Takes a request out of those that wait; `None` if it does not wait any more.
+    fn leave(&mut self, by: &Takers, turn: u64) -> Option<Waiting> {
+        let queue = self.waiting.get_mut(by)?;
+        let place = queue.binary_search_by_key(&turn, |waiting| waiting.turn);
+        let left = place.ok().and_then(|place| queue.remove(place));
+        if queue.is_empty() {
+            self.waiting.remove(by);
+        }
+        left
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Self { supply, by, turn } = self;
+        let served = {
+            let mut state = supply.0.lock();
+            // Others may have waited for it alone.
+            let has_left = state.leave(by, *turn).is_some();
+            has_left.then(|| supply.serve(&mut state))
+        };
+        hand_out(served.unwrap_or_default());
+    }
+}
+
+impl Taken {
+    /// How much it is.
+    pub fn amount(&self) -> usize {
+        self.amount
+    }
+
+    /// Takes more of the same supply, if there is so much for the same takers.
+    pub fn grow(&mut self, amount: usize) -> bool {
+        if amount == 0 {
+            return true;
+        }
+        let more = self.supply.try_take(&self.by, amount);
+        let grows = more.is_some();
+        self.amount += more.map_or(0, |mut more| std::mem::take(&mut more.amount));
+        grows
+    }
+
+    /// Has it count for others from now on, if there is so much for them.
+    pub fn pass_to(&mut self, by: &Takers) -> bool {
+        if self.by == *by {
+            return true;
+        }
+        let (has_room, served) = {
+            let mut state = self.supply.0.lock();
+            state.give_back(&self.by, self.amount);
+            let has_room = state.has_room(by, self.amount);
+            if has_room {
+                self.by = by.clone();
+            }
+            state.take(&self.by, self.amount);
+            (has_room, self.supply.serve(&mut state))
+        };
+        hand_out(served);
+        has_room
+    }
+
+    /// Gives back all but so much.
+    pub fn shrink_to(&mut self, amount: usize) {
+        let spare = self.amount.saturating_sub(amount);
+        self.amount -= spare;
+        self.supply.give_back(&self.by, spare);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.supply.give_back(&self.by, self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn address(number: u8) -> Takers {
+        let network = Network::parse(&format!("10.0.0.{number}")).unwrap();
+        Takers::one(Taker::Address(network))
+    }
+
+    /// Takes one by one, as many as there are for these takers.
+    fn take_all(supply: &Supply, by: &Takers) -> Vec<Taken> {
+        std::iter::from_fn(|| supply.try_take(by, 1)).collect()
+    }
+
+    type Wait<'a> = Pin<Box<dyn Future<Output = Taken> + 'a>>;
+
+    /// Asks for so much, which is not there yet.
+    fn wait<'a>(supply: &'a Supply, by: &'a Takers, amount: usize) -> Wait<'a> {
+        let mut waiting: Wait<'a> = Box::pin(supply.take(by, amount));
+        assert!((&mut waiting).now_or_never().is_none());
+        waiting
+    }
+
+    #[test]
+    fn one_taker_gets_all_but_an_eighth_and_who_has_nothing_gets_of_that() {
+        let supply = Supply::new(800);
+        let first = take_all(&supply, &address(1));
+        assert_eq!(first.len(), 700);
+        let second = take_all(&supply, &address(2));
+        assert_eq!(second.len(), 50, "as much as it leaves");
+        let third = take_all(&supply, &address(3));
+        assert_eq!(third.len(), 25);
+        assert!(supply.try_take(&address(4), 25).is_some());
+        drop(first);
+        assert_eq!(take_all(&supply, &address(2)).len(), 800 - 100 - 50 - 25);
+        drop((second, third));
+        assert!(supply.try_take(&address(1), 800).is_some(), "all of it");
+        assert!(supply.try_take(&address(1), 8_000).is_some(), "no more");
+        assert!(supply.0.lock().had.is_empty());
+    }
+
+    #[test]
+    fn many_takers_get_equal_parts_and_leave_one_more() {
+        let supply = Supply::new(10_200);
+        let mut held = Vec::new();
+        loop {
+            let before = held.len();
+            held.extend((1..=50).filter_map(|one| supply.try_take(&address(one), 1)));
+            if held.len() == before {
+                break;
+            }
+        }
+        assert_eq!(held.len(), 50 * 200);
+        assert!(supply.try_take(&address(51), 200).is_some());
+    }
+
+    #[test]
+    fn what_two_take_together_counts_for_each() {
+        let supply = Supply::new(80);
+        let player = |id: &str| Some(Taker::Player(MemberId::parse(id).unwrap()));
+        let at = |number: u8| address(number).0[0].clone();
+        let mut held = Vec::new();
+        for place in 0..70 {
+            let by = Takers::both(player(&format!("player-{place}")), at(1));
+            held.push(supply.try_take(&by, 1).unwrap());
+        }
+        let another = Takers::both(player("another"), at(1));
+        assert!(supply.try_take(&another, 1).is_none(), "it is one address");
+        let elsewhere = Takers::both(player("another"), at(2));
+        assert!(supply.try_take(&elsewhere, 1).is_some());
+        let nobody = Takers::default();
+        assert!(supply.try_take(&nobody, 10).is_some());
+    }
+
+    #[test]
+    fn what_was_taken_grows_and_shrinks() {
+        let supply = Supply::new(80);
+        let mut taken = supply.try_take(&address(1), 20).unwrap();
+        assert!(taken.grow(50));
+        assert!(!taken.grow(1) && taken.grow(0));
+        assert_eq!(taken.amount(), 70);
+        taken.shrink_to(10);
+        taken.shrink_to(30);
+        assert_eq!((taken.amount(), supply.0.lock().taken), (10, 10));
+        drop(taken);
+        assert_eq!(supply.0.lock().taken, 0);
+    }
+
+    #[test]
+    fn what_was_taken_passes_to_others_if_there_is_so_much_for_them() {
+        let supply = Supply::new(80);
+        let of_one = take_all(&supply, &address(1));
+        let mut passed = supply.try_take(&Takers::default(), 1).unwrap();
+        assert!(!passed.pass_to(&address(1)), "it has all that it may have");
+        assert!(passed.pass_to(&address(2)));
+        drop(of_one);
+        assert!(passed.pass_to(&address(1)));
+        drop(passed);
+        let state = supply.0.lock();
+        assert!(state.taken == 0 && state.had.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_has_the_least_is_served_first() {
+        let (one, two, three) = (address(1), address(2), address(3));
+        let supply = Supply::new(80);
+        let mut held = take_all(&supply, &one);
+        let mut of_two = vec![supply.try_take(&two, 5).unwrap()];
+        let mut first = wait(&supply, &one, 8);
+        let mut second = wait(&supply, &two, 8);
+        let mut third = wait(&supply, &three, 8);
+        held.truncate(65);
+        let taken = (&mut third).now_or_never();
+        assert_eq!(taken.expect("it has nothing").amount(), 8);
+        held.truncate(60);
+        assert!((&mut first).now_or_never().is_none());
+        of_two.push((&mut second).now_or_never().expect("it has 5"));
+        held.truncate(40);
+        assert!((&mut first).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_leaves_makes_room_and_what_came_too_late_is_given_back() {
+        let (one, two, three) = (address(1), address(2), address(3));
+        let supply = Supply::new(80);
+        let held = take_all(&supply, &one);
+        let large = wait(&supply, &two, 60);
+        let mut small = wait(&supply, &three, 5);
+        drop(large);
+        let small = (&mut small).now_or_never().expect("nobody is before it");
+        let late = wait(&supply, &two, 70);
+        drop(held);
+        // It was served, and has not looked.
+        drop(late);
+        drop(small);
+        let state = supply.0.lock();
+        assert_eq!(state.taken, 0);
+        assert!(state.had.is_empty() && state.waiting.is_empty());
+    }
+}
