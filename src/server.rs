@@ -23,6 +23,7 @@ use crate::engine::sender::Sender;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
+use crate::http::proxies::TrustedProxies;
 use crate::http::streams::{StreamLimits, Streams};
 use crate::http::{App, reserve, router};
 use crate::kafka::{self, Kafka};
@@ -164,6 +165,7 @@ async fn serve_on(
         reserve: reserve(Arc::clone(&app)),
         all: router(app, &options),
     };
+    let limits = (limits, options.proxies.clone());
     let serving = listener::serve(listener, routers, limits, closing.clone());
     let mut serving = tokio::spawn(serving);
     let ended = tokio::select! {
@@ -286,6 +288,7 @@ fn tell_watchers(
     if let Ok(bound) = listener.local_addr() {
         tracing::info!("serving on http://{bound}; only /livez, /readyz and /metrics");
     }
+    let limits = (limits, TrustedProxies::default());
     listener::serve(listener, routers, limits, CancellationToken::new())
 }
 

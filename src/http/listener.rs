@@ -1,23 +1,29 @@
 //! Accepting connections: how many there may be, and what happens to those beyond.
 //!
+//! Connections are a supply (`supply.rs`), counted by address. When there is none left for an address, the oldest one without a
+//! request is closed of the address that has the most, if that has more.
+//!
 //! Beyond the bound the listener takes a few more connections. On these the service answers only `/livez`, `/readyz` and
 //! `/metrics`, and everything else with 503. When these are used up too, the oldest one that has not sent its request yet
 //! makes room for the newest. So a client that sends its request at once gets an answer, however many others only hold
 //! connections.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use metrics::{counter, gauge};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Activity, Times, drive};
+use super::connection::{Activity, Answering, Place, Times, drive};
+use super::proxies::TrustedProxies;
+use super::supply::{Supply, Taker, Takers};
+use crate::domain::quota::Network;
 
 /// Connections beyond the bound.
 pub const RESERVE: usize = 32;
@@ -43,23 +49,41 @@ pub struct Routers {
     pub reserve: Router,
 }
 
-/// A connection beyond the bound.
-struct Reserved {
+/// A connection that can be closed.
+struct Open {
     activity: Arc<Activity>,
     task: AbortHandle,
 }
 
-/// One more open connection, as long as this value lives.
-struct Open;
+/// The connection of a client, and its place.
+struct Direct {
+    open: Open,
+    place: Arc<Place>,
+}
 
-impl Open {
+/// The connections that there are.
+struct Connections {
+    supply: Supply,
+    proxies: TrustedProxies,
+    /// Those beyond the bound, the oldest first.
+    reserved: VecDeque<Open>,
+    /// Those of each address, the oldest first; without those of trusted proxies, which use theirs again for other clients.
+    direct: HashMap<Network, BTreeMap<u64, Direct>>,
+    /// How many direct ones there have been.
+    count: u64,
+}
+
+/// One more open connection, as long as this value lives.
+struct Counted;
+
+impl Counted {
     fn new() -> Self {
         gauge!("standings_http_connections").increment(1.0);
         Self
     }
 }
 
-impl Drop for Open {
+impl Drop for Counted {
     fn drop(&mut self) {
         gauge!("standings_http_connections").decrement(1.0);
     }
@@ -70,12 +94,12 @@ impl Drop for Open {
 pub async fn serve(
     listener: TcpListener,
     routers: Routers,
-    limits: Limits,
+    (limits, proxies): (Limits, TrustedProxies),
     stop: CancellationToken,
 ) {
-    let permits = Arc::new(Semaphore::new(limits.connections));
-    let mut reserved: VecDeque<Reserved> = VecDeque::with_capacity(RESERVE);
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::new(limits.connections, proxies);
+    // Each ends with the key of its connection, if that is a direct one.
+    let mut tasks = JoinSet::new();
     let mut pause = PAUSE_MIN;
     // So that they are there before the first connection.
     gauge!("standings_http_connections").set(0.0);
@@ -84,11 +108,18 @@ pub async fn serve(
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                match ended {
+                    Ok(Some(key)) => drop(connections.forget(key)),
+                    Err(error) if error.is_panic() => connections.forget_ended(),
+                    Ok(None) | Err(_) => {}
+                }
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) if is_of_the_client(&error) => continue,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -102,40 +133,127 @@ pub async fn serve(
         };
         pause = PAUSE_MIN;
         prepare(&stream);
+        let place = connections.place(peer.ip()).map(Arc::new);
+        if place.is_none() {
+            counter!("standings_http_connections_refused_total").increment(1);
+        }
         let activity = Arc::new(Activity::default());
+        let answering = Answering {
+            routers: routers.clone(),
+            place: place.clone(),
+        };
         // One of its own, since all connections would ask a shared one, at each of their requests.
         let (times, stop) = (limits.times, stop.child_token());
-        let open = Open::new();
-        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-            let router = routers.all.clone();
-            connections.spawn(async move {
-                drive(stream, router, activity, times, true, stop).await;
-                drop((permit, open));
-            });
-            continue;
-        }
-        counter!("standings_http_connections_refused_total").increment(1);
-        make_room(&mut reserved);
-        let (router, shared) = (routers.reserve.clone(), Arc::clone(&activity));
-        let task = connections.spawn(async move {
-            drive(stream, router, shared, times, false, stop).await;
-            drop(open);
+        let (counted, shared) = (Counted::new(), Arc::clone(&activity));
+        let key = connections.next(peer.ip());
+        let task = tasks.spawn(async move {
+            drive(stream, answering, shared, times, stop).await;
+            drop(counted);
+            key
         });
-        reserved.push_back(Reserved { activity, task });
+        connections.add(key, Open { activity, task }, place);
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
+    while tasks.join_next().await.is_some() {}
 }
 
-/// Closes the oldest connection of the reserve that has no request under way, if there is no room for another one.
-fn make_room(reserved: &mut VecDeque<Reserved>) {
-    reserved.retain(|one| !one.task.is_finished());
-    if reserved.len() < RESERVE {
-        return;
+impl Connections {
+    fn new(max: usize, proxies: TrustedProxies) -> Self {
+        Self {
+            supply: Supply::new(max),
+            proxies,
+            reserved: VecDeque::with_capacity(RESERVE),
+            direct: HashMap::new(),
+            count: 0,
+        }
     }
-    let oldest = reserved.iter().position(|one| !one.activity.is_busy());
-    if let Some(one) = reserved.remove(oldest.unwrap_or(0)) {
-        one.task.abort();
+
+    /// A place for a connection from this address, if there is one, or one can be had.
+    fn place(&mut self, ip: IpAddr) -> Option<Place> {
+        if self.proxies.has(ip.to_canonical()) {
+            // For whom it is to count, its first request tells.
+            let taken = self.supply.try_take(&Takers::default(), 1)?;
+            return Some(Place::new(taken, Some(self.proxies.clone())));
+        }
+        let address = Network::from(ip);
+        let by = Takers::one(Taker::Address(address));
+        loop {
+            if let Some(taken) = self.supply.try_take(&by, 1) {
+                return Some(Place::new(taken, None));
+            }
+            if !self.close_one_for(address) {
+                return None;
+            }
+        }
+    }
+
+    /// Closes the oldest connection without a request of the address that has the most, if that is more than this one has.
+    fn close_one_for(&mut self, address: Network) -> bool {
+        let own = self.direct.get(&address).map_or(0, BTreeMap::len);
+        let others = self.direct.iter().filter(|(_, all)| all.len() > own + 1);
+        let idle = others.filter_map(|(address, all)| {
+            let oldest = all.iter().find(|(_, one)| !one.open.activity.is_busy());
+            oldest.map(|(number, _)| (all.len(), (*address, *number)))
+        });
+        let Some((_, key)) = idle.max_by_key(|(len, _)| *len) else {
+            return false;
+        };
+        if let Some(Direct { open, place }) = self.forget(key) {
+            place.give_back();
+            open.task.abort();
+        }
+        true
+    }
+
+    /// The key of the next connection, if that is a direct one.
+    fn next(&mut self, ip: IpAddr) -> Option<(Network, u64)> {
+        self.count += 1;
+        let is_direct = !self.proxies.has(ip.to_canonical());
+        is_direct.then(|| (ip.into(), self.count))
+    }
+
+    fn add(&mut self, key: Option<(Network, u64)>, open: Open, place: Option<Arc<Place>>) {
+        match (key, place) {
+            (Some((address, number)), Some(place)) => {
+                let all = self.direct.entry(address).or_default();
+                all.insert(number, Direct { open, place });
+            }
+            (None, Some(_)) => {}
+            (_, None) => {
+                self.make_room();
+                self.reserved.push_back(open);
+            }
+        }
+    }
+
+    fn forget(&mut self, (address, number): (Network, u64)) -> Option<Direct> {
+        let all = self.direct.get_mut(&address)?;
+        let direct = all.remove(&number);
+        if all.is_empty() {
+            self.direct.remove(&address);
+        }
+        direct
+    }
+
+    /// Forgets all connections whose tasks have ended, where it is not known which one has.
+    fn forget_ended(&mut self) {
+        self.direct.retain(|_, all| {
+            all.retain(|_, one| !one.open.task.is_finished());
+            !all.is_empty()
+        });
+    }
+
+    /// Closes the oldest connection of the reserve that has no request under way, if there is no room for another one.
+    fn make_room(&mut self) {
+        let reserved = &mut self.reserved;
+        reserved.retain(|one| !one.task.is_finished());
+        if reserved.len() < RESERVE {
+            return;
+        }
+        let oldest = reserved.iter().position(|one| !one.activity.is_busy());
+        if let Some(one) = reserved.remove(oldest.unwrap_or(0)) {
+            one.task.abort();
+        }
     }
 }
 

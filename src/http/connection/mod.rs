@@ -9,6 +9,7 @@
 mod activity;
 mod endless;
 mod flight;
+mod place;
 mod socket;
 mod watch;
 
@@ -38,10 +39,12 @@ use self::endless::Handover;
 use self::flight::Flight;
 use self::socket::{HTTP2_PREFACE, Socket, opening};
 use self::watch::Watch;
+use super::listener::Routers;
 use super::proxies::Peer;
 
 pub(super) use self::activity::Activity;
 pub(super) use self::endless::Endless;
+pub(super) use self::place::Place;
 pub use self::watch::Times;
 
 /// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
@@ -52,6 +55,25 @@ const STREAMS_MAX: u32 = 100;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// What answers the requests of a connection.
+pub(super) struct Answering {
+    pub(super) routers: Routers,
+    /// `None` beyond the bound of connections.
+    pub(super) place: Option<Arc<Place>>,
+}
+
+impl Answering {
+    fn router(&self, request: &Request<Incoming>) -> Router {
+        let place = self.place.as_ref();
+        let routers = &self.routers;
+        if place.is_some_and(|place| place.is_for(request.headers(), request.extensions())) {
+            routers.all.clone()
+        } else {
+            routers.reserve.clone()
+        }
+    }
+}
+
 /// The client was too slow.
 #[derive(Debug)]
 struct TimedOut(Phase);
@@ -59,24 +81,25 @@ struct TimedOut(Phase);
 /// Serves one connection, until it ends, is too slow, or has no request after `stop`.
 pub(super) async fn drive(
     stream: TcpStream,
-    router: Router,
+    answering: Answering,
     activity: Arc<Activity>,
     times: Times,
-    keep_alive: bool,
     stop: CancellationToken,
 ) {
-    if let Err(TimedOut(phase)) = serve(stream, router, activity, times, keep_alive, stop).await {
+    // An answer without an end outlasts what has begun it.
+    let place = answering.place.clone();
+    if let Err(TimedOut(phase)) = serve(stream, answering, activity, times, stop).await {
         counter!("standings_http_connections_timed_out_total", "while" => phase.name())
             .increment(1);
     }
+    drop(place);
 }
 
 async fn serve(
     mut stream: TcpStream,
-    router: Router,
+    answering: Answering,
     activity: Arc<Activity>,
     times: Times,
-    keep_alive: bool,
     stop: CancellationToken,
 ) -> Result<(), TimedOut> {
     let mut watch = Watch::new(Arc::clone(&activity), times);
@@ -89,6 +112,7 @@ async fn serve(
         return Ok(());
     };
     let is_http2 = opening == HTTP2_PREFACE;
+    let keep_alive = answering.place.is_some();
     let handover = Arc::new(Handover::default());
     let service = {
         let (activity, handover) = (Arc::clone(&activity), Arc::clone(&handover));
@@ -100,7 +124,7 @@ async fn serve(
             let (method, version) = (request.method().clone(), request.version());
             let flight = Flight::begin(&activity, version);
             let handover = Arc::clone(&handover);
-            let answer = router.clone().call(request.map(Body::new));
+            let answer = answering.router(&request).call(request.map(Body::new));
             answer.map_ok(move |answer| {
                 let answer = handover.keep(&method, version, answer, &flight);
                 flight.answer(answer)

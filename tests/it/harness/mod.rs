@@ -276,6 +276,7 @@ impl Instance {
             reserve: reserve(Arc::clone(&app)),
             all: router(app, &options),
         };
+        let limits = (limits, options.proxies.clone());
         let serving = listener::serve(listener, routers, limits, CancellationToken::new());
         let serving = tokio::spawn(serving);
         let reads_replicas = service.engine.store.max_staleness().is_some();

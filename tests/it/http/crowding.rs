@@ -34,11 +34,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 const BODY_BYTES: usize = (1 << 20) - 1;
 
 async fn instance(options: Options) -> (RedisServer, Instance) {
+    instance_with(1_000, options).await
+}
+
+/// An instance that may have so many connections.
+async fn instance_with(connections: usize, options: Options) -> (RedisServer, Instance) {
     let redis = RedisServer::start().await;
     let timeouts = PATIENT.try_into().unwrap();
     let store = Store::connect(&Address::parse(&redis.url()), timeouts).unwrap();
     let limits = Limits {
-        connections: 1_000,
+        connections,
         times: Times::default(),
     };
     let clock = clock_at(NOW);
@@ -296,5 +301,67 @@ async fn answers_that_one_address_does_not_read_leave_others_what_they_need() {
         (Method::GET, path, Value::Null)
     };
     let answered = answered(&client.at(ELSEWHERE), page).await;
+    assert!(answered >= 99, "{answered}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_one_address_leave_others_what_they_need() {
+    let (_redis, instance) = instance_with(300, Options::default()).await;
+    let client = &instance.client;
+    define(client).await;
+    let address = client.base.strip_prefix("http://").unwrap();
+    let mut crowd = Vec::new();
+    for number in 0..360 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        match number % 3 {
+            0 => {}
+            1 => {
+                let half_a_head = b"GET /livez HTTP/1.1\r\nHost: half\r\n";
+                stream.write_all(half_a_head).await.unwrap();
+            }
+            _ => {
+                let request = b"GET /livez HTTP/1.1\r\nHost: whole\r\n\r\n";
+                stream.write_all(request).await.unwrap();
+                stream.read_exact(&mut [0; 12]).await.unwrap();
+            }
+        }
+        crowd.push(stream);
+    }
+    // Each has a connection of its own.
+    let backend = &client.at(ELSEWHERE).once();
+    let answers = (0..100).map(|_| backend.get("/v1/boards/b/summary"));
+    let answers = join_all(answers).await.into_iter();
+    let answered = answers.filter(|answer| answer.status == 200).count();
+    assert!(answered >= 99, "{answered}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_a_trusted_proxy_count_for_its_clients() {
+    let options = Options {
+        proxies: "127.0.0.1".parse().unwrap(),
+        ..Options::default()
+    };
+    let (_redis, instance) = instance_with(80, options).await;
+    let client = &instance.client.once();
+    define(client).await;
+    let address = client.base.strip_prefix("http://").unwrap();
+    let status = async |from: &str| {
+        let request = client.builder(Method::GET, "/v1/boards/b/summary");
+        let request = request.header("x-forwarded-for", from);
+        Client::send(request).await.status
+    };
+    // Requests whose bodies never come, until their client has as many as it may have.
+    let mut crowd = Vec::new();
+    while status("203.0.113.1").await == 200 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = "POST /v1/events HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nX-Forwarded-For: 203.0.113.1\r\nContent-Length: 9\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        crowd.push(stream);
+        assert!(crowd.len() < 1_000, "one client has them all");
+    }
+    let mut answered = 0;
+    for _ in 0..100 {
+        answered += usize::from(status("203.0.113.2").await == 200);
+    }
     assert!(answered >= 99, "{answered}");
 }
