@@ -111,6 +111,8 @@ enum Kind {
     Set {
         now_ms: Arc<AtomicI64>,
         is_doubted: Arc<AtomicBool>,
+        /// Whether arrivals have the time that the clock shows, all the same.
+        arrivals_stand: bool,
     },
 }
 
@@ -132,9 +134,19 @@ impl Clock {
 
     /// A clock that stands still until it is set.
     pub fn set_to(now: Timestamp) -> Self {
+        Self::standing(now, false)
+    }
+
+    /// A clock that stands still until it is set, for arrivals too: all of them have one time, as they may through different instances.
+    pub fn stopped_at(now: Timestamp) -> Self {
+        Self::standing(now, true)
+    }
+
+    fn standing(now: Timestamp, arrivals_stand: bool) -> Self {
         Self::new(Kind::Set {
             now_ms: Arc::new(AtomicI64::new(now.ms())),
             is_doubted: Arc::default(),
+            arrivals_stand,
         })
     }
 
@@ -213,6 +225,13 @@ impl Clock {
     /// The same, from `first` on.
     pub fn arrival_from(&self, first: Timestamp) -> Timestamp {
         let now_us = self.now_us().max(first.us());
+        if let Kind::Set {
+            arrivals_stand: true,
+            ..
+        } = self.kind
+        {
+            return Timestamp::from_us_clamped(now_us);
+        }
         let next_us = |last_us: i64| {
             let is_ahead = last_us.saturating_sub(now_us) > ARRIVALS_AHEAD_US_MAX;
             let us = if is_ahead {

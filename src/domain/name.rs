@@ -266,12 +266,13 @@ fn latin(text: &str, is_dropped: impl Fn(char) -> bool) -> String {
     let characters = decomposed.chars().filter(|one| !is_dropped(*one));
     let mut latin = String::with_capacity(decomposed.len());
     for character in characters {
-        if character.is_ascii() {
-            latin.push(character);
+        let letter = drawn(character);
+        if letter.is_ascii() {
+            latin.push(letter);
             continue;
         }
         let mut bytes = [0; 4];
-        let looks = unicode_security::skeleton(drawn(character).encode_utf8(&mut bytes))
+        let looks = unicode_security::skeleton(character.encode_utf8(&mut bytes))
             .filter(|one| !is_mark(*one))
             .map(drawn)
             .collect::<String>();

@@ -20,9 +20,9 @@ use super::results::{standing_of, window_of};
 use super::rewards::Handing;
 use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
+use crate::domain::hide::HideId;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
-use crate::domain::hide::HideId;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
@@ -253,6 +253,13 @@ impl Engine {
         }
     }
 
+    /// The id of the hide of a member; `None` if it has ended.
+    async fn hide_of(&self, board: &Board, member: &MemberId) -> Result<Option<HideId>, Error> {
+        let members = std::slice::from_ref(member);
+        let hidden = self.hidden_among(&board.id, members).await?.pop();
+        Ok(hidden.map(|(_, hide)| hide.id))
+    }
+
     /// Revises the results of some sections by a line.
     async fn revise_sections(
         &self,
@@ -263,13 +270,6 @@ impl Engine {
         let (board, window) = (&live.board, Window::Period(unit));
         let results = self.store.results(board, window, keys).await?;
         let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
-    /// The id of the hide of a member; `None` if it has ended.
-    async fn hide_of(&self, board: &Board, member: &MemberId) -> Result<Option<HideId>, Error> {
-        let members = std::slice::from_ref(member);
-        let hidden = self.hidden_among(&board.id, members).await?.pop();
-        Ok(hidden.map(|(_, hide)| hide.id))
-    }
-
             let is_due = !cause.line.is_in(&recorded?.result.hides);
             let section = board.section_named(unit, key)?;
             // The result of a whole period of a league names nobody.

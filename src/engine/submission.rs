@@ -62,8 +62,8 @@ pub(crate) struct Submission {
     with_history: bool,
     /// When it came in; a later time, if it had to count for one.
     arrived_at: Timestamp,
-    /// Whether it is sent for the first time: then nothing that came in after it is ahead of it.
-    is_first: bool,
+    /// How often it was blocked at this time. At first nothing that came in after it is ahead of it.
+    blocked: usize,
     /// The times by which it is judged, if it waits in a queue as well.
     waiting: Option<WaitingTimes>,
     /// In a league, where its member sits.
@@ -99,6 +99,10 @@ pub(crate) enum QueuedEnd {
 
 /// Where an event is on its way.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every event is planned: a box for each would cost more"
+)]
 enum State {
     /// It has to be planned.
     New,
@@ -149,7 +153,7 @@ impl Submission {
             index,
             with_history: false,
             arrived_at: request[index].arrived_at,
-            is_first: true,
+            blocked: 0,
             waiting: None,
             sitting: Sitting::default(),
             searches: false,
@@ -224,7 +228,7 @@ impl Submission {
     /// Whether its script may put it behind what its member has, if the time there is only a little later than its own: another
     /// instance has given that, or a record of the same time stands before this one in the log.
     fn may_follow(&self) -> bool {
-        self.fixed_at().is_none() && self.is_first || self.incoming().has_time_of_record()
+        self.fixed_at().is_none() && self.blocked == 0 || self.incoming().has_time_of_record()
     }
 
     /// The instants by which it is planned at `now`.
@@ -301,9 +305,9 @@ impl Submission {
         let Some(obstacle) = self.obstacle() else {
             return;
         };
-        self.is_first = false;
+        self.blocked += 1;
         if let Obstacle::TooEarly(first) = obstacle {
-            (self.arrived_at, self.is_first) = (clock.arrival_from(first), true);
+            (self.arrived_at, self.blocked) = (clock.arrival_from(first), 0);
         }
         self.state = State::New;
     }

@@ -33,6 +33,7 @@ use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope, Scopes};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
+use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::session::{BegunBy, Session};

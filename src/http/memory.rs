@@ -134,12 +134,11 @@ impl Memory {
         taken: &mut Option<Taken>,
         bytes: usize,
     ) -> Result<(), Problem> {
-        let has_room = match taken {
-            Some(taken) => taken.grow(bytes.saturating_sub(taken.amount())),
-            None => {
-                *taken = self.bodies.try_take(by, bytes);
-                taken.is_some()
-            }
+        let has_room = if let Some(taken) = taken {
+            taken.grow(bytes.saturating_sub(taken.amount()))
+        } else {
+            *taken = self.bodies.try_take(by, bytes);
+            taken.is_some()
         };
         has_room.then_some(()).ok_or_else(overloaded)
     }

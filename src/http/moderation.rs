@@ -458,7 +458,7 @@ pub async fn hidden(
 #[utoipa::path(
     post, path = "/v1/moderation", tag = "moderation", operation_id = "post_moderation",
     request_body(content = ModerationSchema, example = json!({
-        "action": "hide", "member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "boards": "*"})),
+        "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
     responses(
         (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating",

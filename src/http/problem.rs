@@ -146,18 +146,14 @@ kinds! {
         "There are as many API keys as there may be. The service did nothing.",
         "Delete keys that nobody uses: `GET /v1/keys` tells when each was last used.",
         "there are as many API keys as there may be";
-    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "The API key is used too fast",
-        "The API key has sent more requests than its rate allows. The service did nothing.",
+    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "The client is too fast",
+        "The API key has sent more requests than its rate allows; or more standings of the past are to be built for reads than may be for one API key, player or address, or in all. The service did nothing.",
         "Wait for as many seconds as the header `Retry-After` says, and send the request again.",
         "the API key may send 50 requests a second";
     TOO_MANY_STREAMS = TOO_MANY_REQUESTS, "too-many-streams", "There are too many streams",
         "The API key, the player, or the address of the client has as many streams as it may have. The service did nothing.",
         "End streams that nobody looks at. Or wait for as many seconds as the header `Retry-After` says, and send the request again; meanwhile read the page.",
         "there are 100 streams to this address";
-    TOO_MUCH_PAST = TOO_MANY_REQUESTS, "too-much-past", "Too many standings of the past are wanted",
-        "A rolling window, or one with initial scores, that ended before the last period is built when it is read. Too many of them were built for this API key, player or address, or are wanted at the moment. The service did nothing.",
-        "Wait for as many seconds as the header `Retry-After` says, and send the request again. What was built is kept for ten minutes after it was last read.",
-        "so many standings of the past are being built that this one has to wait";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
         "The standing does not list this member, because the member had no event in the period.",
         "Show the member without a rank. It appears with its next event.",
@@ -584,6 +580,9 @@ impl IntoResponse for Problem {
     }
 }
 
+/// What is told where the store has not answered.
+const NO_ANSWER: &str = "the store did not answer in time; try again";
+
 /// The one place that gives the domain's errors a status.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
@@ -623,10 +622,8 @@ impl From<Error> for Problem {
                 return Self::new(REWARD_REVOKED, detail).with(Own::Claimed(Box::new(claim)));
             }
             Error::Busy(_) | Error::Store(StoreError::Unavailable(_)) => {
-                let told = "the store did not answer in time; try again";
-                return Self::new(STORE_UNAVAILABLE, told).because(detail);
+                return Self::new(STORE_UNAVAILABLE, NO_ANSWER).because(detail);
             }
-            // It is in the log as a fault of the board.
             Error::Unreadable { .. } => INTERNAL,
             Error::OtherFormat(_) => DATA_OF_ANOTHER_VERSION,
             Error::WindowsInUse(_) => WINDOWS_IN_USE,
@@ -648,7 +645,7 @@ impl From<Error> for Problem {
             Error::DeliveryNotFound(_) => DELIVERY_NOT_FOUND,
             Error::NotHidden { .. } => NOT_HIDDEN,
             Error::TooManyHidden(_) => TOO_MANY_HIDDEN,
-            Error::TooMuchPast(_) => TOO_MUCH_PAST,
+            Error::TooMuchPast(_) => RATE_LIMITED,
             Error::LeagueTurning(_) => LEAGUE_TURNING,
             Error::TooManyOrders => TOO_MANY_ORDERS,
             Error::TaskNotFound(_) => JOB_NOT_FOUND,

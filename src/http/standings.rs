@@ -126,7 +126,7 @@ async fn await_revision(
         (status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn page(
@@ -157,7 +157,7 @@ pub async fn page(
         (status = 200, description = "The entry", body = PercentileBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn at_percentile(
@@ -179,7 +179,7 @@ pub async fn at_percentile(
     responses(
         (status = 200, description = "The member", body = MemberBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `member-not-found`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn member(
@@ -220,7 +220,7 @@ pub async fn member_named_query(
         (status = 200, description = "The members", body = SubsetBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn subset(
@@ -257,7 +257,7 @@ pub struct SubsetIdsBody {
         (status = 200, description = "The members", body = SubsetBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn query_subset(
@@ -314,7 +314,7 @@ pub async fn query_subset(
         (status = 200, description = "What it amounts to", body = StatsBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`"),
-        (status = 429, description = "`too-much-past`, with `Retry-After`"),
+        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn stats(

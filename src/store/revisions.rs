@@ -205,8 +205,8 @@ impl Store {
         count: usize,
     ) -> Result<Vec<JournalLine>, StoreError> {
         let list = keys::of_board(board, Kind::ToRevise);
-        let last = count.saturating_sub(1).to_string();
-        let range = [list.as_str(), "0", &last, "WITHSCORES"].map(str::to_owned);
+        let end = count.saturating_sub(1).to_string();
+        let range = [list.as_str(), "0", &end, "WITHSCORES"].map(str::to_owned);
         let first: Vec<String> = self.command("ZRANGE", range.to_vec()).await?;
         let lines = first.chunks_exact(2).map(|pair| {
             let line = pair[0].split_once(SEPARATOR).and_then(|(tag, member)| {
@@ -327,11 +327,11 @@ impl Store {
             return Ok(Vec::new());
         }
         let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
-        let named = known.into_iter().map(|(revision, change)| {
+        let with_names = known.into_iter().map(|(revision, change)| {
             let own = names.by_ref().take(change.members.len()).collect();
             (revision, change, own)
         });
-        Ok(named.collect())
+        Ok(with_names.collect())
     }
 
     /// Removes the name of an erased member from the revisions of a window.

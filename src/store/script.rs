@@ -574,6 +574,7 @@ mod tests {
             "what is in no shard",
             &[
                 "begin",
+                "format",
                 "announce",
                 "api_key",
                 "api_key_uses",

@@ -189,8 +189,8 @@ const NAMES: [(&str, &str); 6] = [
     ("SCORES", "<day:2026-11-21:scores>"),
     ("TOTAL", "<day:2026-11-21:total>"),
     ("ROLLING", "<last-2-days:2026-11-21>"),
-    // A score of 7 at the first millisecond of all, as the hash has it: six bytes of time, and a double.
-    ("PACKED", "\0\0\0\0\0\x01\x40\x1c\0\0\0\0\0\0"),
+    // A score of 7 at the first microsecond of all, as the hash has it: seven bytes of time, and a double.
+    ("PACKED", "\0\0\0\0\0\0\x01\x40\x1c\0\0\0\0\0\0"),
 ];
 
 /// Something that is damaged and looked at.
@@ -247,7 +247,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &first,
             &[
                 // The sorted set and the hash.
-                "1,4 same: ZADD DAY -70 \0\0\0\0\0\x01ann => stray ann",
+                "1,4 same: ZADD DAY -70 \0\0\0\0\0\0\x01ann => stray ann",
                 "1,4 same: ZREM DAY ~ann => unlisted ann",
                 "1,4 same: ZADD DAY -70 ~ann => score ann",
                 "1 sound: HDEL HASH ann => stray ann",
@@ -288,7 +288,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &[
                 // What a list keeps.
                 "1 same: ZREM DAY ~ann => unlisted ann",
-                "1 same: ZADD DAY 0 \0\0\0\0\0\x01eve => stray eve",
+                "1 same: ZADD DAY 0 \0\0\0\0\0\0\x01eve => stray eve",
             ],
         ),
         (
@@ -312,7 +312,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &[
                 // Sums.
                 "1,4 shown: HSET <last-2-days:2026-11-21:members> eve PACKED; \
-                 ZADD ROLLING 7 \0\0\0\0\0\x01eve => sum eve",
+                 ZADD ROLLING 7 \0\0\0\0\0\0\x01eve => sum eve",
                 "1,4 shown: HSET <last-2-days:2026-11-21:members> eve xyz => unreadable eve",
                 "1 shown: DEL ROLLING; SET st:{b}:G:d:last-2-days:2026-11-21 x => type",
             ],
@@ -421,9 +421,9 @@ async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() 
         key_of(&world, "last-2-days:2026-11-21:members").await,
     ];
     let stored = run(&world, &["HGET", &day, "ann"]).await.bytes().to_vec();
-    assert_eq!(&stored[14..], br#"{"a":1}"#);
+    assert_eq!(&stored[15..], br#"{"a":1}"#);
     let store = async |key: &str, data: &str| {
-        let value = [&stored[..14], data.as_bytes()].concat();
+        let value = [&stored[..15], data.as_bytes()].concat();
         let words = [b"HSET", key.as_bytes(), b"ann", &value];
         world.redis.run(&words).await
     };
@@ -653,7 +653,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     run(&world, &["SREM", "st:{boards}:moving", "b"]).await;
     let key = key_of(&world, "day:2026-11-21").await;
     run(&world, &["ZADD", &key, "-70", "x"]).await;
-    run(&world, &["ZADD", &key, "-70", "longer entry"]).await;
+    run(&world, &["ZADD", &key, "-70", "a longer entry"]).await;
     for mends in [false, true] {
         let report = world.service().check(None, mends).await.unwrap();
         let noted = report
@@ -661,11 +661,15 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
             .iter()
             .any(|note| note.contains("is moving to 3 shards"));
         assert!(noted, "{report:?}");
-        let expected = [("not_moving", ""), ("stray", " entry"), ("unreadable", "x")];
+        let expected = [
+            ("not_moving", ""),
+            ("stray", "r entry"),
+            ("unreadable", "x"),
+        ];
         assert_eq!(kinds(&report.findings), expected, "{report:?}");
         assert_eq!(report.mended, u64::from(mends), "{report:?}");
     }
-    run(&world, &["ZREM", &key, "x", "longer entry"]).await;
+    run(&world, &["ZREM", &key, "x", "a longer entry"]).await;
     let id = BoardId::parse("b").unwrap();
     world.service().engine.run(&Moves).await.unwrap();
     assert_eq!(

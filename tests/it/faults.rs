@@ -247,7 +247,7 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     let members = replica.run(&[b"KEYS", b"st:{b}:*:all:all:members"]).await;
     let members = members.list()[0].bytes().to_vec();
     let length = replica.run(&[b"HSTRLEN", &members, b"a"]).await;
-    assert_eq!(length, Reply::Integer(14), "the replica has it");
+    assert_eq!(length, Reply::Integer(15), "the replica has it");
 
     replica.kill();
     for _ in 0..2 {

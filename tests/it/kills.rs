@@ -25,7 +25,7 @@ use crate::harness::receiver::{Manner, Receiver};
 use crate::harness::redis::eventually;
 use crate::model::answers::{self, View, exact};
 use crate::model::naive::{
-    Board, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, Uniques, Unit, Window,
+    Board, Event, HOUR, Model, Quota, QuotaWindow, Ranking, Ties, US, Uniques, Unit, Window,
 };
 
 /// Few enough that they take some seconds.
@@ -802,7 +802,7 @@ impl Siege {
             if outcome == Outcome::Refused {
                 continue;
             }
-            model.add(event, event.score.unwrap(), at);
+            model.add(event, event.score.unwrap(), US * at);
             self.taken += 1;
             if self.random.below(10) == 0 {
                 sent.is_known = true;

@@ -752,7 +752,7 @@ async fn a_final_cohort_is_exported_under_its_own_address() {
         .await;
     running.expect_problem(409, "period-not-final");
     turn(&world, NEXT_WEEK).await;
-    let lines = "rank,member,score,reached_at\n1,ann,9,2026-11-16T10:00:00.000Z\n2,bob,5,2026-11-16T10:00:01.000Z\n";
+    let lines = "rank,member,score,reached_at\n1,ann,9,2026-11-16T10:00:00.000002Z\n2,bob,5,2026-11-16T10:00:01.000002Z\n";
     for rest in [
         "/cohorts/bronze-1/export?format=csv&key=previous",
         "/cohorts/bronze-1/export?format=csv&at=2026-11-17T00:00:00Z",

@@ -44,6 +44,7 @@ fn a_variable_that_is_not_utf8_is_one_line_that_names_it() {
         let output = Command::new(env!("CARGO_BIN_EXE_standings"))
             .args(["serve", "--redis-server", "/nowhere"])
             .current_dir(folder.path())
+            .env_remove("STANDINGS_TEST_SEED")
             .env(name, OsStr::from_bytes(b"admin:secret-\xff"))
             .output()
             .unwrap();

@@ -85,8 +85,8 @@ mod tests {
     use crate::domain::access::KeyName;
     use crate::domain::quota::Network;
 
-    fn address(text: &str) -> Option<Taker> {
-        Some(Taker::Address(Network::parse(text).unwrap()))
+    fn address(text: &str) -> Taker {
+        Taker::Address(Network::parse(text).unwrap())
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         });
         let key = || Some(Taker::Key(KeyName::parse("site").unwrap()));
         let take = |by| permits.take(&by).map_err(|problem| problem.kind);
-        let of_both = |from: &str| Takers::both(key(), address(from));
+        let of_both = |from: &str| Takers::both(key(), Some(address(from)));
         let first = take(of_both("10.0.0.1")).unwrap();
         let _second = take(of_both("10.0.0.1")).unwrap();
         assert_eq!(take(of_both("10.0.0.1")).unwrap_err(), TOO_MANY_STREAMS);

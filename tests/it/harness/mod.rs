@@ -380,8 +380,17 @@ impl World {
     }
 
     pub async fn with_keys(count: usize, now: &str, keys: &str) -> Self {
+        Self::with_clock(count, clock_at(now), keys).await
+    }
+
+    /// Instances whose arrivals all have the time that a test has set.
+    pub async fn with_stopped_clock(count: usize, now: &str) -> Self {
+        let clock = Clock::stopped_at(Timestamp::parse(now).unwrap());
+        Self::with_clock(count, clock, "").await
+    }
+
+    async fn with_clock(count: usize, clock: Clock, keys: &str) -> Self {
         let redis = RedisServers::start().await;
-        let clock = clock_at(now);
         let mut instances = Vec::new();
         for _ in 0..count {
             instances.push(Instance::start(&redis.url(), clock.clone(), keys).await);

@@ -14,19 +14,19 @@ const NOW: &str = "2026-11-21T12:00:00Z";
 /// The results of a batch.
 async fn send(client: &Client, events: Vec<Value>) -> Vec<Value> {
     let batch = json!({ "events": events });
-    let answer = whole(client.post("/v1/events", batch).await);
+    let answer = whole(&client.post("/v1/events", batch).await);
     answer["results"].as_array().unwrap().clone()
 }
 
 /// What was answered, with its times to the microsecond.
-fn whole(answer: Answer) -> Value {
+fn whole(answer: &Answer) -> Value {
     assert_eq!(answer.status.as_u16(), 200, "{}", answer.text);
     serde_json::from_str(&answer.text).unwrap()
 }
 
 async fn entries(client: &Client, board: &str, window: &str) -> Vec<Value> {
     let path = format!("/v1/boards/{board}/standings/{window}?size=1000");
-    let page = whole(client.get(&path).await);
+    let page = whole(&client.get(&path).await);
     page["entries"].as_array().unwrap().clone()
 }
 
@@ -144,14 +144,14 @@ async fn an_event_keeps_its_time_and_tells_it() {
     let client = world.client();
     client.define("b", json!({"windows": ["day"]})).await;
     let event = json!({"id": "e", "member": "a", "score": 5});
-    let first = whole(client.post("/v1/boards/b/events", event.clone()).await);
+    let first = whole(&client.post("/v1/boards/b/events", event.clone()).await);
     let at = first["at"].as_str().unwrap();
     assert!(
         at.starts_with("2026-11-21T12:00:00.000") && at.len() == 27,
         "{at}"
     );
     world.set_time("2026-11-21T13:00:00Z");
-    let again = whole(client.post("/v1/boards/b/events", event).await);
+    let again = whole(&client.post("/v1/boards/b/events", event).await);
     assert_eq!(
         (&again["status"], &again["at"]),
         (&json!("duplicate"), &first["at"])
@@ -162,11 +162,11 @@ async fn an_event_keeps_its_time_and_tells_it() {
     );
     // One that says when it happened is before those of the same millisecond that do not.
     let given = json!({"member": "b", "score": 5, "at": NOW});
-    let given = whole(client.post("/v1/boards/b/events", given).await);
+    let given = whole(&client.post("/v1/boards/b/events", given).await);
     assert_eq!(given["at"], "2026-11-21T12:00:00.000Z");
     assert_eq!(entries(client, "b", "day").await[0]["member"], "b");
     let exact = json!({"member": "c", "score": 5, "at": "2026-11-21T11:59:59.9999994Z"});
-    let exact = whole(client.post("/v1/boards/b/events", exact).await);
+    let exact = whole(&client.post("/v1/boards/b/events", exact).await);
     assert_eq!(exact["at"], "2026-11-21T11:59:59.999999Z");
 }
 
@@ -181,7 +181,7 @@ async fn one_member_has_its_last_value_through_instances_whose_clocks_differ() {
         .await;
     let set = async |client: &Client, member: &str, score: i64| {
         let event = json!({"member": member, "score": score});
-        let answer = whole(client.post("/v1/boards/b/events", event).await);
+        let answer = whole(&client.post("/v1/boards/b/events", event).await);
         answer["at"].as_str().unwrap().to_owned()
     };
     let mut last = String::new();
@@ -201,7 +201,7 @@ async fn one_member_has_its_last_value_through_instances_whose_clocks_differ() {
     assert_eq!(scores(client, "b").await, [("a".to_owned(), 1)]);
     // Nor what its sender has dated.
     let given = json!({"member": "c", "score": 3, "at": "2026-11-21T23:59:59.1Z"});
-    whole(client.post("/v1/boards/b/events", given).await);
+    whole(&client.post("/v1/boards/b/events", given).await);
     set(other, "c", 4).await;
     assert_eq!(scores(client, "b").await[1], ("c".to_owned(), 3));
 

@@ -79,7 +79,7 @@ async fn who_has_much_of_the_past_built_waits_and_nobody_else_does() {
     let (hour, refused) = refused.expect("the allowance is used up");
     let wait = refused.headers["retry-after"].to_str().unwrap();
     assert!(wait.parse::<u64>().unwrap() >= 1, "{wait}");
-    refused.expect_problem(429, "too-much-past");
+    refused.expect_problem(429, "rate-limited");
     // The same address still reads what is there, and the running window.
     read(anybody, hour - 2, "203.0.113.7").await.expect(200);
     let running = "/v1/boards/b/standings/last-200-hours";

@@ -105,7 +105,7 @@ async fn what_is_too_long_for_an_address_is_refused_and_no_fault() {
         assert!((400..500).contains(&page.status), "{form}: {}", page.text);
         refused += usize::from(page.text.contains("uri-too-long"));
     }
-    assert!(refused > 5, "{refused}");
+    assert!(refused >= 5, "{refused}");
     // Signs take more room in an address that the service writes.
     let signs = "!".repeat(30_000);
     for page in [
@@ -115,8 +115,9 @@ async fn what_is_too_long_for_an_address_is_refused_and_no_fault() {
         let text = browser.get(&page).await.expect(414);
         assert!(text.contains("longer than any name"), "{text}");
     }
-    let embedded = world.client().get(&format!("/embed/public/{signs}")).await;
-    assert_eq!(embedded.status, 414, "{}", embedded.text);
+    let embedded = format!("{}/embed/public/{signs}", world.client().base);
+    let embedded = world.client().http.get(embedded).send().await.unwrap();
+    assert_eq!(embedded.status().as_u16(), 414);
 }
 
 #[tokio::test(flavor = "multi_thread")]
