@@ -127,15 +127,18 @@ mod tests {
     use super::*;
     use crate::timeouts::TimeoutFactor;
 
-    fn producer(brokers: &str, options: &str) -> Producer {
-        let settings = Settings {
+    fn settings(brokers: &str, options: &str) -> Settings {
+        Settings {
             url: format!("kafka://{brokers}/events").parse().unwrap(),
             group: "standings".to_owned(),
             dead_letter_topic: None,
             options: options.parse().unwrap(),
             timeouts: TimeoutFactor::default(),
-        };
-        Producer::new(&settings).unwrap()
+        }
+    }
+
+    fn producer(brokers: &str, options: &str) -> Producer {
+        Producer::new(&settings(brokers, options)).unwrap()
     }
 
     async fn append(producer: &Producer) -> Result<(), Error> {
@@ -153,19 +156,22 @@ mod tests {
     async fn what_brokers_refuse_for_a_while_is_appended_all_the_same() {
         let cluster = MockCluster::new(3).unwrap();
         cluster.create_topic("events", 2, 3).unwrap();
-        let producer = producer(&cluster.bootstrap_servers(), "retry.backoff.ms=10");
+        let settings = settings(&cluster.bootstrap_servers(), "retry.backoff.ms=10");
+        let producer = Producer::new(&settings).unwrap();
         append(&producer).await.unwrap();
         let few = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS;
         cluster.request_errors(RDKafkaApiKey::Produce, &[few, few, few]);
         append(&producer).await.unwrap();
-        for broker in 1..=3 {
-            cluster.broker_down(broker).unwrap();
-        }
+        // Not `broker_down`: what brings a broker up again aborts the process where another one has taken its port.
+        let answer_after = |delay| {
+            for broker in 1..=3 {
+                cluster.broker_round_trip_time(broker, delay).unwrap();
+            }
+        };
+        answer_after(10 * settings.patience());
         let error = append(&producer).await.unwrap_err();
         assert!(matches!(error, Error::Log(_)), "{error}");
-        for broker in 1..=3 {
-            cluster.broker_up(broker).unwrap();
-        }
+        answer_after(Duration::ZERO);
         append(&producer).await.unwrap();
     }
 
