@@ -330,7 +330,7 @@ impl Mover {
                 ReadError::Retry => Stop::Lost,
                 ReadError::Failed(error) => error.into(),
             });
-            if noted?.contains(&true) {
+            if noted?.iter().any(|(_, is_more)| *is_more) {
                 continue;
             }
             for new in &self.copier.new {

@@ -41,6 +41,10 @@ const SECTIONS_AT_ONCE: usize = 100;
 const NOTED_BEHIND_MAX: u64 = 1_000;
 /// How many lines a revision covers at the most.
 const COVERED_MAX: usize = 100;
+/// So many lines may wait before whoever hides helps to revise.
+const WAITING_MAX: usize = COVERED_MAX;
+/// How many lines one step looks at for one that is due: more than wait on a board whose helpers keep up.
+const LINES_READ_MAX: usize = 1_000;
 /// How many periods a message names.
 const NAMED_MAX: usize = 100;
 
@@ -69,9 +73,14 @@ struct Cause<'a> {
 }
 
 impl Engine {
-    /// Notes that somebody is about to hide a member of a shard, or to bring it back.
+    /// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
+    /// their revisions helps with one first: so no more hides come than results can be revised by.
     pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
         self.store.note_board(NotedFor::Revision, board).await?;
+        if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
+            // The job tells of a fault. A member is hidden all the same.
+            drop(self.revise_on(&board.id, &Mutex::default()).await);
+        }
         loop {
             let known = self.store.revised(board).await?;
             let last = self.store.moderated(shard).await?.hides;
@@ -93,78 +102,98 @@ impl Engine {
         }
     }
 
-    /// Takes the revision of all results of a board to its end. All hides that were answered before are in them then.
+    /// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
+    /// in them, but is not waited for.
     pub(crate) async fn revise(&self, id: &BoardId) -> Result<Revised, Error> {
         let left = || format!("the results of board {id} are still being revised");
-        let revised = Mutex::default();
-        let step = || async {
-            let Some(done) = self.revise_on(id).await? else {
-                return Ok(Progress::More);
-            };
-            *revised.lock() = done;
-            Ok(Progress::Done)
-        };
-        self.take_steps(step, left).await?;
-        Ok(revised.into_inner())
+        let due = Mutex::default();
+        self.take_steps(|| self.revise_on(id, &due), left).await?;
+        Ok(due.into_inner().unwrap_or_default())
     }
 
-    /// Revises results of a board by a bounded step; `None` if there may be more to do.
-    async fn revise_on(&self, id: &BoardId) -> Result<Option<Revised>, Error> {
+    /// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
+    /// those that there are.
+    async fn revise_on(
+        &self,
+        id: &BoardId,
+        due: &Mutex<Option<Revised>>,
+    ) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
-        let known = self.store.revised(&live.board).await?;
-        if known.is_empty() {
-            return Ok(Some(Revised(known)));
+        match self.revise_due(&live, due).await {
+            Ok(progress) => Ok(progress),
+            Err(ReadError::Retry) => self.reload(id).await.map(|()| Progress::More),
+            Err(ReadError::Failed(error)) => Err(error),
         }
-        match self.note_journals(&live, &known).await {
-            Ok(true) => return Ok(None),
-            Ok(false) => {}
-            Err(ReadError::Retry) => return self.reload(id).await.map(|()| None),
-            Err(ReadError::Failed(error)) => return Err(error),
-        }
-        let first = self.store.lines_to_revise(&live.board, 1).await?;
-        let [cause] = &first[..] else {
-            return Ok(Some(Revised(known)));
-        };
-        match self.revise_by(&live, cause).await {
-            Ok(()) => {}
-            Err(ReadError::Retry) => self.reload(id).await?,
-            Err(ReadError::Failed(error)) => return Err(error),
-        }
-        Ok(None)
     }
 
-    /// Notes some lines of the journals of all shards behind those that are `known`. Returns whether there were any.
+    async fn revise_due(
+        &self,
+        live: &LiveBoard,
+        due: &Mutex<Option<Revised>>,
+    ) -> Result<Progress, ReadError> {
+        let board = &live.board;
+        let known = due.lock().clone();
+        let due = if let Some(due) = known {
+            due
+        } else {
+            let mut noted = self.store.revised(board).await?;
+            if self.note_journals(live, &mut noted).await? {
+                return Ok(Progress::More);
+            }
+            due.lock().insert(Revised(noted)).clone()
+        };
+        let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
+        let lines = self.store.lines_to_revise(board, LINES_READ_MAX).await?;
+        let Some(cause) = lines.into_iter().find(is_due) else {
+            return Ok(Progress::Done);
+        };
+        self.revise_by(live, &cause).await?;
+        Ok(Progress::More)
+    }
+
+    /// Notes some lines of the journals of all shards behind those that are `noted`. Returns whether there may be more.
     async fn note_journals(
         &self,
         live: &LiveBoard,
-        known: &BTreeMap<String, u64>,
+        noted: &mut BTreeMap<String, u64>,
     ) -> Result<bool, ReadError> {
         let shards = live.shards.iter().map(|live| &live.shard);
-        let noted = shards.filter_map(|shard| {
-            let known = *known.get(shard.tag())?;
-            Some(self.note_journal(&live.board, shard, known, false))
+        let parts = shards.filter_map(|shard| {
+            let known = *noted.get(shard.tag())?;
+            Some(async move {
+                let part = self.note_journal(&live.board, shard, known, false).await?;
+                Ok::<_, ReadError>((shard.tag(), part))
+            })
         });
-        Ok(try_join_all(noted).await?.contains(&true))
+        let mut is_any_left = false;
+        for (tag, (up_to, is_more)) in try_join_all(parts).await? {
+            is_any_left |= is_more;
+            noted.insert(tag.to_owned(), up_to);
+        }
+        Ok(is_any_left)
     }
 
-    /// Notes some lines of a shard's journal behind the one that is `known`. Returns whether there may be more.
+    /// Notes some lines of a shard's journal behind the one that is `known`. Returns the number up to which they are noted then, and
+    /// whether there may be more.
     pub(super) async fn note_journal(
         &self,
         board: &Board,
         shard: &Shard,
         known: u64,
         is_closed: bool,
-    ) -> Result<bool, ReadError> {
+    ) -> Result<(u64, bool), ReadError> {
         let journal = self.store.journal(shard, known, is_closed).await?;
-        let (last, lines) = journal.ok_or(ReadError::Retry)?;
-        if last <= known {
-            return Ok(false);
+        let part = journal.ok_or(ReadError::Retry)?;
+        if part.up_to == known {
+            return Ok((known, false));
         }
+        let numbers = (Some(known), part.up_to);
         let noted = self
             .store
-            .note_lines(board, shard.tag(), (Some(known), last), &lines);
-        noted.await?.ok_or(ReadError::Retry)?;
-        Ok(true)
+            .note_lines(board, shard.tag(), numbers, &part.lines);
+        let noted = noted.await?.ok_or(ReadError::Retry)?;
+        // Somebody else may have noted fewer.
+        Ok((noted, part.is_more || noted < part.up_to))
     }
 
     /// Revises all results by a line, and tells of it.
@@ -382,8 +411,8 @@ impl Engine {
         cause: &Cause<'_>,
         (before, walked): (&BTreeMap<String, u64>, &BTreeMap<String, Moderated>),
     ) -> Result<Vec<JournalLine>, ReadError> {
-        let known = self.store.revised(&live.board).await?;
-        self.note_journals(live, &known).await?;
+        let mut noted = self.store.revised(&live.board).await?;
+        self.note_journals(live, &mut noted).await?;
         let walked = walked.iter().map(|(tag, of)| (tag.clone(), of.hides));
         let walked: BTreeMap<String, u64> = walked.collect();
         let mut lines = self.store.lines_to_revise(&live.board, COVERED_MAX).await?;
@@ -496,10 +525,7 @@ impl Job for Revisions {
         let stepped = match engine.live_board(&board.id).await {
             Err(Error::BoardNotFound(_)) => Progress::Done,
             Ok(live) if live.board.generation != board.generation => Progress::Done,
-            Ok(_) => match engine.revise_on(&board.id).await? {
-                Some(_) => Progress::Done,
-                None => Progress::More,
-            },
+            Ok(_) => engine.revise_on(&board.id, &Mutex::default()).await?,
             Err(error) => return Err(error),
         };
         if stepped == Progress::Done {

@@ -327,7 +327,11 @@ impl Submission {
         let instants = self.instants(now);
         let mut plan = live.routes.plan_for(board, event, instants);
         plan.cohort = self.sitting.cohort;
-        let follows_until = plan.until(board).filter(|_| self.may_follow());
+        let follows_until = if self.may_follow() {
+            plan.until(board)
+        } else {
+            None
+        };
         self.state = match plan.rejection {
             Some(rejection) if incoming.id.is_none() && !board.closes_periods() => {
                 let came_in = instants.came_in;

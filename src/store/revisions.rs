@@ -78,6 +78,17 @@ impl JournalLine {
     }
 }
 
+/// Some of the lines of a shard's journal.
+#[derive(Clone, Debug)]
+pub struct JournalPart {
+    /// The lines, in their order.
+    pub lines: Vec<JournalLine>,
+    /// The number of the last line that was looked at.
+    pub up_to: u64,
+    /// Whether there may be lines behind it.
+    pub is_more: bool,
+}
+
 /// Which of a board's shardings a tag is of.
 fn epoch_of(tag: &str) -> Option<u32> {
     ShardId::of_tag(tag).map(|(_, shard)| shard.of.epoch)
@@ -130,14 +141,14 @@ impl Store {
         self.command("HGETALL", args).await
     }
 
-    /// The number of the last line of a shard's journal, and some of the lines behind a number. What tells of members who are
-    /// being erased is left out. `is_closed`: whatever the version of the shard is.
+    /// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
+    /// whatever the version of the shard is.
     pub async fn journal(
         &self,
         shard: &Shard,
         after: u64,
         is_closed: bool,
-    ) -> Result<Versioned<(u64, Vec<JournalLine>)>, StoreError> {
+    ) -> Result<Versioned<JournalPart>, StoreError> {
         let version = if is_closed {
             String::new()
         } else {
@@ -150,14 +161,12 @@ impl Store {
         let Versioned::Current(mut reply) = Reply::answer(reply)? else {
             return Ok(Versioned::Stale);
         };
-        let (mut last, mut lines, mut count) = (reply.count()?, Vec::new(), 0);
+        let (last, mut number, mut lines) = (reply.count()?, after, Vec::new());
+        let mut count = 0;
         while !reply.is_empty() {
-            let (member, number, says) = (reply.text()?, reply.count()?, reply.text()?);
+            let (member, says);
+            (member, number, says) = (reply.text()?, reply.count()?, reply.text()?);
             count += 1;
-            if count == CALL_LINES_MAX {
-                // There may be more.
-                last = number;
-            }
             if says == "erasing" {
                 continue;
             }
@@ -168,18 +177,23 @@ impl Store {
                 member,
             });
         }
-        Ok(Versioned::Current((last, lines)))
+        let is_more = count == CALL_LINES_MAX;
+        Ok(Versioned::Current(JournalPart {
+            up_to: if is_more { number } else { last },
+            lines,
+            is_more,
+        }))
     }
 
-    /// Notes lines of a shard's journal, unless somebody has noted lines of it since `known`. From now on those up to `last`
-    /// are noted.
+    /// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
+    /// which they are noted now.
     pub async fn note_lines(
         &self,
         board: &Board,
         tag: &str,
         (known, last): (Option<u64>, u64),
         lines: &[JournalLine],
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<Versioned<u64>, StoreError> {
         let known = known.map(|known| known.to_string());
         let first = [
             board.generation.to_string(),
@@ -193,7 +207,7 @@ impl Store {
         let keys = board_keys(board, &[Kind::Revised, Kind::ToRevise]);
         let reply = self.write_at(board.id.as_str(), &script::NOTE_LINES, keys, args.collect());
         Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
+            Versioned::Current(mut reply) => Versioned::Current(reply.count()?),
             Versioned::Stale => Versioned::Stale,
         })
     }
@@ -282,6 +296,12 @@ impl Store {
             .lines()
             .map(|period| read_json("a revised period", period));
         periods.collect()
+    }
+
+    /// How many lines there are by which results are to be revised.
+    pub async fn count_lines_to_revise(&self, board: &Board) -> Result<usize, StoreError> {
+        let args = vec![keys::of_board(board, Kind::ToRevise)];
+        self.command("ZCARD", args).await
     }
 
     /// Forgets a line: all results were revised by it.

@@ -1,8 +1,9 @@
 //! Rewards: who wins is handed out once, claimed once, and revised after hides, whoever dies half-way.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::service::period::Choice;
@@ -787,6 +788,40 @@ async fn a_member_who_is_erased_before_a_hide_is_revised_leaves_no_result_behind
                 "half 1 cid open"
             ]
         );
+    }
+}
+
+/// Hides a member and brings it back, again and again, until it is over.
+async fn moderate(client: &Client, member: &str, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        hide(client, member).await;
+        unhide(client, member).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasures_come_to_their_end_while_others_are_moderated() {
+    for shards in [1, 3] {
+        let world = closed(2, shards).await;
+        let client = world.client();
+        let is_over = AtomicBool::new(false);
+        let moderated = ["bob", "cid", "dan", "eve", "fay", "gus"];
+        let moderators = moderated
+            .iter()
+            .map(|member| moderate(client, member, &is_over));
+        let erase = async {
+            for _ in 0..3 {
+                // Its result has to be revised before it can be erased.
+                hide(client, "ann").await;
+                let erased = client.delete("/v1/boards/b/members/ann").await;
+                assert!(erased.status.is_success(), "{}", erased.text);
+                unhide(client, "ann").await;
+            }
+            is_over.store(true, Ordering::Relaxed);
+        };
+        join(join_all(moderators), erase).await;
+        revise(&world.instances[1]).await;
+        assert_eq!(rewards(client, PERIOD).await, WITHOUT_ANN);
     }
 }
 
