@@ -44,7 +44,9 @@ impl Engine {
                 .await?
             {
                 Versioned::Current(Erased::Done) => return Ok(()),
-                Versioned::Current(Erased::Behind) => revised = Some(self.revise(id).await?),
+                Versioned::Current(Erased::Behind) => {
+                    revised = Some(Box::pin(self.revise_in_turn(id)).await?);
+                }
                 Versioned::Stale => self.reload(id).await?,
             }
         }

@@ -7,10 +7,12 @@
 //! otherwise a job does.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use futures::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
@@ -43,6 +45,11 @@ const NOTED_BEHIND_MAX: u64 = 1_000;
 const COVERED_MAX: usize = 100;
 /// So many lines may wait before whoever hides helps to revise.
 const WAITING_MAX: usize = COVERED_MAX;
+/// For how long whoever hides waits for an erasure after something came between its revisions.
+const TURN: Duration = Duration::from_millis(500);
+/// For how long it waits in all, and how often it looks.
+const HELD_MAX: Duration = Duration::from_secs(2);
+const HELD_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How many lines one step looks at for one that is due: more than wait on a board whose helpers keep up.
 const LINES_READ_MAX: usize = 1_000;
 /// How many periods a message names.
@@ -77,9 +84,14 @@ impl Engine {
     /// their revisions helps with one first: so no more hides come than results can be revised by.
     pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
         self.store.note_board(NotedFor::Revision, board).await?;
+        let until = Instant::now() + self.store.timeouts.times(HELD_MAX);
+        while self.store.is_moderation_held(board).await? && Instant::now() < until {
+            sleep(HELD_LOOK_AFTER).await;
+        }
         if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
             // The job tells of a fault. A member is hidden all the same.
-            drop(self.revise_on(&board.id, &Mutex::default()).await);
+            let due = Mutex::default();
+            drop(Box::pin(self.revise_on(&board.id, &due, false)).await);
         }
         loop {
             let known = self.store.revised(board).await?;
@@ -105,23 +117,44 @@ impl Engine {
     /// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
     /// in them, but is not waited for.
     pub(crate) async fn revise(&self, id: &BoardId) -> Result<Revised, Error> {
+        self.revise_whole(id, false).await
+    }
+
+    /// The same for an erasure, which takes turns with whoever hides: a walk along a standing counts only if nobody is hidden
+    /// meanwhile, so without that it might never come to its end.
+    pub(crate) async fn revise_in_turn(&self, id: &BoardId) -> Result<Revised, Error> {
+        let revised = self.revise_whole(id, true).await?;
+        let live = self.live_board(id).await?;
+        self.store.release_moderation(&live.board).await?;
+        Ok(revised)
+    }
+
+    async fn revise_whole(&self, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
         let left = || format!("the results of board {id} are still being revised");
         let due = Mutex::default();
-        self.take_steps(|| self.revise_on(id, &due), left).await?;
+        let step = || self.revise_on(id, &due, in_turn);
+        self.take_steps(step, left).await?;
         Ok(due.into_inner().unwrap_or_default())
     }
 
     /// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
-    /// those that there are.
+    /// those that there are. `in_turn`: after something came between, whoever hides has to wait for a while.
     async fn revise_on(
         &self,
         id: &BoardId,
         due: &Mutex<Option<Revised>>,
+        in_turn: bool,
     ) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
         match self.revise_due(&live, due).await {
             Ok(progress) => Ok(progress),
-            Err(ReadError::Retry) => self.reload(id).await.map(|()| Progress::More),
+            Err(ReadError::Retry) => {
+                if in_turn {
+                    let turn = self.store.timeouts.times(TURN);
+                    self.store.hold_moderation(&live.board, turn).await?;
+                }
+                self.reload(id).await.map(|()| Progress::More)
+            }
             Err(ReadError::Failed(error)) => Err(error),
         }
     }
@@ -525,7 +558,11 @@ impl Job for Revisions {
         let stepped = match engine.live_board(&board.id).await {
             Err(Error::BoardNotFound(_)) => Progress::Done,
             Ok(live) if live.board.generation != board.generation => Progress::Done,
-            Ok(_) => engine.revise_on(&board.id, &Mutex::default()).await?,
+            Ok(_) => {
+                engine
+                    .revise_on(&board.id, &Mutex::default(), false)
+                    .await?
+            }
             Err(error) => return Err(error),
         };
         if stepped == Progress::Done {

@@ -35,6 +35,7 @@
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
 //! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
 //! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
+//! | `st:{b}:1:revising-turn` | [`Kind::RevisingTurn`] |
 //! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
@@ -957,7 +958,9 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
-            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods | Kind::RevisingTurn => {
+                vec![of_board(shard, kind)]
+            }
             Kind::Results
             | Kind::FinalPeriods
             | Kind::Digests

@@ -5,6 +5,7 @@
 //! (`board_notes.rs`) before the hide and after it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fred::types::Value;
 use serde::{Deserialize, Serialize};
@@ -296,6 +297,26 @@ impl Store {
             .lines()
             .map(|period| read_json("a revised period", period));
         periods.collect()
+    }
+
+    /// Has whoever hides members of a board wait for so long, at the most.
+    pub async fn hold_moderation(&self, board: &Board, time: Duration) -> Result<(), StoreError> {
+        let key = keys::of_board(board, Kind::RevisingTurn);
+        let ms = time.as_millis().max(1).to_string();
+        let args = [key, "1".to_owned(), "PX".to_owned(), ms];
+        self.command("SET", args.to_vec()).await
+    }
+
+    /// Has nobody wait any more.
+    pub async fn release_moderation(&self, board: &Board) -> Result<(), StoreError> {
+        let args = vec![keys::of_board(board, Kind::RevisingTurn)];
+        self.command("DEL", args).await
+    }
+
+    /// Whether whoever hides members of a board is to wait.
+    pub async fn is_moderation_held(&self, board: &Board) -> Result<bool, StoreError> {
+        let args = vec![keys::of_board(board, Kind::RevisingTurn)];
+        self.command("EXISTS", args).await
     }
 
     /// How many lines there are by which results are to be revised.

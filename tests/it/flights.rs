@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::GzDecoder;
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use crate::harness::random::Random;
+use crate::harness::random::{Random, case_count, seed};
 use crate::harness::{World, repository};
 
 /// After all events.
@@ -103,8 +103,16 @@ async fn check(world: &World, expected: &Value) {
     }
 }
 
-async fn replay(events: PathBuf, expected: PathBuf, shards: u16) {
-    let expected = read_json(&expected);
+async fn replay(events: &Path, expected: &Path, shards_max: usize) {
+    let (events, expected) = (read_events(events, "flights"), read_json(expected));
+    for case in 0..case_count(1) {
+        let mut random = Random::new(seed(case as u64));
+        let shards = 1 + random.below(shards_max);
+        replay_on(shards, random, events.clone(), &expected).await;
+    }
+}
+
+async fn replay_on(shards: usize, mut random: Random, mut events: Vec<Value>, expected: &Value) {
     let windows: BTreeSet<&str> = expected["standings"]
         .as_array()
         .unwrap()
@@ -118,8 +126,6 @@ async fn replay(events: PathBuf, expected: PathBuf, shards: u16) {
     });
     world.client().define("flights", definition).await;
 
-    let mut random = Random::new(shards.into());
-    let mut events = read_events(&events, "flights");
     let repeated: Vec<Value> = events
         .iter()
         .filter(|_| random.below(20) == 0)
@@ -132,41 +138,23 @@ async fn replay(events: PathBuf, expected: PathBuf, shards: u16) {
         .map(|batch| json!({"events": batch}))
         .collect();
     send(&world, batches).await;
-    check(&world, &expected).await;
+    check(&world, expected).await;
 }
 
-async fn replay_month(shards: u16) {
+/// A month, on a random number of shards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_in_any_order_and_partly_twice_is_exact() {
     let fixtures = repository().join("tests/fixtures");
     let events = fixtures.join("flights-2013-03.csv.gz");
-    let expected = fixtures.join("flights-2013-03.expected.json");
-    replay(events, expected, shards).await;
+    replay(&events, &fixtures.join("flights-2013-03.expected.json"), 16).await;
 }
 
 /// The whole year, where its file lies beside the repository.
-async fn replay_year(shards: u16) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_year_in_any_order_and_partly_twice_is_exact() {
     let data = repository().join("../shared/data");
     let events = data.join("flights-2013.csv.gz");
     if events.exists() {
-        replay(events, data.join("flights-2013.expected.json"), shards).await;
+        replay(&events, &data.join("flights-2013.expected.json"), 8).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_month_in_any_order_and_partly_twice_is_exact() {
-    replay_month(1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_month_on_many_shards_is_exact() {
-    replay_month(16).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_year_in_any_order_and_partly_twice_is_exact() {
-    replay_year(1).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_year_on_several_shards_is_exact() {
-    replay_year(7).await;
 }

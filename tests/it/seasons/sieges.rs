@@ -218,7 +218,9 @@ async fn redis_that_is_killed_at_every_step_of_a_turn_changes_no_outcome() {
     loop {
         for name in game.names.clone() {
             if game.random.below(5) > 0 {
-                let event = game.event(&name, None);
+                let mut event = game.event(&name, None);
+                // An instance may still have the connection that was lost: so the event may have to be sent again.
+                event["id"] = json!(format!("{name}-{waits}"));
                 let (client, path) = (game.client(), game.path("/events"));
                 let json = client.post(&path, event.clone()).await.expect(200);
                 game.sits(&name, json["standings"][0]["cohort"].as_str().unwrap());
