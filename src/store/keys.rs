@@ -35,7 +35,7 @@
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
 //! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
 //! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
-//! | `st:{b}:1:revising-turn` | [`Kind::RevisingTurn`] |
+//! | `st:{b}:1:h:moderation` | [`Kind::Hold`] |
 //! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
@@ -322,6 +322,12 @@ pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
     let (id, code) = (board.id.as_str(), kind.code());
     let name = named_since(board.epoch(Some(window)), window);
     in_generation(id, board.generation, format_args!("{code}:{name}"))
+}
+
+/// What has whoever hides members of a board wait.
+pub fn moderation_hold(board: &Board) -> String {
+    let name = format_args!("{}:moderation", Kind::Hold.code());
+    in_generation(board.id.as_str(), board.generation, name)
 }
 
 /// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
@@ -958,9 +964,8 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
-            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods | Kind::RevisingTurn => {
-                vec![of_board(shard, kind)]
-            }
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Hold => vec![moderation_hold(shard)],
             Kind::Results
             | Kind::FinalPeriods
             | Kind::Digests
@@ -1065,7 +1070,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(swept_pattern(), "st:{*}:*:[extvq]:*");
+        assert_eq!(swept_pattern(), "st:{*}:*:[extvqh]:*");
     }
 
     #[test]

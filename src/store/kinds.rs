@@ -279,7 +279,7 @@ kinds! {
     /// Which periods were revised by such a line so far: hash.
     RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
     /// While it is there, whoever hides members of the board waits for an erasure: string.
-    RevisingTurn = "revising-turn": (F::Single, S::Board, E::ByItself, C::Not, P::Sweep);
+    Hold = "h": (F::Named, S::Board, E::ByItself, C::Not, P::Sweep);
     /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
     Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
     /// Whose hides were the reason: hash.
@@ -379,7 +379,7 @@ impl Kind {
             | Self::Intake
             | Self::ResultsRegistry
             | Self::Revised
-            | Self::RevisingTurn
+            | Self::Hold
             | Self::Revisions
             | Self::FinalPeriods
             | Self::Digests

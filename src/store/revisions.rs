@@ -301,7 +301,7 @@ impl Store {
 
     /// Has whoever hides members of a board wait for so long, at the most.
     pub async fn hold_moderation(&self, board: &Board, time: Duration) -> Result<(), StoreError> {
-        let key = keys::of_board(board, Kind::RevisingTurn);
+        let key = keys::moderation_hold(board);
         let ms = time.as_millis().max(1).to_string();
         let args = [key, "1".to_owned(), "PX".to_owned(), ms];
         self.command("SET", args.to_vec()).await
@@ -309,13 +309,13 @@ impl Store {
 
     /// Has nobody wait any more.
     pub async fn release_moderation(&self, board: &Board) -> Result<(), StoreError> {
-        let args = vec![keys::of_board(board, Kind::RevisingTurn)];
+        let args = vec![keys::moderation_hold(board)];
         self.command("DEL", args).await
     }
 
     /// Whether whoever hides members of a board is to wait.
     pub async fn is_moderation_held(&self, board: &Board) -> Result<bool, StoreError> {
-        let args = vec![keys::of_board(board, Kind::RevisingTurn)];
+        let args = vec![keys::moderation_hold(board)];
         self.command("EXISTS", args).await
     }
 
