@@ -1,59 +1,45 @@
-//! Charts: SVG that is drawn here, with a title and a description for who does not see it.
-//!
-//! The stylesheet gives its colours others where the ground is dark: it knows them by their values.
+//! Charts: figures of periods as SVG (`templates/console/chart.html`), with a title and a description for who does not see it.
 
-use std::fmt;
-
-use askama::filters::HtmlSafe;
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, SegmentedCoord, ValueFormatter};
-use plotters::coord::types::RangedCoordi32;
-use plotters::prelude::*;
-
-use crate::http::problem::Problem;
-
-/// Width and height in pixels of a page of middle width; the picture is as wide as its place.
-const SIZE: (u32, u32) = (480, 180);
-/// The colours of bars and lines, of text, and of what lies behind. `console.css` names them, too.
-const FIGURES: RGBColor = RGBColor(0x1F, 0x5F, 0x8B);
-const TEXT: RGBColor = RGBColor(0x57, 0x60, 0x6A);
-const GRID: RGBColor = RGBColor(0xC9, 0xD1, 0xD9);
-const MARGIN: u32 = 8;
-const LABELS_LEFT: u32 = 52;
-const LABELS_BELOW: u32 = 26;
-/// Half of the last label below: it may lie under the right end.
-const LABELS_RIGHT: u32 = 40;
-/// As plotters counts: a font of 13 pixels.
-const FONT: (&str, u32) = ("sans-serif", 16);
-/// How many labels fit below, and beside.
-const LABELS_MAX: (usize, usize) = (4, 5);
-/// The part of the height that the greatest figure has.
-const GREATEST: f64 = 0.95;
-const LINE_WIDTH: u32 = 2;
-const POINT_RADIUS: u32 = 3;
+/// Where the figures lie in the picture, in its pixels.
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 440.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 146.0;
+/// How many keys fit below.
+const KEYS_MAX: usize = 4;
+/// How many steps there are beside.
+const STEPS_MAX: f64 = 4.0;
 /// The room between two bars: twice as many pixels.
-const BAR_MARGIN: u32 = 1;
-
-/// A drawn picture, as an element `<svg>` without its beginning.
-#[derive(Debug)]
-pub(super) struct Picture(String);
+const BAR_MARGIN: f64 = 1.0;
 
 /// A chart.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Chart {
     /// What tells it apart from other charts of its page.
     pub(super) id: &'static str,
     pub(super) title: String,
     /// What is to be seen in it, in words.
     pub(super) description: String,
-    pub(super) picture: Picture,
+    /// The keys below, at their x.
+    pub(super) keys: Vec<(f64, String)>,
+    /// The figures beside, at their y.
+    pub(super) levels: Vec<(f64, String)>,
+    pub(super) bars: Vec<Bar>,
+    /// The points of each unbroken part of a line.
+    pub(super) runs: Vec<Vec<(f64, f64)>>,
+}
+
+/// A bar, in pixels of the picture.
+#[derive(Debug)]
+pub(super) struct Bar {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
 }
 
 /// A figure of a period; `None` where there is none.
 pub(super) type Figure<'a, T> = (&'a str, Option<T>);
-
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failed = Box<dyn std::error::Error>;
 
 impl Chart {
     /// A bar for each figure, from left to right.
@@ -61,33 +47,36 @@ impl Chart {
         id: &'static str,
         title: impl Into<String>,
         figures: &[Figure<'_, f64>],
-    ) -> Result<Self, Problem> {
+    ) -> Self {
         let values = || figures.iter().filter_map(|(_, value)| *value);
         let (least, greatest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
-        let description = describe(figures, (short(least), short(greatest)));
-        let greatest = if greatest > least {
-            greatest
+        let height = if greatest > least {
+            greatest - least
         } else {
-            least + 1.0
+            1.0
         };
-        let range = least / GREATEST..greatest / GREATEST;
-        let draw = |canvas: &Canvas<'_>| {
-            let mut chart = axes(canvas, figures, range.clone(), &|value| short(*value))?;
-            let bars = (0..).zip(figures).filter_map(|(place, (_, value))| {
-                let (left, right) = (SegmentValue::Exact(place), SegmentValue::Exact(place + 1));
-                let mut bar = Rectangle::new([(left, 0.0), (right, (*value)?)], FIGURES.filled());
-                bar.set_margin(0, 0, BAR_MARGIN, BAR_MARGIN);
-                Some(bar)
-            });
-            chart.draw_series(bars)?;
-            Ok(())
-        };
-        Ok(Self {
+        let y_of = |value: f64| BOTTOM - (value - least) / height * (BOTTOM - TOP);
+        let step = round_up(height / STEPS_MAX);
+        let levels = multiples(step, least, least + height);
+        let width = width_of_one(figures);
+        let bars = places(figures).filter_map(|(x, (_, value))| {
+            let value = (*value)?;
+            Some(Bar {
+                x: x - width / 2.0 + BAR_MARGIN,
+                y: y_of(value.max(0.0)),
+                width: (width - 2.0 * BAR_MARGIN).max(BAR_MARGIN),
+                height: value.abs() / height * (BOTTOM - TOP),
+            })
+        });
+        Self {
             id,
             title: title.into(),
-            description,
-            picture: Picture::draw(draw)?,
-        })
+            description: describe(figures, (short(least), short(greatest))),
+            keys: keys(figures),
+            levels: levels.map(|level| (y_of(level), short(level))).collect(),
+            bars: bars.collect(),
+            runs: Vec::new(),
+        }
     }
 
     /// A line through ranks, the best of which is at the top; it is broken where there is none.
@@ -95,32 +84,32 @@ impl Chart {
         id: &'static str,
         title: impl Into<String>,
         figures: &[Figure<'_, u64>],
-    ) -> Result<Self, Problem> {
+    ) -> Self {
         let ranks = || figures.iter().filter_map(|(_, rank)| *rank);
         let (best, worst) = (ranks().min().unwrap_or(1), ranks().max().unwrap_or(1));
-        let description = describe(figures, (format!("rank {best}"), format!("rank {worst}")));
-        let range = i64::try_from(worst).unwrap_or(i64::MAX).max(2)..1;
-        let draw = |canvas: &Canvas<'_>| {
-            let mut chart = axes(canvas, figures, range.clone(), &ToString::to_string)?;
-            let points: Vec<_> = (0..).zip(figures).collect();
-            for run in points.split(|(_, (_, rank))| rank.is_none()) {
-                let run = run.iter().filter_map(|(place, (_, rank))| {
-                    Some((
-                        SegmentValue::CenterOf(*place),
-                        i64::try_from((*rank)?).ok()?,
-                    ))
-                });
-                let line = LineSeries::new(run, FIGURES.stroke_width(LINE_WIDTH));
-                chart.draw_series(line.point_size(POINT_RADIUS))?;
-            }
-            Ok(())
+        let last = float(worst).max(2.0);
+        let y_of = |rank: f64| TOP + (rank - 1.0) / (last - 1.0) * (BOTTOM - TOP);
+        let step = round_up((last - 1.0) / STEPS_MAX).max(1.0);
+        let levels = std::iter::once(1.0).chain(multiples(step, 2.0, last));
+        let points: Vec<_> = places(figures).collect();
+        let runs = points.split(|(_, (_, rank))| rank.is_none());
+        let run = |run: &[(f64, &Figure<'_, u64>)]| {
+            let points = run.iter();
+            points
+                .filter_map(|(x, (_, rank))| Some((*x, y_of(float((*rank)?)))))
+                .collect()
         };
-        Ok(Self {
+        Self {
             id,
             title: title.into(),
-            description,
-            picture: Picture::draw(draw)?,
-        })
+            description: describe(figures, (format!("rank {best}"), format!("rank {worst}"))),
+            keys: keys(figures),
+            levels: levels
+                .map(|level| (y_of(level), level.to_string()))
+                .collect(),
+            bars: Vec::new(),
+            runs: runs.map(run).collect(),
+        }
     }
 }
 
@@ -133,71 +122,46 @@ fn describe<T>(figures: &[Figure<'_, T>], (lowest, highest): (String, String)) -
     format!("From {first} to {last}, between {lowest} and {highest}")
 }
 
-type Drawn<'a, 'b, T> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<SegmentedCoord<RangedCoordi32>, T>>;
-
-/// Draws the axes, with periods below and figures beside.
-fn axes<'a, 'b, T, F>(
-    canvas: &'a Canvas<'b>,
-    figures: &[Figure<'_, F>],
-    range: T,
-    shown: &dyn Fn(&T::Value) -> String,
-) -> Result<Drawn<'a, 'b, T::CoordDescType>, Failed>
-where
-    T: AsRangedCoord,
-    T::CoordDescType: ValueFormatter<T::Value>,
-{
-    let count = i32::try_from(figures.len()).unwrap_or(i32::MAX).max(1);
-    let mut chart = ChartBuilder::on(canvas)
-        .margin(MARGIN)
-        .margin_right(LABELS_RIGHT)
-        .x_label_area_size(LABELS_BELOW)
-        .y_label_area_size(LABELS_LEFT)
-        .build_cartesian_2d((0..count - 1).into_segmented(), range)?;
-    let key_at = |place: &SegmentValue<i32>| match place {
-        SegmentValue::CenterOf(place) => {
-            let figure = usize::try_from(*place).ok().and_then(|at| figures.get(at));
-            figure.map_or_else(String::new, |(key, _)| (*key).to_owned())
-        }
-        SegmentValue::Exact(_) | SegmentValue::Last => String::new(),
-    };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(GRID)
-        .label_style(FONT.into_font().color(&TEXT))
-        .x_labels(LABELS_MAX.0)
-        .y_labels(LABELS_MAX.1)
-        .x_label_formatter(&key_at)
-        .y_label_formatter(shown)
-        .draw()?;
-    Ok(chart)
+/// How wide the place of a figure is.
+fn width_of_one<T>(figures: &[Figure<'_, T>]) -> f64 {
+    (RIGHT - LEFT) / float(figures.len().max(1) as u64)
 }
 
-impl Picture {
-    fn draw(draw: impl Fn(&Canvas<'_>) -> Result<(), Failed>) -> Result<Self, Problem> {
-        let mut svg = String::new();
-        let drawn = {
-            let canvas = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            draw(&canvas).and_then(|()| Ok(canvas.present()?))
-        };
-        drawn.map_err(|error| Problem::internal(format!("a chart: {error}")))?;
-        // The template begins the element, since it has more to say of it.
-        let (_, inside) = svg.split_once('\n').unwrap_or_default();
-        Ok(Self(inside.to_owned()))
-    }
+/// The figures, each with the middle of its place.
+fn places<'a, T>(figures: &'a [Figure<'a, T>]) -> impl Iterator<Item = (f64, &'a Figure<'a, T>)> {
+    let width = width_of_one(figures);
+    let middles = (0_u32..).map(move |place| LEFT + (f64::from(place) + 0.5) * width);
+    middles.zip(figures)
 }
 
-impl fmt::Display for Picture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Some keys, at equal distances.
+fn keys<T>(figures: &[Figure<'_, T>]) -> Vec<(f64, String)> {
+    let every = figures.len().div_ceil(KEYS_MAX).max(1);
+    let some = places(figures).step_by(every);
+    some.map(|(x, (key, _))| (x, (*key).to_owned())).collect()
 }
 
-/// plotters has escaped its texts.
-impl HtmlSafe for Picture {}
+/// The least of 1, 2, 5, 10, 20, … and of 0.5, 0.2, … that is not below a value.
+fn round_up(value: f64) -> f64 {
+    let magnitude = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|step| step * magnitude);
+    steps
+        .into_iter()
+        .find(|step| *step >= value)
+        .unwrap_or(10.0 * magnitude)
+}
+
+/// The multiples of a step between two values.
+fn multiples(step: f64, from: f64, to: f64) -> impl Iterator<Item = f64> {
+    let first = (from / step).ceil();
+    let all = (0_u32..).map(move |index| (first + f64::from(index)) * step);
+    all.take_while(move |multiple| *multiple <= to)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
 
 /// A figure in few characters: three digits and its magnitude.
 fn short(value: f64) -> String {
@@ -230,44 +194,63 @@ mod tests {
         }
     }
 
+    fn levels(chart: &Chart) -> Vec<&str> {
+        chart.levels.iter().map(|(_, level)| &**level).collect()
+    }
+
     #[test]
     fn bars_stand_on_zero_and_each_figure_has_one() {
-        let figures = [("a", Some(4.0)), ("b", None), ("<c>", Some(8.0))];
-        let chart = Chart::bars("x", "Members", &figures).unwrap();
-        assert_eq!(chart.description, "From a to <c>, between 0 and 8");
-        let picture = chart.picture.to_string();
-        let bars = picture.matches("fill=\"#1F5F8B\"").count();
-        assert_eq!(bars, 2, "{picture}");
-        assert!(picture.contains("&lt;c&gt;"), "{picture}");
-        assert!(!picture.contains("<svg") && picture.ends_with("</svg>\n"));
-        assert!(!picture.contains("style="), "{picture}");
+        let figures = [
+            ("a", Some(4.0)),
+            ("b", None),
+            ("c", Some(8.0)),
+            ("d", Some(-8.0)),
+        ];
+        let chart = Chart::bars("x", "Members", &figures);
+        assert_eq!(chart.description, "From a to d, between -8 and 8");
+        assert_eq!(levels(&chart), ["-5", "0", "5"]);
+        let ends = chart.bars.iter().map(|bar| (bar.y, bar.y + bar.height));
+        assert_eq!(
+            ends.collect::<Vec<_>>(),
+            [(42.5, 77.0), (8.0, 77.0), (77.0, 146.0)]
+        );
+        let lefts = chart.bars.iter().map(|bar| bar.x);
+        assert_eq!(lefts.collect::<Vec<_>>(), [61.0, 251.0, 346.0]);
     }
 
     #[test]
     fn a_line_is_broken_where_there_is_no_rank_and_its_best_is_at_the_top() {
-        let figures = [("a", Some(1)), ("b", Some(9)), ("c", None), ("d", Some(4))];
-        let chart = Chart::ranks("x", "Rank", &figures).unwrap();
+        let figures = [("a", Some(1)), ("b", Some(9)), ("c", None), ("d", Some(5))];
+        let chart = Chart::ranks("x", "Rank", &figures);
         assert_eq!(chart.description, "From a to d, between rank 1 and rank 9");
-        let picture = chart.picture.to_string();
-        let circles: Vec<u32> = picture
-            .lines()
-            .filter(|line| line.starts_with("<circle"))
-            .map(|line| {
-                let (_, rest) = line.split_once("cy=\"").unwrap();
-                rest.split_once('"').unwrap().0.parse().unwrap()
-            })
-            .collect();
-        let [first, worst, last] = circles[..] else {
-            panic!("{picture}");
+        assert_eq!(levels(&chart), ["1", "2", "4", "6", "8"]);
+        let [broken, last] = &chart.runs[..] else {
+            panic!("{chart:?}");
         };
-        assert!(first < last && last < worst, "{picture}");
+        assert_eq!((broken[0].1, broken[1].1, last[0].1), (TOP, BOTTOM, 77.0));
+    }
+
+    #[test]
+    fn some_keys_are_shown() {
+        let keys: Vec<String> = (1..=30).map(|day| format!("day {day}")).collect();
+        let figures: Vec<_> = keys.iter().map(|key| (&**key, Some(1_000_000.0))).collect();
+        let chart = Chart::bars("x", "Many", &figures);
+        let shown = chart.keys.iter().map(|(_, key)| &**key);
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            ["day 1", "day 9", "day 17", "day 25"]
+        );
+        assert_eq!(levels(&chart), ["0", "500k", "1M"]);
     }
 
     #[test]
     fn a_chart_of_nothing_can_be_drawn() {
-        Chart::bars("x", "Nothing", &[]).unwrap();
-        Chart::ranks("x", "Nothing", &[("a", None)]).unwrap();
-        Chart::bars("x", "Equal", &[("a", Some(0.0))]).unwrap();
-        Chart::bars("x", "Less", &[("a", Some(-3.0))]).unwrap();
+        let levels_of = |figures: &[_]| Chart::bars("x", "", figures).levels.len();
+        assert_eq!(levels_of(&[]), 3);
+        assert_eq!(levels_of(&[("a", Some(0.0))]), 3);
+        assert_eq!(levels_of(&[("a", Some(-3.0))]), 4);
+        let chart = Chart::ranks("x", "Nothing", &[("a", None)]);
+        assert_eq!(levels(&chart), ["1", "2"]);
+        assert!(chart.runs.iter().all(Vec::is_empty));
     }
 }

@@ -75,7 +75,7 @@ struct Seat {
 }
 
 impl History {
-    fn of(lines: Vec<Line>) -> Result<Self, Problem> {
+    fn of(lines: Vec<Line>) -> Self {
         fn figures<T>(lines: &[Line], of: impl Fn(&PastEntry) -> Option<T>) -> Vec<Figure<'_, T>> {
             let lines = lines.iter().rev();
             let figures = lines.map(|line| (&*line.key, line.entry.as_ref().and_then(&of)));
@@ -84,15 +84,15 @@ impl History {
         let played = lines.iter().filter(|line| line.entry.is_some()).count();
         // One point is told beside the chart.
         if played < 2 {
-            return Ok(Self::default());
+            return Self::default();
         }
         let ranks = figures(&lines, |entry| entry.rank);
         let scores = figures(&lines, |entry| entry.score.as_f64());
         let charts = vec![
-            Chart::ranks("ranks", "Rank", &ranks)?,
-            Chart::bars("scores", "Score", &scores)?,
+            Chart::ranks("ranks", "Rank", &ranks),
+            Chart::bars("scores", "Score", &scores),
         ];
-        Ok(Self { lines, charts })
+        Self { lines, charts }
     }
 
     /// Whether it is that of a league.
@@ -122,7 +122,7 @@ impl Viewer {
         let query = [limit, ("hidden", hidden)];
         match self.read::<Seats>(&address(&path, &query)).await {
             Ok(Seats { seats }) => {
-                return History::of(seats.into_iter().map(Line::from).collect());
+                return Ok(History::of(seats.into_iter().map(Line::from).collect()));
             }
             Err(problem) if problem.kind == NO_LEAGUE => {}
             Err(problem) => return Err(problem),
@@ -150,7 +150,7 @@ impl Viewer {
                 Answer::Problem {} => None,
             },
         });
-        History::of(lines.collect())
+        Ok(History::of(lines.collect()))
     }
 }
 

@@ -163,7 +163,7 @@ pub(super) async fn list(
         heading,
         has_stats: lines.iter().any(|line| line.stats.events.is_some()),
         is_league,
-        charts: charts(&lines)?,
+        charts: charts(&lines),
         lines,
         is_later: !before.is_empty(),
         next: next.map(|next| periods_address(&board, &window, &next)),
@@ -214,7 +214,7 @@ impl Viewer {
 type OfLine = fn(&Line) -> Option<&Number>;
 
 /// A chart of each figure that periods have, the oldest period first.
-fn charts(lines: &[Line]) -> Result<Vec<Chart>, Problem> {
+fn charts(lines: &[Line]) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
         ("members", "Members", |line| line.period.total.as_ref()),
         ("voters", "Voters", |line| line.stats.voters.as_ref()),
