@@ -7,7 +7,7 @@ URL ?= http://127.0.0.1:8080
 FEATURES =
 export FEATURES
 
-.PHONY: help run test parts_of_test soak clients browser kafka lint bench demo setup
+.PHONY: help run test parts_of_test soak compatible clients browser kafka lint bench demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -53,6 +53,14 @@ soak: setup ## Play the random tests at length, with one server and with cluster
 		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS)
 	STANDINGS_TEST_DEPTH=$(DEPTH) STANDINGS_TEST_SEED=$(SEED) STANDINGS_TEST_CLUSTER=1 PATH="$(CURDIR)/.tools:$$PATH" \
 		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS) --skip flights:: --skip kills:: --skip intake:: --skip queues::scripts::
+
+# The document of the last release, and the test that compares it. Before the first release there is none.
+RELEASED = target/released.json
+
+compatible: ## Compare the interface with that of the last release, for changes that break its clients
+	@tag=$$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null) || { echo 'nothing is released yet'; exit 0; }; \
+	mkdir -p $(dir $(RELEASED)) && git show "$$tag:openapi/openapi.json" > $(RELEASED) && \
+	STANDINGS_RELEASED=$(CURDIR)/$(RELEASED) cargo test --locked $(cargo_features) --test it -- --ignored clients_of_the_last_release
 
 clients: setup ## Generate clients from openapi/openapi.json and try them; needs Node.js and Python
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients

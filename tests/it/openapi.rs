@@ -93,10 +93,11 @@ fn version(document: &Document) -> &str {
     document.0["info"]["version"].as_str().unwrap()
 }
 
-/// `openapi/released.json` is the document of the last release.
+/// `STANDINGS_RELEASED` is the file with the document of the last release.
 #[test]
+#[ignore = "`make compatible` says which release is the last one"]
 fn clients_of_the_last_release_do_not_break_unless_the_version_says_so() {
-    let released = repository().join("openapi/released.json");
+    let released = std::env::var_os("STANDINGS_RELEASED").expect("STANDINGS_RELEASED");
     let released = std::fs::read_to_string(released).unwrap();
     let released = Document(serde_json::from_str(&released).unwrap());
     let document = Document::of_code();
