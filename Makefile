@@ -38,7 +38,7 @@ parts_of_test: export RUST_BACKTRACE = 0
 parts_of_test: export PATH := $(CURDIR)/.tools:$(PATH)
 parts_of_test: setup lint
 	tools/timed '  build' cargo test --locked $(cargo_features) --no-run
-	tools/timed '  tests with one server' cargo test --locked $(cargo_features) --lib --test it -- --test-threads $(TEST_THREADS)
+	tools/timed '  tests with one server' cargo test --locked $(cargo_features) --lib --examples --test it -- --test-threads $(TEST_THREADS)
 	STANDINGS_TEST_CLUSTER=1 tools/timed '  tests with clusters' cargo test --locked $(cargo_features) --test it -- \
 		--test-threads $(CLUSTER_TEST_THREADS) $(ON_CLUSTERS) $(NOT_ON_CLUSTERS:%=--skip %)
 

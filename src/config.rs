@@ -16,7 +16,6 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
-use crate::cli::league::LeagueArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
@@ -65,8 +64,6 @@ pub enum Command {
     Reshard(Box<ReshardArgs>),
     /// Look for contradictions in the data in Redis, and repair them.
     Check(Box<CheckArgs>),
-    /// Try out the settings of a league.
-    League(Box<LeagueArgs>),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.

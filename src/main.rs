@@ -1,10 +1,10 @@
-//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `league`, `openapi`, `healthcheck`.
+//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `openapi`, `healthcheck`.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use standings::cli::{Failure, check, healthcheck, import, league, reshard};
+use standings::cli::{Failure, check, healthcheck, import, reshard};
 use standings::config::{self, Cli, CliError, Command};
 use standings::log::Log;
 use standings::{env_file, http, server};
@@ -67,7 +67,6 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Import(args) => return Ok(import::command(*args).await),
         Command::Reshard(args) => return Ok(reshard::command(*args).await),
         Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
-        Command::League(args) => return Ok(league::command(&args)),
         Command::Openapi => {
             let document = http::document().to_pretty_json()?;
             writeln!(std::io::stdout(), "{document}")?;

@@ -6,7 +6,6 @@
 //! | [`reshard`] | spreads a board over another number of shards |
 //! | [`healthcheck`] | asks a service whether it is ready |
 //! | [`check`] | looks for contradictions in the data in Redis |
-//! | [`league`] | plays a league in memory, to choose its rates |
 //!
 //! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
 
@@ -14,7 +13,6 @@ pub mod check;
 mod client;
 pub mod healthcheck;
 pub mod import;
-pub mod league;
 pub mod reshard;
 mod text;
 

@@ -1,10 +1,10 @@
-//! `standings league simulate`: plays a league with members of given skill and attendance, and prints how they spread over its
-//! tiers.
+//! Plays a league with members of given skill and attendance, and prints how they spread over its tiers:
+//! `cargo run --release --example simulate_league -- league.json --members 100000 --periods 52`.
 //!
 //! It needs neither a service nor Redis: who is seated where, who goes up and down, and with what bonus, is decided by the code that
-//! the service decides with (`domain/league/`).
+//! the service decides with (`src/domain/league/`).
 
-mod simulation;
+mod season;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,54 +12,38 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Parser;
 use serde::Deserialize;
 
-use self::simulation::{Population, SKILL_GROUPS, Season};
-use super::{Failure, tell};
-use crate::domain::board::{Board, FieldError};
-use crate::domain::document::{self, DocumentError};
-use crate::domain::draft::{Draft, Fields};
-use crate::domain::ids::BoardId;
-use crate::domain::league::{League, Share};
+use standings::domain::board::{Board, FieldError};
+use standings::domain::document::{self, DocumentError};
+use standings::domain::draft::{Draft, Fields};
+use standings::domain::ids::BoardId;
+use standings::domain::league::{League, Share};
 
-/// What can be done about leagues without a service.
-#[derive(clap::Args, Clone, Debug)]
-pub struct LeagueArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: LeagueCommand,
-}
-
-/// What can be done about leagues without a service.
-#[derive(Clone, Debug, clap::Subcommand)]
-pub enum LeagueCommand {
-    /// Play a league and print how its members spread over the tiers. Needs no service.
-    Simulate(SimulateArgs),
-}
-
-/// The arguments of `standings league simulate`.
-#[derive(clap::Args, Clone, Debug)]
-pub struct SimulateArgs {
+/// Plays a league and prints how its members spread over the tiers.
+#[derive(Clone, Debug, Parser)]
+struct Args {
     /// A file with the definition of the board, as JSON.
-    pub definition: PathBuf,
+    definition: PathBuf,
     /// How many members play.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub members: u32,
+    members: u32,
     /// For how many periods.
     #[arg(long, default_value_t = 52, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub periods: u32,
+    periods: u32,
     /// The share of the periods in which a member plays, from 0 to 1, on average over all members.
     #[arg(long, default_value = "0.8", value_parser = share)]
-    pub attendance: Share,
+    attendance: Share,
     /// The share of a score that is chance, from 0 to 1. The rest is skill.
     #[arg(long, default_value = "0.5", value_parser = share)]
-    pub luck: Share,
+    luck: Share,
     /// The mean of what a member scores in a period.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    pub points: u32,
+    points: u32,
     /// What the chance follows from: the same seed, the same season.
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    seed: u64,
 }
 
 fn share(text: &str) -> Result<Share, String> {
@@ -67,25 +51,24 @@ fn share(text: &str) -> Result<Share, String> {
         .map_err(|_| "is no number from 0 to 1 with at most 4 decimals".into())
 }
 
-/// Runs the command.
-pub fn command(args: &LeagueArgs) -> ExitCode {
-    let LeagueCommand::Simulate(args) = &args.command;
-    let done = simulate(args).and_then(|text| {
+/// Why there is nothing to print, a line for each fault.
+type Faults = Vec<String>;
+
+fn main() -> ExitCode {
+    let done = simulate(&Args::parse()).and_then(|text| {
         let printed = io::stdout().lock().write_all(text.as_bytes());
-        printed.map_err(|error| vec![format!("the table can't be written: {error}").into()])
+        printed.map_err(|error| vec![format!("the table can't be written: {error}")])
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failures) => {
-            for failure in &failures {
-                tell(failure);
-            }
-            ExitCode::FAILURE
-        }
+    let Err(faults) = done else {
+        return ExitCode::SUCCESS;
+    };
+    for fault in &faults {
+        let _ = writeln!(io::stderr(), "error: {fault}");
     }
+    ExitCode::FAILURE
 }
 
-fn simulate(args: &SimulateArgs) -> Result<String, Vec<Failure>> {
+fn simulate(args: &Args) -> Result<String, Faults> {
     let board = read(&args.definition)?;
     let population = Population {
         members: args.members,
@@ -95,7 +78,7 @@ fn simulate(args: &SimulateArgs) -> Result<String, Vec<Failure>> {
         seed: args.seed,
     };
     let season = Season::play(&board, &population, args.periods);
-    let season = season.map_err(|error| vec![error.into()])?;
+    let season = season.map_err(|error| vec![error.to_string()])?;
     let league = board.definition.league.as_ref();
     Ok(report(
         league.expect("invariant: only leagues are played"),
@@ -104,9 +87,9 @@ fn simulate(args: &SimulateArgs) -> Result<String, Vec<Failure>> {
 }
 
 /// The board that a file defines, if it is a league.
-fn read(path: &Path) -> Result<Board, Vec<Failure>> {
+fn read(path: &Path) -> Result<Board, Faults> {
     let name = path.display();
-    let text = fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}").into()])?;
+    let text = fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}")])?;
     board_of(&text).map_err(|errors| {
         let lines = errors.into_iter().map(|FieldError { pointer, detail }| {
             let place = if pointer.is_empty() {
@@ -114,9 +97,9 @@ fn read(path: &Path) -> Result<Board, Vec<Failure>> {
             } else {
                 &pointer
             };
-            format!("{name}: {place}: {detail}").into()
+            format!("{name}: {place}: {detail}")
         });
-        lines.collect::<Vec<Failure>>()
+        lines.collect()
     })
 }
 
@@ -185,7 +168,7 @@ fn periods(names: &[String], season: &Season) -> Vec<Vec<String>> {
         cells.collect()
     };
     for (index, period) in season.periods.iter().enumerate() {
-        let of_all = |count: fn(&simulation::TierPeriod) -> u64| {
+        let of_all = |count: fn(&season::TierPeriod) -> u64| {
             period.iter().map(count).sum::<u64>().to_string()
         };
         let mut row = vec![
@@ -271,25 +254,18 @@ mod tests {
             {"name": "silver", "promote": 0.2, "demote": 0.2},
             {"name": "gold", "promote": 0, "demote": 0.3}]}}"#;
 
-    fn args(text: &str) -> SimulateArgs {
-        #[derive(clap::Parser)]
-        struct Program {
-            #[command(flatten)]
-            args: SimulateArgs,
-        }
-        let words = std::iter::once("simulate").chain(text.split_whitespace());
-        <Program as clap::Parser>::parse_from(words).args
+    fn args(text: &str) -> Args {
+        Args::parse_from(std::iter::once("simulate_league").chain(text.split_whitespace()))
     }
 
-    fn simulated(definition: &str, more: &str) -> Result<String, Vec<String>> {
+    fn simulated(definition: &str, more: &str) -> Result<String, Faults> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("league.json");
         fs::write(&path, definition).unwrap();
         let args = args(&format!("{} {more}", path.display()));
-        simulate(&args).map_err(|failures| {
-            let lines = failures.iter().map(ToString::to_string);
-            let short = lines.map(|line| line.replace(&format!("{}: ", path.display()), ""));
-            short.collect()
+        simulate(&args).map_err(|faults| {
+            let file = format!("{}: ", path.display());
+            faults.iter().map(|line| line.replace(&file, "")).collect()
         })
     }
 
@@ -339,10 +315,7 @@ mod tests {
         let lines = simulated("{", "").unwrap_err();
         assert!(lines[0].starts_with("the definition: EOF"), "{lines:?}");
         let lines = simulate(&args("/nowhere/at/all.json")).unwrap_err();
-        assert!(
-            lines[0].to_string().starts_with("/nowhere/at/all.json: "),
-            "{lines:?}"
-        );
+        assert!(lines[0].starts_with("/nowhere/at/all.json: "), "{lines:?}");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::mem;
 
 use thiserror::Error;
 
-use crate::domain::board::Board;
-use crate::domain::league::decision::Placed;
-use crate::domain::league::player::{Player, Seat, start_of};
-use crate::domain::league::{Cohort, League, Share};
-use crate::domain::period::Period;
-use crate::domain::score::Score;
-use crate::domain::time::Timestamp;
+use standings::domain::board::Board;
+use standings::domain::league::decision::Placed;
+use standings::domain::league::player::{Player, Seat, start_of};
+use standings::domain::league::{Cohort, League, Share};
+use standings::domain::period::Period;
+use standings::domain::score::Score;
+use standings::domain::time::Timestamp;
 
 /// Into how many groups of equal size the members are parted by their skill.
 pub(super) const SKILL_GROUPS: usize = 10;
