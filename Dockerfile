@@ -16,8 +16,8 @@ COPY . .
 # The caches keep compiled dependencies from one build to the next; they are not part of the image.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --release --locked --features kafka \
-    && cp target/release/standings /usr/local/bin/
+    cargo build --profile dist --locked --features kafka \
+    && cp target/dist/standings /usr/local/bin/
 
 FROM debian:bookworm-slim
 # ca-certificates: for rediss:// and for Kafka by TLS; libssl3 and zlib1g: for Kafka.

@@ -82,7 +82,7 @@ bench: KAFKA ?= $(findstring kafka-,$(ARGS))
 bench: ## Measure the service and its references, as BENCHMARKS.md says; takes half an hour (ARGS=--quick: four minutes)
 	@tools/setup bench
 	$(if $(KAFKA),@tools/kafka setup)
-	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked $(if $(KAFKA),--features kafka) --bench bench -- $(ARGS)
+	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist $(if $(KAFKA),--features kafka) --bench bench -- $(ARGS)
 
 demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)
