@@ -291,11 +291,6 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_items = 8)]
     pub quotas: Vec<Quota>,
-    /// For a period, how many events of one member are taken in it: `{"day": 3}`. The same as a quota by member,
-    /// which is called `attempts-day`; `all` is for all time.
-    #[serde(default)]
-    #[schema(value_type = MaxAttemptsSchema, example = json!({"day": 3}))]
-    pub max_attempts: BTreeMap<Unit, u64>,
     /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
     #[serde(default)]
@@ -388,12 +383,6 @@ by_period! {
     RetentionSchema as Retention { minute hour day week month year season }:
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
 }
-by_period! {
-    /// By period, how many events of one member the board takes in it.
-    MaxAttemptsSchema as MaxAttempts { minute hour day week month year all season }:
-        u64, (required = false, minimum = 1, maximum = 1_000_000_000)
-}
-
 /// A period.
 #[derive(ToSchema)]
 #[schema(as = Period, rename_all = "lowercase")]
@@ -730,7 +719,6 @@ impl Definition {
             idempotency: _,
             retention: _,
             quotas: _,
-            max_attempts: _,
             rewards: _,
             league: _,
             shards: _,
@@ -803,8 +791,6 @@ pub struct Board {
     pub epochs: BTreeMap<Window, u64>,
     /// The boundaries of its periods.
     pub calendar: Calendar,
-    /// Its quotas, and those that `max_attempts` is short for.
-    pub quotas: Vec<Quota>,
     /// Where its data lies.
     pub placement: Placement,
     /// Since when it has `finalize`, if it has: periods that ended by then have no result.
@@ -831,7 +817,6 @@ impl Board {
         };
         Self {
             id,
-            quotas: quota::all(&definition),
             placement: Placement::first(definition.shards),
             definition,
             generation,
@@ -1000,7 +985,7 @@ mod tests {
             "title": "", "tags": [], "public": false, "public_includes": [], "names": "any", "update": "sum", "order": "desc", "decimals": 0, "ties": "first",
             "ranking": "ordinal", "timezone": "UTC", "week_start": "monday", "windows": ["day"],
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
-            "retention": {}, "quotas": [], "max_attempts": {}, "score_min": null, "score_max": null,
+            "retention": {}, "quotas": [], "score_min": null, "score_max": null,
             "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "league": null, "shards": 1, "ingest": "sync",
             "opens_at": null, "closes_at": null, "finalize": null, "max_delay": null
         });
@@ -1041,7 +1026,7 @@ mod tests {
         );
         assert_eq!(
             pointers(
-                r#"{"windows": ["all"], "shards": 2, "ranking": "dense", "max_attempts": {"all": 1}}"#
+                r#"{"windows": ["all"], "shards": 2, "ranking": "dense"}"#
             ),
             ["/ranking"]
         );

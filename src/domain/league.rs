@@ -768,7 +768,6 @@ mod tests {
         }
         for other in [
             quota(&["member"]),
-            json!({"max_attempts": {"day": 3}}),
             json!({"shards": 16, "finalize": "1m", "idempotency": "5d", "entry_data": true}),
             json!({"idempotency": "6d"}),
             json!({"finalize": null}),

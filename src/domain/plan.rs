@@ -62,7 +62,7 @@ impl Plan {
             return None;
         }
         let of_route = Timestamp::from_ms_clamped(self.route.at_ms.end);
-        let of_quotas = board.quotas.iter();
+        let of_quotas = board.definition.quotas.iter();
         let of_quotas = of_quotas.filter_map(|quota| quota.frees_at(board, self.at));
         let ends = of_quotas.chain(definition.closes_at);
         Some(ends.fold(of_route, Timestamp::min))

@@ -62,7 +62,7 @@ fn effect(field: &str) -> &'static str {
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
             "Events from now on are measured by it. Events that were taken stay."
         }
-        "quotas" | "max_attempts" => {
+        "quotas" => {
             "Events from now on are measured by it. What was counted under the name of a quota stays counted."
         }
         "rewards" => {

@@ -29,8 +29,6 @@ pub const EXTRAS_MAX: usize = 4;
 const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;
-/// How the names of quotas begin that stand for `max_attempts`.
-const ATTEMPTS: &str = "attempts-";
 /// Stands between the parts of a count's name; no part contains it.
 const SEPARATOR: char = '\u{1f}';
 
@@ -336,7 +334,7 @@ impl Quota {
 
 /// What an event takes of each of its board's quotas; the first field that one of them misses.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
-    let quotas = board.quotas.iter().enumerate();
+    let quotas = board.definition.quotas.iter().enumerate();
     let uses = quotas.map(|(index, quota)| {
         let used = quota.use_of(index, board, &event.origin, Some(&event.member), at)?;
         let amount = match quota.measure {
@@ -356,7 +354,7 @@ pub fn counts(
     member: Option<&MemberId>,
     at: Timestamp,
 ) -> Vec<QuotaUse> {
-    let quotas = board.quotas.iter().enumerate();
+    let quotas = board.definition.quotas.iter().enumerate();
     quotas
         .filter_map(|(index, quota)| quota.use_of(index, board, origin, member, at).ok())
         .collect()
@@ -378,22 +376,6 @@ impl Dimension {
     }
 }
 
-/// The quotas of a definition, and those that its `max_attempts` is short for.
-pub fn all(definition: &Definition) -> Vec<Quota> {
-    let attempts = definition.max_attempts.iter().map(|(unit, max)| Quota {
-        name: format!("{ATTEMPTS}{unit}"),
-        by: vec![Dimension::Member],
-        window: match unit {
-            Unit::All => QuotaWindow::Total,
-            unit => QuotaWindow::Period(*unit),
-        },
-        max: *max,
-        measure: Measure::Events,
-        extra: Vec::new(),
-    });
-    definition.quotas.iter().cloned().chain(attempts).collect()
-}
-
 /// What is wrong with a definition's quotas: where, and what.
 pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
     let mut errors = Vec::new();
@@ -408,12 +390,6 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
             refuse(
                 "/name",
                 "a quota's name has 1 to 64 of the characters a-z 0-9 -",
-            );
-        }
-        if quota.name.starts_with(ATTEMPTS) {
-            refuse(
-                "/name",
-                "names that begin with `attempts-` are those of the quotas of `max_attempts`",
             );
         }
         if definition.quotas[..index]
@@ -459,14 +435,6 @@ pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
                 );
             }
             _ => {}
-        }
-    }
-    for (unit, max) in &definition.max_attempts {
-        let pointer = format!("/max_attempts/{unit}");
-        if !(1..=QUOTA_MAX).contains(max) {
-            errors.push((pointer, "must be from 1 to 1,000,000,000"));
-        } else if *unit == Unit::Season && definition.season.is_none() {
-            errors.push((pointer, "`season` needs the field `season`"));
         }
     }
     errors
@@ -524,7 +492,7 @@ mod tests {
                 allowed,
                 amount,
             };
-            board.quotas[quota].describe(&shortage, board.definition.decimals)
+            board.definition.quotas[quota].describe(&shortage, board.definition.decimals)
         };
         assert_eq!(says(0, 1, 1, 1), "is used up: 1 of 1 events in total");
         assert_eq!(says(1, 3, 3, 1), "is used up: 3 of 3 events in 90s");
@@ -598,7 +566,7 @@ mod tests {
             used.expires_at_ms,
             Some(last.ms() + waiting_ms + COUNT_SLACK_MS)
         );
-        assert_eq!(board.quotas[0].allowances(&board), [300, 100, 200]);
+        assert_eq!(board.definition.quotas[0].allowances(&board), [300, 100, 200]);
         assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
     }
 }

@@ -146,7 +146,7 @@ impl Board {
 
     /// Whether an event is taken in steps: where the counts of its quotas may lie in other slots than its member.
     pub fn reserves(&self) -> bool {
-        !self.quotas.is_empty() && !self.placement.current.is_together()
+        !self.definition.quotas.is_empty() && !self.placement.current.is_together()
     }
 }
 

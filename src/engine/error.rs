@@ -453,7 +453,7 @@ impl Error {
     }
 
     fn quota_exceeded(board: &Board, shortage: Shortage, at: Timestamp, now: Timestamp) -> Self {
-        let Some(quota) = board.quotas.get(shortage.quota) else {
+        let Some(quota) = board.definition.quotas.get(shortage.quota) else {
             return StoreError::Unexpected("a quota that is not there".into()).into();
         };
         let frees_at = match quota.window {

@@ -162,7 +162,7 @@ impl RemainingQuota {
         at: Timestamp,
         now: Timestamp,
     ) -> Vec<Self> {
-        let quotas = board.quotas.iter().zip(remaining);
+        let quotas = board.definition.quotas.iter().zip(remaining);
         let quotas = quotas.map(|(quota, remaining)| {
             let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
             Self {

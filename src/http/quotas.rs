@@ -85,7 +85,7 @@ pub struct QuotaStates {
 
 impl QuotaState {
     fn new(board: &Board, used: &QuotaUse, taken: &Taken, now: Timestamp) -> Option<Self> {
-        let quota = board.quotas.get(used.quota)?;
+        let quota = board.definition.quotas.get(used.quota)?;
         let decimals = quota.decimals(board);
         let show = |amount: i64| Score::from_stored(amount).shown(decimals);
         let allowances = quota.allowances(board);

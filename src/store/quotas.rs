@@ -43,7 +43,7 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
             allowances: quota.allowances(board),
         }
     };
-    board.quotas.iter().map(rule).collect()
+    board.definition.quotas.iter().map(rule).collect()
 }
 
 /// A use; its keys go behind those that are there.

@@ -55,7 +55,6 @@ const PARTS: [(&str, &[&str]); 5] = [
             "accept_late",
             "idempotency",
             "quotas",
-            "max_attempts",
         ],
     ),
     (

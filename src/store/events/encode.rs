@@ -173,7 +173,7 @@ impl<'a> Encoder<'a> {
     fn new(shard: &'a Shard, count: usize, now: Timestamp, confirm: bool) -> Self {
         let uniques = shard.definition.uniques;
         let mut keys = keys::head_and_registry(shard);
-        let quotas = (!shard.quotas.is_empty() && !shard.reserves()).then(|| {
+        let quotas = (!shard.definition.quotas.is_empty() && !shard.reserves()).then(|| {
             keys.push(keys::counts_registry(shard.tag(), shard.generation));
             QuotaArgs {
                 registry: keys.len(),

@@ -131,7 +131,8 @@ fn voted(random: &mut Random, from: usize) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_others_stays() {
     let world = World::start(NOW).await;
-    let definition = json!({"windows": ["all"], "idempotency": "366d", "max_attempts": {"all": 50}, "quotas": [
+    let definition = json!({"windows": ["all"], "idempotency": "366d", "quotas": [
+        {"name": "attempts", "by": ["member"], "window": "total", "max": 50},
         {"name": "ever", "by": ["voter"], "window": "total", "max": 90},
         {"name": "month", "by": ["voter"], "window": "month", "max": 80},
         {"name": "hour", "by": ["voter", "member"], "window": "1h", "max": 70}]});

@@ -285,7 +285,7 @@ async fn a_retry_in_the_wait_is_known_before_the_cohort_is_decided() {
 #[tokio::test(flavor = "multi_thread")]
 async fn quotas_by_member_hold_in_cohorts() {
     let world = world_of(
-        json!({"max_attempts": {"day": 2}}),
+        json!({"quotas": [{"name": "attempts", "by": ["member"], "window": "day", "max": 2}]}),
         json!({"cohort_size": 2}),
     )
     .await;

@@ -64,7 +64,8 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             ["day", "week", "all"],
         ),
         (
-            json!({"windows": ["day", "last-2-days", "all"], "max_attempts": {"all": 6}, "quotas": [
+            json!({"windows": ["day", "last-2-days", "all"], "quotas": [
+                {"name": "attempts", "by": ["member"], "window": "total", "max": 6},
                 {"name": "hour", "by": ["member"], "window": "1h", "max": 3},
                 {"name": "points", "by": ["member"], "window": "day", "max": 9, "measure": "score"}]}),
             ["day", "last-2-days", "all"],

@@ -263,7 +263,8 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
 async fn batches_that_use_quotas_up_end_as_on_one_list() {
     let mut random = Random::new(11);
     let definition = json!({
-        "windows": ["day", "all"], "ties": "member", "max_attempts": {"day": 9}, "score_max": 4, "quotas": [
+        "windows": ["day", "all"], "ties": "member", "score_max": 4, "quotas": [
+            {"name": "attempts", "by": ["member"], "window": "day", "max": 9},
             {"name": "minute", "by": ["voter"], "window": "1m", "max": 2,
              "extra": [{"channel": ["partner"], "max": 1}]},
             {"name": "points", "by": ["voter", "member"], "window": "hour", "max": 7, "measure": "score"},

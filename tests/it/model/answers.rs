@@ -104,12 +104,7 @@ pub fn definition(board: &Board) -> Value {
         "start": time_text(board.season_start),
         "length": format!("{}m", board.season_length / 60_000),
     });
-    let (max_attempts, quotas): (Vec<_>, Vec<_>) = (0..)
-        .zip(&board.quotas)
-        .partition(|numbered| attempts(*numbered).is_some());
-    let max_attempts = max_attempts.into_iter().filter_map(attempts);
-    let max_attempts: BTreeMap<String, i64> = max_attempts.collect();
-    let quotas: Vec<Value> = quotas.into_iter().map(quota).collect();
+    let quotas: Vec<Value> = (0..).zip(&board.quotas).map(quota).collect();
     let mut definition = json!({
         "update": match board.update {
             Update::Sum => "sum",
@@ -137,7 +132,6 @@ pub fn definition(board: &Board) -> Value {
         "score_min": board.score_min.map(|min| number(min, board.decimals)),
         "score_max": board.score_max,
         "quotas": quotas,
-        "max_attempts": max_attempts,
         "accept_late": board.accept_late.map_or_else(|| "any".to_owned(), |age| format!("{}s", age / 1000)),
     });
     // What few boards have.
@@ -226,17 +220,6 @@ pub fn winner(model: &Model, window: Window, period: i64) -> Value {
 /// A score small enough to be a [`Value`].
 fn number(value: i64, decimals: u32) -> Value {
     score_text(value, decimals).parse().unwrap()
-}
-
-/// How else a definition can say this quota: the period and how many attempts.
-fn attempts((place, quota): (usize, &Quota)) -> Option<(String, i64)> {
-    let is_plain = quota.extra.is_empty() && !quota.counts_points && !quota.by_voter;
-    let period = match quota.window {
-        QuotaWindow::Period(unit) => unit_name(unit),
-        QuotaWindow::Total => unit_name(Unit::All),
-        QuotaWindow::Sliding(_) => return None,
-    };
-    (place == 0 && is_plain).then_some((period, quota.max))
 }
 
 fn quota((place, quota): (usize, &Quota)) -> Value {
