@@ -21,6 +21,8 @@ use standings::domain::draft::{Draft, Fields};
 use standings::domain::ids::BoardId;
 use standings::domain::league::{League, Share};
 
+use self::season::{Population, SKILL_GROUPS, Season};
+
 /// Plays a league and prints how its members spread over the tiers.
 #[derive(Clone, Debug, Parser)]
 struct Args {

@@ -1025,9 +1025,7 @@ mod tests {
             ["/shards"]
         );
         assert_eq!(
-            pointers(
-                r#"{"windows": ["all"], "shards": 2, "ranking": "dense"}"#
-            ),
+            pointers(r#"{"windows": ["all"], "shards": 2, "ranking": "dense"}"#),
             ["/ranking"]
         );
         assert_eq!(

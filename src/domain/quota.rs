@@ -566,7 +566,10 @@ mod tests {
             used.expires_at_ms,
             Some(last.ms() + waiting_ms + COUNT_SLACK_MS)
         );
-        assert_eq!(board.definition.quotas[0].allowances(&board), [300, 100, 200]);
+        assert_eq!(
+            board.definition.quotas[0].allowances(&board),
+            [300, 100, 200]
+        );
         assert_eq!(uses(&board, &event(None, None), at), Err(Dimension::Voter));
     }
 }

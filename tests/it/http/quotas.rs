@@ -216,7 +216,6 @@ async fn a_member_has_so_many_attempts_in_a_period(shards: u16) {
         (&left["name"], &left["left"]),
         (&json!("attempts-day"), &json!(1))
     );
-
 }
 
 async fn a_repeated_event_takes_nothing_and_is_answered_as_before(shards: u16) {
