@@ -57,6 +57,7 @@ async fn world() -> (World, Client) {
 fn row<'a>(page: &'a str, part: &str) -> &'a str {
     let mut rows = page
         .split("<tr")
+        .skip(1)
         .map(|row| row.split("</tr>").next().unwrap());
     let row = rows.find(|row| row.contains(part));
     row.unwrap_or_else(|| panic!("no row has {part}: {page}"))
@@ -86,7 +87,7 @@ async fn periods_are_listed_with_their_states_and_winners_and_drawn() {
     for part in [
         "<title id=\"members-title\">Members</title>",
         "From 2026-11-21 to 2026-11-22, between 0 and 4",
-        "fill=\"#1F5F8B\"",
+        "<rect x=",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
