@@ -10,6 +10,10 @@ use super::replicated::listening;
 use super::servers::free_ports;
 use crate::kit::process::Process;
 
+/// After how long without an answer a server is held to be dead: longer than a busy machine makes a living one wait, which would be replaced
+/// by a replica that lacks its last writes.
+const DOWN_AFTER_MS: u32 = 3_000;
+
 /// A primary with two replicas, and three sentinels that watch it; they end with this value.
 pub struct WatchedServers {
     pub nodes: Vec<RedisServer>,
@@ -77,8 +81,8 @@ impl Sentinel {
         let settings = format!(
             "bind 127.0.0.1\nport {port}\nunixsocket sentinel.sock\n\
              sentinel monitor main 127.0.0.1 {primary_port} 2\n\
-             sentinel down-after-milliseconds main 500\n\
-             sentinel failover-timeout main 3000\n"
+             sentinel down-after-milliseconds main {DOWN_AFTER_MS}\n\
+             sentinel failover-timeout main 10000\n"
         );
         let file = directory.path().join("sentinel.conf");
         std::fs::write(&file, settings).unwrap();
