@@ -383,6 +383,7 @@ by_period! {
     RetentionSchema as Retention { minute hour day week month year season }:
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
 }
+
 /// A period.
 #[derive(ToSchema)]
 #[schema(as = Period, rename_all = "lowercase")]

@@ -1,6 +1,6 @@
 //! Charts: figures of periods as SVG (`templates/console/chart.html`), with a title and a description for who does not see it.
 
-/// Where the figures lie in the picture, in its pixels.
+/// Where the figures lie in the picture, in its pixels. The template has these numbers, too.
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 440.0;
 const TOP: f64 = 8.0;
@@ -13,7 +13,7 @@ const STEPS_MAX: f64 = 4.0;
 const BAR_MARGIN: f64 = 1.0;
 
 /// A chart.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Chart {
     /// What tells it apart from other charts of its page.
     pub(super) id: &'static str,
