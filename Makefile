@@ -25,18 +25,18 @@ ON_CLUSTERS = model:: seasons:: queues:: seats:: turning:: closings:: results:: 
 NOT_ON_CLUSTERS = intake:: http::console:: streams::faults:: queues::faults:: queues::scripts::
 
 # How many tests run at one time: more than there are processors, since many wait most of their time; with clusters even more of it.
-TEST_THREADS = 6
-CLUSTER_TEST_THREADS = 9
+TEST_THREADS = 8
+CLUSTER_TEST_THREADS = 10
 
 cargo_features = $(if $(FEATURES),--features $(FEATURES))
 
-test: ## Get what is missing, check format, lints and docs, run every test; say how long each part took
+test: ## Get what is missing, run every test, say how long each part took
 	@tools/timed 'make test' $(MAKE) --no-print-directory parts_of_test
 
 # Without this the stack of the async runtime hides which test failed.
 parts_of_test: export RUST_BACKTRACE = 0
 parts_of_test: export PATH := $(CURDIR)/.tools:$(PATH)
-parts_of_test: setup lint
+parts_of_test: setup
 	tools/timed '  build' cargo test --locked $(cargo_features) --no-run
 	tools/timed '  tests with one server' cargo test --locked $(cargo_features) --lib --examples --test it -- --test-threads $(TEST_THREADS)
 	STANDINGS_TEST_CLUSTER=1 tools/timed '  tests with clusters' cargo test --locked $(cargo_features) --test it -- \

@@ -547,6 +547,7 @@ async fn instances_are_replaced_one_after_another_without_a_failed_request() {
                     let body = batch((task * 1_000_000) + sent, 5);
                     balancer.next().post("/v1/events", body).await.expect(200);
                     sent += 5;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 sent
             })

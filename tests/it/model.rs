@@ -30,9 +30,9 @@ pub use self::player::expect_equal;
 use crate::harness::random::{case_count, seed};
 
 /// Few enough that all these tests together take less than a minute; `make soak` plays more.
-const CASES: usize = 10;
+const CASES: usize = 6;
 /// A server of a cluster that was killed waits for two seconds before it takes writes again.
-const CASES_WITH_KILLS: usize = 4;
+const CASES_WITH_KILLS: usize = 3;
 const INSTANCES: usize = 3;
 
 const NEW_YORK: (Tz, &[&str]) = (

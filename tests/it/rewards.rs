@@ -463,7 +463,7 @@ async fn is_noted_when_given_back(world: &World) -> bool {
     false
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
     let world = closed(1, 1).await;
     let (client, service) = (world.client(), world.service());

@@ -575,7 +575,7 @@ async fn an_order_that_is_given_again_after_an_erase_takes_the_place_of_the_one_
     assert_eq!(left, Reply::Integer(1));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_out() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();

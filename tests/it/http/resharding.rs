@@ -190,11 +190,12 @@ async fn sum(client: &Client, window: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
+    const MEMBERS: i64 = 3_000;
     let world = World::with_instances(2, NOW).await;
     let definition = json!({"windows": ["day", "all", "last-2-days"], "uniques": "board"});
     define(&world, "b", &definition, 1).await;
     let id = BoardId::parse("b").unwrap();
-    let history: Vec<Value> = (0..6_000)
+    let history: Vec<Value> = (0..MEMBERS)
         .map(|number| json!({"board": "b", "member": format!("m{number}"), "score": 1, "id": number.to_string()}))
         .collect();
     for events in history.chunks(1_000) {
@@ -213,7 +214,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
                 for window in ["day", "last-2-days"] {
                     let path = format!("/v1/boards/b/standings/{window}/stats");
                     let stats = instance.client.get(&path).await.expect(200);
-                    assert_eq!(stats["members"], 6_000);
+                    assert_eq!(stats["members"], MEMBERS);
                     // Those to whom events are sent are ahead of the others, and these have a point each.
                     assert!(sum(&instance.client, window).await >= 1_000 + told);
                 }
@@ -252,10 +253,10 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
                 .sum::<i64>();
             page += 1;
         }
-        assert_eq!(total, 6_000 + told, "{window}");
+        assert_eq!(total, MEMBERS + told, "{window}");
         let path = format!("/v1/boards/b/standings/{window}/stats");
         let stats = world.client().get(&path).await.expect(200);
-        assert_eq!(stats["events"], 6_000 + told, "{window}");
+        assert_eq!(stats["events"], MEMBERS + told, "{window}");
     }
 }
 

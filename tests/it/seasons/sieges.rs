@@ -12,7 +12,7 @@ use super::game::{Game, is_cluster, settings, world};
 use super::naive::{Settings, Tier};
 use crate::harness::break_off;
 use crate::harness::jobs::ClosePeriods;
-use crate::harness::random::Random;
+use crate::harness::random::{Random, some_of};
 use crate::harness::redis::eventually;
 
 /// How many members play while Redis is killed at every step.
@@ -137,7 +137,7 @@ impl Game<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn seating_and_turning_that_are_killed_at_every_step_follow_the_model() {
     let (world, mut now) = world().await;
-    for number in 0..6 {
+    for number in some_of(0..6, 3) {
         let mut random = Random::new(number);
         let of = (40, settings(&mut random));
         let mut game = Game::of(&world, 1_000 + number, now, of).await;
@@ -175,9 +175,9 @@ fn few() -> Settings {
     }
 }
 
-/// By how much later the next seating or turning breaks off. A cluster takes seconds to come back.
-fn next_wait() -> u16 {
-    if is_cluster() { 11 } else { 1 }
+/// After how many waits seatings or turnings break off, one after the other. A cluster takes seconds to come back.
+fn breaks() -> impl Iterator<Item = u16> {
+    some_of((1..).step_by(if is_cluster() { 5 } else { 1 }), 3)
 }
 
 /// Redis dies after each wait of a seating, with the instance. Another one seats the member then.
@@ -185,8 +185,7 @@ fn next_wait() -> u16 {
 async fn redis_that_is_killed_at_every_step_of_a_seating_loses_and_doubles_no_seat() {
     let (world, now) = world().await;
     let mut game = Game::of(&world, 3_000, now, (0, few())).await;
-    let mut waits = 1;
-    loop {
+    for waits in breaks() {
         let mut is_whole = true;
         for is_done in [false, true] {
             let name = format!("s{waits:05}-{is_done}");
@@ -197,7 +196,6 @@ async fn redis_that_is_killed_at_every_step_of_a_seating_loses_and_doubles_no_se
         if is_whole {
             break;
         }
-        waits += next_wait();
     }
     game.check_all().await;
     // Their seats are turned by their next ones: that is broken off, too.
@@ -214,8 +212,7 @@ async fn redis_that_is_killed_at_every_step_of_a_seating_loses_and_doubles_no_se
 async fn redis_that_is_killed_at_every_step_of_a_turn_changes_no_outcome() {
     let (world, now) = world().await;
     let mut game = Game::of(&world, 3_001, now, (FEW, few())).await;
-    let mut waits = 1;
-    loop {
+    for waits in breaks() {
         for name in game.names.clone() {
             if game.random.below(5) > 0 {
                 let mut event = game.event(&name, None);
@@ -241,7 +238,6 @@ async fn redis_that_is_killed_at_every_step_of_a_turn_changes_no_outcome() {
         if is_whole {
             break;
         }
-        waits += next_wait();
     }
     eventually("the boards are in memory", async || {
         world.service().engine.refresh_boards().await.is_ok()
