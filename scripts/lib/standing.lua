@@ -121,8 +121,8 @@ end
 -- Of two times of a sum, the one that counts: what is no zero goes first, and then the later one; of two zeros the earlier.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
-  if (a < 0) ~= (b < 0) then return math.max(a, b) end
-  return is_later(layout, a, b) and a or b
+  if (a < 0) ~= (b < 0) then return a < 0 and b or a end
+  return (a - b) * layout.later > 0 and a or b
 end
 
 -- How many bytes texts are compared by at a time.
