@@ -7,12 +7,11 @@ use std::sync::Arc;
 use ::csv::ByteRecord;
 use serde_json::value::RawValue;
 
-use super::ids::Ids;
 use super::input::BUFFER_BYTES;
 use super::rejects::Text;
 use super::rows::{
-    AT, Batcher, DATA, ID, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data,
-    content, is_number,
+    Batcher, DATA, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content,
+    is_number,
 };
 use crate::cli::text::shortened;
 use crate::http::events::COLUMNS;
@@ -26,8 +25,8 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
         Ok(header) => header.clone(),
         Err(error) => return Err(content(name, 1, &error)),
     };
-    let columns = Columns::find(&header, batcher.target.ids, &mut batcher.ignored)
-        .map_err(|detail| content(name, 1, &detail))?;
+    let columns =
+        Columns::find(&header, &mut batcher.ignored).map_err(|detail| content(name, 1, &detail))?;
     batcher.header = Some(Arc::new(header));
     let mut record = ByteRecord::new();
     loop {
@@ -53,7 +52,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
 struct Columns([Option<usize>; COLUMNS.len()]);
 
 impl Columns {
-    fn find(header: &ByteRecord, ids: Ids, ignored: &mut Ignored) -> Result<Self, String> {
+    fn find(header: &ByteRecord, ignored: &mut Ignored) -> Result<Self, String> {
         let mut columns = [None; COLUMNS.len()];
         for (index, name) in header.iter().enumerate() {
             let name = String::from_utf8_lossy(name.trim_ascii());
@@ -70,12 +69,6 @@ impl Columns {
             if columns[required].is_none() {
                 return Err(missing(COLUMNS[required], header));
             }
-        }
-        if ids == Ids::Rows && columns[ID].is_none() && columns[AT].is_none() {
-            let at = COLUMNS[AT];
-            return Err(format!(
-                "the header has neither a column id nor a column {at}, which --ids rows needs"
-            ));
         }
         Ok(Self(columns))
     }

@@ -70,7 +70,7 @@ enum Content {
     File {
         file: File,
         identity: Identity,
-        beginnings: Vec<Identity>,
+        beginning: Option<Identity>,
     },
     /// A pipe or the like: can be read only once.
     Stream(Box<dyn Read + Send>),
@@ -83,12 +83,12 @@ pub(super) struct Decoded {
 }
 
 impl Input {
-    /// Opens a file and computes its identity, and those of its beginnings of these sizes, which ascend; blocks.
-    pub(super) fn open(path: &Path, sizes: &[u64]) -> Result<Self, InputError> {
+    /// Opens a file and computes its identity, and that of its beginning of this size in bytes; blocks.
+    pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, InputError> {
         let content = if path == Path::new(STDIN_NAME) {
             Content::Stream(Box::new(io::stdin()))
         } else {
-            Content::open(path, sizes).map_err(|cause| InputError::Read {
+            Content::open(path, size).map_err(|cause| InputError::Read {
                 path: path.display().to_string(),
                 cause,
             })?
@@ -117,11 +117,11 @@ impl Input {
         }
     }
 
-    /// What its beginnings of the wanted sizes are known by, as far as it is that long.
-    pub(super) fn beginnings(&self) -> &[Identity] {
+    /// What its beginning of the wanted size is known by, if it is longer than that.
+    pub(super) fn beginning(&self) -> Option<&Identity> {
         match &self.content {
-            Content::File { beginnings, .. } => beginnings,
-            Content::Stream(_) => &[],
+            Content::File { beginning, .. } => beginning.as_ref(),
+            Content::Stream(_) => None,
         }
     }
 
@@ -175,7 +175,7 @@ impl Input {
 }
 
 impl Content {
-    fn open(path: &Path, sizes: &[u64]) -> io::Result<Self> {
+    fn open(path: &Path, size: Option<u64>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -184,35 +184,29 @@ impl Content {
         if !metadata.is_file() {
             return Ok(Self::Stream(Box::new(file)));
         }
-        let (identity, beginnings) = Identity::of(&mut file, sizes)?;
+        let (identity, beginning) = Identity::of(&mut file, size)?;
         file.rewind()?;
         Ok(Self::File {
             file,
             identity,
-            beginnings,
+            beginning,
         })
     }
 }
 
 impl Identity {
-    /// Of the whole, and of its beginnings of these sizes, which ascend, as far as it is that long.
-    fn of(mut read: impl Read, sizes: &[u64]) -> io::Result<(Self, Vec<Self>)> {
+    /// Of the whole, and of its beginning of this size, if it is longer than that.
+    fn of(mut read: impl Read, size: Option<u64>) -> io::Result<(Self, Option<Self>)> {
         let mut hash = Xxh3Default::new();
-        let (mut bytes, mut beginnings) = (0, Vec::new());
-        for size in sizes.iter().copied().chain([u64::MAX]) {
-            let part = size - bytes;
-            let count = io::copy(&mut read.by_ref().take(part), &mut hash)?;
-            bytes += count;
-            let identity = Self {
-                bytes,
-                xxh3: format!("{:016x}", hash.digest()),
-            };
-            if count < part {
-                return Ok((identity, beginnings));
-            }
-            beginnings.push(identity);
-        }
-        Err(io::Error::other("it has no end"))
+        let identity = |bytes, hash: &Xxh3Default| Self {
+            bytes,
+            xxh3: format!("{:016x}", hash.digest()),
+        };
+        let first = io::copy(&mut read.by_ref().take(size.unwrap_or(0)), &mut hash)?;
+        let beginning = identity(first, &hash);
+        let rest = io::copy(&mut read, &mut hash)?;
+        let beginning = Some(beginning).filter(|_| size == Some(first) && rest > 0);
+        Ok((identity(first + rest, &hash), beginning))
     }
 }
 
@@ -271,16 +265,17 @@ mod tests {
 
     #[test]
     fn the_identity_covers_every_byte() {
-        let of = |bytes: &[u8]| Identity::of(bytes, &[]).unwrap().0;
+        let of = |bytes: &[u8]| Identity::of(bytes, None).unwrap().0;
         let mut content = vec![b'x'; 3 << 20];
         let before = of(&content);
         assert_eq!(before, of(&content));
         assert_eq!((before.bytes, before.xxh3.len()), (3 << 20, 16));
         content.push(b'x');
-        let sizes = [1, 3 << 20, (3 << 20) + 1, 4 << 20];
-        let (_, beginnings) = Identity::of(&*content, &sizes).unwrap();
-        let expected = [of(b"x"), before.clone(), of(&content)];
-        assert_eq!(beginnings, expected, "no more than there are");
+        let beginning = |size| Identity::of(&*content, Some(size)).unwrap().1;
+        assert_eq!(beginning(1), Some(of(b"x")));
+        assert_eq!(beginning(3 << 20), Some(before.clone()));
+        assert_eq!(beginning((3 << 20) + 1), None, "that is the whole");
+        assert_eq!(beginning(4 << 20), None);
         content.pop();
         content[3 << 19] = b'y';
         assert_ne!(before, of(&content));
@@ -289,7 +284,7 @@ mod tests {
     #[test]
     fn a_directory_and_a_missing_file_are_told_in_a_line() {
         let folder = tempfile::tempdir().unwrap();
-        let message = |path: &Path| Input::open(path, &[]).err().unwrap().to_string();
+        let message = |path: &Path| Input::open(path, None).err().unwrap().to_string();
         let said = message(folder.path());
         assert!(said.contains("is a directory"), "{said}");
         let message = message(&folder.path().join("none.csv"));

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
-use super::record::{Earlier, Finished, Job, Places, Record, remove};
+use super::record::{Earlier, Job, Place, Record, RecordError, remove};
 use super::rejects::{Rejection, Rejects};
 use super::rows::Batch;
 use super::sender::BoardFacts;
 use super::summary::Tally;
 use super::{ImportArgs, ImportError};
+use crate::cli::text::shortened;
 use crate::domain::time::{Span, Timestamp};
 
 /// How often the record is written at least, while rows are acknowledged.
@@ -40,6 +41,8 @@ pub(super) struct Ledger {
     pub(super) record: Record,
     /// What was on the disk at the start.
     found: Option<Record>,
+    /// Whether an earlier run is gone on with.
+    pub(super) is_resumed: bool,
     /// Where the record lies; `None` of a stream, which can't be resumed.
     path: Option<PathBuf>,
     rejects: Option<Rejects>,
@@ -55,26 +58,28 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Looks for what is known of the import, checks that rows which may have been taken can be sent again, and writes
-    /// the record for those that come; blocks. `beginnings`: of the file, of the sizes of finished imports.
+    /// the record for those that come; blocks. `found`: the record that is there; `beginning`: of the file, as long as that has it.
     pub(super) fn begin(
-        (places, finished): (&Places, &Finished),
-        (job, beginnings): (Job, &[Identity]),
+        (place, found): (&Place, Option<Record>),
+        (job, beginning): (Job, Option<&Identity>),
         args: &ImportArgs,
         board: &BoardFacts,
         now: Timestamp,
     ) -> Result<Self, ImportError> {
-        let has_record = job.file.is_some();
-        let (mut path, found) = if has_record && !args.restart {
-            places.unfinished(&job)?.unzip()
-        } else {
-            (None, None)
-        };
-        let earlier = if found.is_some() || args.again {
-            None
-        } else {
-            finished.find(&job, beginnings, board.version.as_deref())
-        };
-        let mut record = found.clone().unwrap_or_else(|| Record::new(job));
+        let found = found.filter(|_| job.file.is_some());
+        let path = job.file.is_some().then(|| place.path().to_owned());
+        let resumed = found.as_ref().filter(|found| !found.is_finished);
+        if let Some((record, path)) = resumed.zip(path.as_ref())
+            && let Some(difference) = record.difference(&job)
+        {
+            let path = path.display().to_string();
+            return Err(RecordError::Other(path, shortened(&difference)).into());
+        }
+        let version = board.version.as_deref();
+        let earlier = found.as_ref();
+        let earlier = earlier.and_then(|found| found.as_earlier(&job, beginning, version));
+        let kept = resumed.map(|resumed| resumed.rejects_bytes);
+        let mut record = resumed.cloned().unwrap_or_else(|| Record::new(job));
         if let Some(earlier) = &earlier {
             check_repeat(earlier, args, board, now)?;
             // Its rows are such that may have been sent.
@@ -83,15 +88,11 @@ impl Ledger {
         }
         let unsure = check_unsure(&mut record, args, board, now)?;
         // From here on the disk is changed.
-        if has_record && args.restart {
-            places.forget()?;
-        }
-        path = path.or_else(|| has_record.then(|| places.new_checkpoint()));
-        let kept = found.as_ref().map(|found| found.rejects_bytes);
         let rejects = record.job.rejects.as_deref();
         let rejects = rejects.map(|path| Rejects::open(path, kept)).transpose()?;
         let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
         let mut ledger = Self {
+            is_resumed: kept.is_some(),
             record,
             found,
             path,
@@ -104,11 +105,6 @@ impl Ledger {
         };
         ledger.save()?;
         Ok(ledger)
-    }
-
-    /// Whether an earlier run is gone on with.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.found.is_some()
     }
 
     /// Whether an interrupted import could go on.
@@ -183,7 +179,8 @@ impl Ledger {
     /// Ends an import that has sent nothing: leaves what was found.
     pub(super) fn undo(&mut self) -> Result<(), ImportError> {
         if let Some(rejects) = &mut self.rejects {
-            rejects.cut(self.found.as_ref().map_or(0, |found| found.rejects_bytes))?;
+            let found = self.found.as_ref().filter(|_| self.is_resumed);
+            rejects.cut(found.map_or(0, |found| found.rejects_bytes))?;
             rejects.close()?;
         }
         match (&self.path, &self.found) {
@@ -194,15 +191,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends a complete import, and leaves its mark.
-    pub(super) fn finish(&mut self, places: &Places) -> Result<(), ImportError> {
+    /// Ends a complete import. Its record stays.
+    pub(super) fn finish(&mut self) -> Result<(), ImportError> {
+        self.record.is_finished = true;
+        self.write()?;
         if let Some(rejects) = &self.rejects {
             rejects.close()?;
-        }
-        if let Some(path) = &self.path {
-            self.record.is_finished = true;
-            places.finish(&self.record)?;
-            remove(path)?;
         }
         Ok(())
     }
@@ -225,15 +219,13 @@ fn check_repeat(
     now: Timestamp,
 ) -> Result<(), ImportError> {
     let (Earlier { record, is_whole }, idempotency) = (earlier, board.idempotency);
-    let why = if earlier.has_same_ids(args.ids) {
+    let why = if earlier.has_same_ids() {
         if Memory::remaining(idempotency, record.begun(), now).is_some() {
             return Ok(());
         }
         format!("the board remembers ids for {idempotency} only")
-    } else if record.job.ids == args.ids {
-        "rows without an id get others, since the file has grown".to_owned()
     } else {
-        "rows without an id had others then (--ids)".to_owned()
+        "rows without an id get others, since the file has grown".to_owned()
     };
     Err(ImportError::Repeated {
         what: if *is_whole {

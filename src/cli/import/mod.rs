@@ -8,23 +8,20 @@
 //! ```
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
-//!   number, or from the row's content (`ids.rs`), so that the service recognises it in another request and in
-//!   another run.
+//!   number, so that the service recognises it in another request and in another run.
 //! - If the answer to a request is lost, the import sends the same request again. The service answers events that it had
 //!   taken with `duplicate`.
-//! - One record says what was sent, acknowledged and rejected, and how ids were made (`record.rs`).
+//! - One record beside the file says what was sent, acknowledged and rejected (`record.rs`).
 //! - An interrupted import goes on behind the last acknowledged row. The service may have taken later rows as well.
 //!   Sending those again is safe only while the board remembers their ids. After that the import refuses to go on,
 //!   because rows could count twice.
-//! - The record of a finished import stays. Once the board has forgotten its ids, the import refuses to run again.
+//! - The record stays when the import has ended. Once the board has forgotten its ids, the import refuses to run again.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
 //! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the other, in the
 //!   order of the file, and none before the one ahead of it has been answered. Sent again, a row keeps its first time.
-//! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file. Only `--ids rows`
-//!   keeps something for each row.
+//! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file.
 
 mod csv;
-mod ids;
 mod input;
 mod ledger;
 mod memory;
@@ -53,13 +50,11 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-pub use self::ids::Ids;
-
 use self::input::{Input, InputError};
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
 use self::progress::Progress;
-use self::record::{Earlier, Job, Places, Record, RecordError};
+use self::record::{Earlier, Job, Place, Record, RecordError};
 use self::rejects::RejectsError;
 use self::rows::{Batch, Target};
 use self::sender::{BoardFacts, Sender};
@@ -105,8 +100,7 @@ file. If an import is interrupted, give the same command again: it goes on. An i
 once the board has begun to forget its ids (idempotency).
 
 Mend rejected rows in the file of --rejects, and import that file alone. If you change the whole file and import it \
-again, all rows without an id get other ids and count again. With --ids rows they don't, as long as the board \
-remembers the ids.
+again, all rows without an id get other ids and count again.
 
 The exit status is 0 if the board took all rows, 2 if it rejected some, and 1 if the import failed."
     )
@@ -130,8 +124,9 @@ pub struct ImportArgs {
     /// How many requests are in flight at once, 1 to 64.
     #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
     pub concurrency: u16,
-    /// Begin with the first row again, although an earlier import was interrupted. If the board has taken rows and has
-    /// forgotten their ids, they count again: delete the board first.
+    /// Begin with the first row again, although an earlier import of the file was interrupted or has ended. Rows that the
+    /// board has taken and whose ids it has forgotten, or that get other ids now, count again: delete the board first, unless
+    /// that is meant.
     #[arg(long, conflicts_with = "resume_anyway")]
     pub restart: bool,
     /// Go on with an interrupted import although the board may have forgotten the ids of its last rows, or has been
@@ -142,15 +137,6 @@ pub struct ImportArgs {
     /// can mend that file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
-    /// What the ids of rows without an id follow from. With `rows` each row needs an `at`. Then you can import a whole
-    /// file again after you have mended it or it has grown, but not a part of it, while the board remembers ids. It takes
-    /// 50 bytes of memory a row.
-    #[arg(long, value_enum, default_value_t)]
-    pub ids: Ids,
-    /// Import these rows although they were imported before. Rows whose ids the board has forgotten, or that get other
-    /// ids now, count again.
-    #[arg(long)]
-    pub again: bool,
 }
 
 /// Why an import failed.
@@ -170,7 +156,7 @@ enum ImportError {
     Service(#[from] ClientError),
     /// Rows that were imported before would count again.
     #[error(
-        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only what is new, or say --again if that is meant"
+        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only what is new, or say --restart if that is meant"
     )]
     Repeated {
         what: &'static str,
@@ -257,20 +243,9 @@ async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
         patience: Patience::default(),
         drain_time_max: DRAIN_TIME_MAX,
         fallback: PathBuf::from("."),
-        state: state_folder(),
         progress: Progress::on_stderr,
     };
     run_in(args, surroundings, interrupt).await
-}
-
-/// The user's folder for what programs remember, by the rules of freedesktop.org.
-fn state_folder() -> Option<PathBuf> {
-    let absolute = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))
 }
 
 /// What tests set otherwise.
@@ -279,8 +254,6 @@ struct Surroundings<P> {
     drain_time_max: Duration,
     /// Where the record lies if it can't lie beside the file.
     fallback: PathBuf,
-    /// Where marks lie; beside the file if it isn't known.
-    state: Option<PathBuf>,
     /// How progress is shown, given the file's size in bytes.
     progress: P,
 }
@@ -291,13 +264,10 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let places = Places::new(
-        &args.file,
-        surroundings.state.as_deref(),
-        &surroundings.fallback,
-    );
-    let finished = places.finished(args.board.as_str())?;
-    let input = open(&args.file, finished.sizes()).await?;
+    let place = Place::new(&args.file, &args.board, &surroundings.fallback);
+    let found = if args.restart { None } else { place.find()? };
+    let file = found.as_ref().and_then(|found| found.job.file.as_ref());
+    let input = open(&args.file, file.map(|file| file.bytes)).await?;
     let progress = Arc::new((surroundings.progress)(
         input.identity().map(|identity| identity.bytes),
     ));
@@ -314,13 +284,12 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         file: input.identity().cloned(),
         board: args.board.to_string(),
         url: client.url().to_owned(),
-        ids: args.ids,
         rejects: rejects_path(args.rejects.as_deref())?,
     };
     let sender = Sender::new(client);
     let board = sender.board().await?;
-    let known = (&places, &finished);
-    let mut ledger = Ledger::begin(known, (job, input.beginnings()), &args, &board, now())?;
+    let known = (&place, found);
+    let mut ledger = Ledger::begin(known, (job, input.beginning()), &args, &board, now())?;
     announce(&ledger, &input, &progress);
 
     let rows_before = ledger.record.rows;
@@ -336,7 +305,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         .await;
     import.progress.finish();
     match sent {
-        Ok(()) => ledger.finish(&places)?,
+        Ok(()) => ledger.finish()?,
         Err(cause) => return Err(suspend(&mut ledger, &sender, &board, cause)),
     }
     Ok(summary(&ledger, args, &board, rows_before, begun.elapsed()))
@@ -357,7 +326,6 @@ fn summary(
         rows_before,
         elapsed,
         generated: Generated {
-            ids: args.ids,
             is_stream: !ledger.is_resumable(),
             remembered_until: (remembered_until > now()).then_some(remembered_until),
         },
@@ -365,10 +333,10 @@ fn summary(
     }
 }
 
-/// Opens the file, and learns what its beginnings of these sizes are known by.
-async fn open(path: &Path, sizes: Vec<u64>) -> Result<Input, InputError> {
+/// Opens the file, and learns what its beginning of this size is known by.
+async fn open(path: &Path, size: Option<u64>) -> Result<Input, InputError> {
     let owned = path.to_owned();
-    tokio::task::spawn_blocking(move || Input::open(&owned, &sizes))
+    tokio::task::spawn_blocking(move || Input::open(&owned, size))
         .await
         .map_err(|_| InputError::Lost(path.display().to_string()))?
 }
@@ -392,7 +360,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
         ));
     }
     let rows = ledger.record.rows;
-    if ledger.is_resumed() {
+    if ledger.is_resumed {
         let first = rows + 1;
         progress.notice(&format!(
             "going on with an interrupted import at row {first}"
@@ -401,7 +369,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     if !ledger.is_resumable() {
         let name = input.name();
         progress.notice(&format!(
-            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again, unless it is with --ids rows"
+            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again"
         ));
     }
     progress.begin_at(rows);
@@ -539,7 +507,6 @@ impl Import<'_> {
             board: self.args.board.to_string(),
             batch_rows: u64::from(self.args.batch),
             skip: self.ledger.record.rows,
-            ids: self.args.ids,
             keeps_text: self.args.rejects.is_some(),
         };
         let progress = Arc::clone(&self.progress);

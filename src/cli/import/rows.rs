@@ -14,7 +14,6 @@ use ::csv::ByteRecord;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::ids::{Id, Ids, RowIds};
 use super::input::{Format, Input, InputError};
 use super::progress::Progress;
 use super::rejects::{Rejection, Source, Text};
@@ -50,8 +49,6 @@ pub(super) struct Target {
     pub(super) batch_rows: u64,
     /// How many rows at the start have been acknowledged and are left out.
     pub(super) skip: u64,
-    /// What the ids of rows without one follow from.
-    pub(super) ids: Ids,
     /// Whether the text of each row is kept, for the file of those that are rejected.
     pub(super) keeps_text: bool,
 }
@@ -115,7 +112,7 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
         batches,
         progress,
         bytes_read: input.bytes_read(),
-        ids: RowIds::new(target.ids, input.id_prefix()),
+        id_prefix: input.id_prefix(),
         ignored: Ignored::default(),
         header: None,
         rows: 0,
@@ -149,7 +146,8 @@ pub(super) struct Batcher<'a> {
     batches: &'a Batches,
     progress: &'a Progress,
     bytes_read: Arc<AtomicU64>,
-    ids: RowIds,
+    /// What the ids of rows without one begin with. The row's number follows.
+    id_prefix: String,
     pub(super) ignored: Ignored,
     pub(super) header: Option<Arc<ByteRecord>>,
     /// How many rows were read.
@@ -168,15 +166,12 @@ impl Batcher<'_> {
         text: impl FnOnce() -> Option<Text>,
     ) -> Result<(), Stop> {
         self.rows += 1;
-        // A row that has been acknowledged before takes part in what makes ids, and in nothing else.
-        let row = row.and_then(checked);
-        let event = row.and_then(|row| Ok((self.ids.of(&row, self.rows)?, row)));
         if self.rows <= self.target.skip {
             return Ok(());
         }
         let text = self.target.keeps_text.then(text).flatten();
         let source = Source { line, text };
-        match event.and_then(|(id, row)| self.write(&id, &row)) {
+        match row.and_then(checked).and_then(|row| self.write(&row)) {
             Ok(()) => self.batch.sources.push(source),
             Err(detail) => {
                 let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
@@ -190,9 +185,9 @@ impl Batcher<'_> {
         Ok(())
     }
 
-    fn write(&mut self, id: &Id, row: &Row<'_>) -> Result<(), String> {
+    fn write(&mut self, row: &Row<'_>) -> Result<(), String> {
         let start = self.body.len();
-        let written = self.write_event(id, row);
+        let written = self.write_event(row);
         let length = self.body.len() - start;
         let detail = match written {
             Ok(()) if length <= EVENT_BYTES_MAX => {
@@ -207,7 +202,7 @@ impl Batcher<'_> {
         Err(detail)
     }
 
-    fn write_event(&mut self, id: &Id, row: &Row<'_>) -> io::Result<()> {
+    fn write_event(&mut self, row: &Row<'_>) -> io::Result<()> {
         let body = &mut self.body;
         if !self.batch.sources.is_empty() {
             body.push(b',');
@@ -215,7 +210,7 @@ impl Batcher<'_> {
         write!(body, "{{\"board\":\"{}\"", self.target.board)?;
         if row[ID].is_none() {
             // It needs no escapes.
-            write!(body, ",\"id\":\"{}\"", self.ids.shown(id))?;
+            write!(body, ",\"id\":\"{}{}\"", self.id_prefix, self.rows)?;
         }
         for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
             let Some(text) = text else { continue };

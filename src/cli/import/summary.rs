@@ -8,7 +8,6 @@ use std::time::Duration;
 use indicatif::{HumanCount, HumanDuration};
 use serde::{Deserialize, Serialize};
 
-use super::ids::Ids;
 use super::rejects::Rejection;
 use crate::cli::text::printable;
 use crate::domain::time::Timestamp;
@@ -86,8 +85,6 @@ pub(super) struct Summary {
 /// What generated ids are good for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generated {
-    /// What they follow from.
-    pub(super) ids: Ids,
     /// Whether there is no file that they could follow from.
     pub(super) is_stream: bool,
     /// Until when the board remembers all of them; `None` if it has begun to forget.
@@ -205,29 +202,18 @@ impl fmt::Display for Summary {
 
 impl fmt::Display for Generated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.ids, self.remembered_until) {
-            (Ids::File, _) if self.is_stream => f.write_str(
+        if self.is_stream {
+            return f.write_str(
                 "rows had no id and got a random one: another import counts them again",
-            ),
-            (Ids::File, until) => {
-                f.write_str(
-                    "rows had no id and got one by their place in this file. A file that was changed counts all of \
-                     them again: mend rejected rows by themselves. The same file ",
-                )?;
-                match until {
-                    Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
-                    None => f.write_str("is refused from now on"),
-                }
-            }
-            (Ids::Rows, Some(until)) => write!(
-                f,
-                "rows had no id and got one by their content. Until {until} a file that was mended counts none of them \
-                 twice, with --ids rows; then it counts all of them again"
-            ),
-            (Ids::Rows, None) => f.write_str(
-                "rows had no id and got one by their content. The board has begun to forget them: a file that was \
-                 mended counts them again",
-            ),
+            );
+        }
+        f.write_str(
+            "rows had no id and got one by their place in this file. A file that was changed counts all of \
+             them again: mend rejected rows by themselves. The same file ",
+        )?;
+        match self.remembered_until {
+            Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
+            None => f.write_str("is refused from now on"),
         }
     }
 }
@@ -277,7 +263,6 @@ mod tests {
         });
         let elapsed = Duration::from_secs(10);
         let generated = Generated {
-            ids: Ids::File,
             is_stream: false,
             remembered_until: Some(Timestamp::parse("2026-11-21T12:00:00Z").unwrap()),
         };
@@ -308,21 +293,11 @@ mod tests {
         );
         assert_eq!(summary.exit_status(), 2);
 
-        for (ids, is_stream, expected) in [
-            (Ids::File, false, "The same file is refused from now on"),
-            (
-                Ids::File,
-                true,
-                "random one: another import counts them again",
-            ),
-            (
-                Ids::Rows,
-                false,
-                "begun to forget them: a file that was mended counts them again",
-            ),
+        for (is_stream, expected) in [
+            (false, "The same file is refused from now on"),
+            (true, "random one: another import counts them again"),
         ] {
             summary.generated = Generated {
-                ids,
                 is_stream,
                 remembered_until: None,
             };

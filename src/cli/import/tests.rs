@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-use super::record::{MARKS_IN_STATE, Record};
+use super::record::Record;
 use super::summary::Rejected;
 use super::*;
 use crate::cli::text::printable;
@@ -162,8 +162,6 @@ impl Scene {
             restart: false,
             resume_anyway: false,
             rejects: None,
-            ids: Ids::File,
-            again: false,
         }
     }
 
@@ -210,7 +208,6 @@ impl Scene {
             patience: self.patience,
             drain_time_max: Duration::from_secs(30),
             fallback: self.folder.path().join("elsewhere"),
-            state: Some(self.folder.path().join("state")),
             progress: move |bytes| Progress::lines(bytes, Box::new(shown)),
         };
         run_in(args, surroundings, interrupt).await
@@ -238,21 +235,20 @@ impl Scene {
             .collect()
     }
 
-    fn checkpoint(&self, name: &str) -> Option<Record> {
-        let path = self
-            .folder
-            .path()
-            .join(format!("{name}.standings-import.json"));
-        std::fs::read(path)
-            .ok()
-            .map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    fn path_of_record(&self, name: &str) -> PathBuf {
+        let name = format!("{name}.b.standings-import.json");
+        self.folder.path().join(name)
     }
 
-    fn change_checkpoint(&self, name: &str, change: impl Fn(&mut Record)) {
-        let mut checkpoint = self.checkpoint(name).unwrap();
-        change(&mut checkpoint);
-        let path = format!("{name}.standings-import.json");
-        checkpoint.write(&self.folder.path().join(path)).unwrap();
+    fn record(&self, name: &str) -> Option<Record> {
+        let bytes = std::fs::read(self.path_of_record(name)).ok();
+        bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    }
+
+    fn change_record(&self, name: &str, change: impl Fn(&mut Record)) {
+        let mut record = self.record(name).unwrap();
+        change(&mut record);
+        record.write(&self.path_of_record(name)).unwrap();
     }
 
     fn assert_counted_once(&self, rows: usize) {
@@ -426,7 +422,7 @@ async fn csv_goes_on_as_it_stands() {
         scene.fake.authorization.lock().as_deref(),
         Some("Bearer k1")
     );
-    assert!(scene.checkpoint("a.csv").is_none());
+    assert!(scene.record("a.csv").unwrap().is_finished);
 }
 
 #[tokio::test]
@@ -670,18 +666,18 @@ async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
         ..scene.args("a.csv")
     };
     scene.crash(args.clone()).await;
-    let before = scene.checkpoint("a.csv").unwrap();
+    let before = scene.record("a.csv").unwrap();
     assert!(
         before.rows >= 120,
         "it is written again while rows are acknowledged: {before:?}"
     );
     assert!(
         before.sent_rows >= 201,
-        "no row is sent that the checkpoint doesn't allow for: {before:?}"
+        "no row is sent that the record doesn't allow for: {before:?}"
     );
     let first_run = scene.fake.requests.lock().len();
 
-    // Of the rows before the checkpoint nothing has to be remembered.
+    // Of the rows that are acknowledged in the record nothing has to be remembered.
     scene.fake.forget(before.rows);
     let summary = scene.run(args).await.unwrap();
     scene.assert_counted_once(300);
@@ -714,7 +710,7 @@ async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
         "{}",
         scene.shown()
     );
-    assert!(scene.checkpoint("a.csv").is_none());
+    assert!(scene.record("a.csv").unwrap().is_finished);
 }
 
 #[tokio::test]
@@ -722,8 +718,8 @@ async fn a_crash_in_the_first_request_is_remembered_too() {
     let scene = Scene::with(0, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
     scene.crash(scene.args("a.csv")).await;
-    let checkpoint = scene.checkpoint("a.csv").unwrap();
-    assert!(checkpoint.rows == 0 && checkpoint.sent_rows >= 10 && checkpoint.sent_since.is_some());
+    let record = scene.record("a.csv").unwrap();
+    assert!(record.rows == 0 && record.sent_rows >= 10 && record.sent_since.is_some());
     assert_eq!(scene.import("a.csv").await.tally.duplicate, 10);
     scene.assert_counted_once(25);
 }
@@ -734,8 +730,8 @@ async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
     scene.write("a.csv", rows(25));
     scene.crash(scene.one_by_one("a.csv")).await;
     let hour_ago = Timestamp::from_ms_clamped(now().ms() - 3_600_000);
-    scene.change_checkpoint("a.csv", |checkpoint| checkpoint.sent_since = Some(hour_ago));
-    let before = scene.checkpoint("a.csv");
+    scene.change_record("a.csv", |record| record.sent_since = Some(hour_ago));
+    let before = scene.record("a.csv");
 
     let first_run = scene.fake.requests.lock().len();
     let error = scene.fail("a.csv").await;
@@ -750,7 +746,7 @@ async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
     );
     assert_eq!(error.exit_status(), 1);
     assert_eq!(scene.fake.requests.lock().len(), first_run);
-    assert_eq!(scene.checkpoint("a.csv"), before);
+    assert_eq!(scene.record("a.csv"), before);
 
     // A board that remembers for longer has no such problem.
     *scene.fake.idempotency.lock() = "2h";
@@ -771,20 +767,17 @@ async fn the_time_of_rows_that_may_have_been_sent_survives_further_crashes() {
     scene.write("a.csv", rows(25));
     scene.crash(scene.args("a.csv")).await;
     let minute_ago = Timestamp::from_ms_clamped(now().ms() - 60_000);
-    scene.change_checkpoint("a.csv", |checkpoint| {
-        checkpoint.sent_since = Some(minute_ago);
+    scene.change_record("a.csv", |record| {
+        record.sent_since = Some(minute_ago);
     });
     scene.crash(scene.args("a.csv")).await;
-    assert_eq!(
-        scene.checkpoint("a.csv").unwrap().sent_since,
-        Some(minute_ago)
-    );
+    assert_eq!(scene.record("a.csv").unwrap().sent_since, Some(minute_ago));
     let args = ImportArgs {
         resume_anyway: true,
         ..scene.args("a.csv")
     };
     scene.crash(args).await;
-    assert!(scene.checkpoint("a.csv").unwrap().sent_since > Some(minute_ago));
+    assert!(scene.record("a.csv").unwrap().sent_since > Some(minute_ago));
     assert_eq!(scene.import("a.csv").await.rows, 25);
 }
 
@@ -847,7 +840,7 @@ async fn an_outage_ends_the_import_which_goes_on_later() {
         message.contains("20 rows were done. The same command goes on from there, until "),
         "{message}"
     );
-    assert_eq!(scene.checkpoint("a.csv").unwrap().tally.applied, 20);
+    assert_eq!(scene.record("a.csv").unwrap().tally.applied, 20);
 
     let missing = 500 - scene.fake.requests.lock().len();
     scene.fake.requests.lock().extend(vec![Vec::new(); missing]);
@@ -880,17 +873,14 @@ async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time(
         message.starts_with("interrupted; ") && message.ends_with("goes on from there"),
         "{message}"
     );
-    let checkpoint = scene.checkpoint("a.csv").unwrap();
+    let record = scene.record("a.csv").unwrap();
+    assert_eq!((record.sent_rows, record.sent_since), (record.rows, None));
     assert_eq!(
-        (checkpoint.sent_rows, checkpoint.sent_since),
-        (checkpoint.rows, None)
-    );
-    assert_eq!(
-        checkpoint.rows,
+        record.rows,
         scene.sent().len() as u64,
         "every request was answered"
     );
-    assert!(checkpoint.rows < 25);
+    assert!(record.rows < 25);
 
     *scene.fake.idempotency.lock() = "0s";
     let summary = scene.import("a.csv").await;
@@ -924,7 +914,7 @@ async fn what_is_refused_is_told_in_one_line_and_leaves_nothing() {
             "{message}"
         );
         assert_eq!(scene.fake.requests.lock().len(), 1);
-        assert!(scene.checkpoint("a.csv").is_none(), "nothing was taken");
+        assert!(scene.record("a.csv").is_none(), "nothing was taken");
     }
 }
 
@@ -1005,7 +995,7 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
             message.contains(expected) && !message.contains('\n'),
             "{message}"
         );
-        assert!(scene.checkpoint("bad.csv").is_none());
+        assert!(scene.record("bad.csv").is_none());
     }
     assert!(scene.sent().is_empty());
 }
@@ -1092,16 +1082,10 @@ async fn the_same_file_gives_the_same_ids_and_another_one_others() {
     assert_eq!(scene.import("other.csv").await.tally.applied, 5);
 }
 
-fn hours_ago(scene: &Scene, board: &str) {
-    let path = scene.folder.path().join("state").join(MARKS_IN_STATE);
-    let marks = std::fs::read_to_string(&path).unwrap();
-    let marks = marks.lines().filter(|line| !line.is_empty()).map(|line| {
-        let mut mark: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!(mark["board"], board);
-        mark["begun"] = json!(Timestamp::from_ms_clamped(now().ms() - 7_200_000));
-        mark.to_string()
-    });
-    std::fs::write(path, marks.collect::<Vec<_>>().join("\n")).unwrap();
+/// Has the board forget what was imported.
+fn hours_ago(scene: &Scene, name: &str) {
+    let begun = Timestamp::from_ms_clamped(now().ms() - 7_200_000);
+    scene.change_record(name, |record| record.begun = Some(begun));
     scene.fake.remembered.lock().clear();
 }
 
@@ -1117,35 +1101,32 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
     let shown = scene.shown();
     assert!(shown.contains("25 rows were imported before"), "{shown}");
 
-    hours_ago(&scene, "b");
-    std::fs::create_dir(scene.folder.path().join("done")).unwrap();
-    scene.write("done/renamed.csv", rows(25));
-    let sent = scene.sent().len();
-    for name in ["a.csv", "done/renamed.csv"] {
-        for resume_anyway in [false, true] {
-            let rejects = scene.folder.path().join("rejects.csv");
-            let args = ImportArgs {
-                resume_anyway,
-                rejects: Some(rejects.clone()),
-                ..scene.args(name)
-            };
-            let error = scene.run(args).await.unwrap_err();
-            assert!(!rejects.exists());
-            let message = error.to_string();
-            assert!(
-                message.starts_with("this file was imported into board b at 20"),
-                "{message}"
-            );
-            assert!(
-                message.contains("its 25 rows would count again") && message.contains("--again"),
-                "{message}"
-            );
-            assert!(scene.checkpoint(name).is_none());
-        }
+    hours_ago(&scene, "a.csv");
+    let (sent, before) = (scene.sent().len(), scene.record("a.csv"));
+    for resume_anyway in [false, true] {
+        let rejects = scene.folder.path().join("rejects.csv");
+        let args = ImportArgs {
+            resume_anyway,
+            rejects: Some(rejects.clone()),
+            ..scene.args("a.csv")
+        };
+        let error = scene.run(args).await.unwrap_err();
+        assert!(!rejects.exists());
+        let message = error.to_string();
+        assert!(
+            message.starts_with("this file was imported into board b at 20"),
+            "{message}"
+        );
+        assert!(
+            message.contains("its 25 rows would count again") && message.contains("--restart"),
+            "{message}"
+        );
+        assert_eq!(scene.record("a.csv"), before);
     }
-    // Its ids follow from the whole file, so it is refused at any time.
-    scene.write("grown.csv", rows(30));
-    let error = scene.fail("grown.csv").await;
+    // Ids follow from the whole file, so it is refused at any time when it has grown.
+    scene.change_record("a.csv", |record| record.begun = Some(now()));
+    scene.write("a.csv", rows(30));
+    let error = scene.fail("a.csv").await;
     let message = error.to_string();
     assert!(
         message.starts_with("the beginning of this file was imported into board b"),
@@ -1160,7 +1141,10 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
     *scene.fake.version.lock() = "2-1";
     scene.fake.counted.lock().clear();
     scene.import("a.csv").await;
-    scene.assert_counted_once(25);
+    scene.assert_counted_once(30);
+    // Another content is another file.
+    scene.write("a.csv", rows(7).replace("m3", "M3"));
+    assert_eq!(scene.import("a.csv").await.tally.applied, 7);
 }
 
 #[tokio::test]
@@ -1168,9 +1152,9 @@ async fn who_means_it_imports_a_file_again() {
     let scene = Scene::taking().await;
     scene.write("a.csv", rows(25));
     scene.import("a.csv").await;
-    hours_ago(&scene, "b");
+    hours_ago(&scene, "a.csv");
     let args = ImportArgs {
-        again: true,
+        restart: true,
         ..scene.args("a.csv")
     };
     let summary = scene.run(args).await.unwrap();
@@ -1186,8 +1170,8 @@ async fn a_repeated_import_ends_when_ids_begin_to_be_forgotten() {
     scene.write("a.csv", rows(25));
     scene.import("a.csv").await;
     scene.crash(scene.args("a.csv")).await;
-    let checkpoint = scene.checkpoint("a.csv").unwrap();
-    assert!(checkpoint.begun.is_some() && checkpoint.sent_since == checkpoint.begun);
+    let record = scene.record("a.csv").unwrap();
+    assert!(record.begun.is_some() && record.sent_since == record.begun);
     *scene.fake.idempotency.lock() = "0s";
     let error = scene.fail("a.csv").await;
     assert!(matches!(error, ImportError::TooOld { .. }), "{error}");
@@ -1298,20 +1282,13 @@ async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
         scene.crash(args.clone()).await;
     }
     // What goes on is the same import.
-    for other in [
-        ImportArgs {
-            rejects: None,
-            ..args.clone()
-        },
-        ImportArgs {
-            ids: Ids::Rows,
-            ..args.clone()
-        },
-    ] {
-        let error = scene.run(other).await.unwrap_err();
-        let is_other = matches!(error, ImportError::Record(RecordError::Other(..)));
-        assert!(is_other, "{error}");
-    }
+    let other = ImportArgs {
+        rejects: None,
+        ..args.clone()
+    };
+    let error = scene.run(other).await.unwrap_err();
+    let is_other = matches!(error, ImportError::Record(RecordError::Other(..)));
+    assert!(is_other, "{error}");
     let summary = scene.run(args).await.unwrap();
     let written = std::fs::read_to_string(rejects).unwrap();
     let lines: Vec<_> = written.lines().skip(1).collect();
@@ -1331,76 +1308,6 @@ async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
         summary.tally.rejected_count(),
         lines.len() as u64,
         "the summary says the same"
-    );
-}
-
-#[tokio::test]
-async fn a_mended_file_counts_once_if_ids_follow_from_rows() {
-    let scene = Scene::new(|_| Reply::RejectNegative).await;
-    let args = |name| ImportArgs {
-        ids: Ids::Rows,
-        batch: 2,
-        ..scene.args(name)
-    };
-    let at = "2026-11-21T12:00:00Z";
-    scene.write(
-        "a.csv",
-        format!("member,score,at\na,1,{at}\na,1,{at}\nb,-2,{at}\nc,3,{at}\nd,4,\n"),
-    );
-    let summary = scene.run(args("a.csv")).await.unwrap();
-    assert_eq!((summary.tally.applied, summary.tally.generated), (3, 4));
-    let unreadable = &summary.tally.rejected["unreadable"].examples[0];
-    assert_eq!(
-        (unreadable.line, unreadable.detail.as_str()),
-        (6, "no at, which --ids rows needs where there is no id")
-    );
-    // Columns, line ends, compression and format may change; rows may be mended, added and moved.
-    let mended = format!(
-        "Score,note,At,Member\r\n3,,{at},c\r\n1,,{at},a\r\n2,,{at},b\r\n1,x,{at},a\r\n4,,{at},d\r\n"
-    );
-    scene.write("mended.csv.gz", gzip(&mended));
-    let summary = scene.run(args("mended.csv.gz")).await.unwrap();
-    assert_eq!((summary.tally.applied, summary.tally.duplicate), (2, 3));
-    let line = |member, score| format!(r#"{{"at":"{at}","score":{score},"member":"{member}"}}"#);
-    let lines = [line("d", 4), line("a", 1), line("a", 1), line("a", 1)];
-    scene.write("more.jsonl", lines.join("\n"));
-    let summary = scene.run(args("more.jsonl")).await.unwrap();
-    assert_eq!((summary.tally.applied, summary.tally.duplicate), (1, 3));
-    assert_eq!(scene.fake.counted.lock()["a"], 3);
-
-    // An import that goes on counts the rows before it too.
-    scene.write(
-        "twice.csv",
-        "member,score,at\n".to_owned() + &format!("z,1,{at}\n").repeat(6),
-    );
-    let calls = scene.fake.requests.lock().len();
-    let interrupted = scene.run_until(
-        ImportArgs {
-            batch: 1,
-            concurrency: 1,
-            ..args("twice.csv")
-        },
-        async {
-            while scene.fake.requests.lock().len() == calls {
-                tokio::task::yield_now().await;
-            }
-        },
-    );
-    interrupted.await.unwrap_err();
-    let rows_before = scene.checkpoint("twice.csv").unwrap().rows;
-    assert!(rows_before < 6, "{rows_before}");
-    scene.run(args("twice.csv")).await.unwrap();
-    assert_eq!(scene.fake.counted.lock()["z"], 6);
-
-    scene.write("without.csv", rows(3));
-    let message = scene
-        .run(args("without.csv"))
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("line 1: the header has neither a column id nor a column at"),
-        "{message}"
     );
 }
 
