@@ -152,7 +152,10 @@ impl Game<'_> {
         let score = event["score"].as_i64().unwrap();
         let seat = self.own_seat(event["member"].as_str().unwrap(), period);
         seat.score += score;
-        seat.reached_at = seat.reached_at.max(at);
+        // A zero reaches no score.
+        if score != 0 {
+            seat.reached_at = seat.reached_at.max(at);
+        }
         for (key, cost) in self.costs(event, at) {
             *self.used.entry(key).or_default() += cost;
         }

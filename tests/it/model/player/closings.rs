@@ -73,7 +73,7 @@ impl Game<'_> {
         let Some(request) = during else {
             closing.await;
             self.note_closed(&closed);
-            return Ok(());
+            return self.follow_closed(&closed).await;
         };
         let sent = post(self.world, &self.boards, &request);
         let (outcomes, ()) = join(sent, closing).await;
@@ -81,7 +81,18 @@ impl Game<'_> {
         self.log_sent(&request, &outcomes);
         self.log.push("meanwhile".to_owned());
         let answered = request.events.into_iter().zip(outcomes);
-        self.compare(answered.collect(), request.detail, Some(&closed))
+        self.compare(answered.collect(), request.detail, Some(&closed))?;
+        self.follow_closed(&closed).await
+    }
+
+    /// Whoever asks for a closing is told the result, and so has results revised by the hides until then.
+    async fn follow_closed(&mut self, closed: &Closed) -> Result<(), String> {
+        if closed.asked.is_some() {
+            for (board, _) in &closed.until {
+                self.follow_revisions(*board).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What is closed by itself, if these events may be queued and then be cut off by that.
