@@ -12,7 +12,7 @@ use super::submission::Submission;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Store, StoreError};
 
 /// Sends the events that are planned, and takes note of the answers.
 pub(crate) async fn apply(live: &Arc<LiveBoard>, submissions: &mut [Submission], now: Timestamp) {
@@ -26,7 +26,7 @@ pub(crate) async fn apply(live: &Arc<LiveBoard>, submissions: &mut [Submission],
 }
 
 /// What a call says of one event.
-pub(crate) type Reply<T> = Result<Versioned<T>, StoreError>;
+pub(crate) type Reply<T> = Result<T, StoreError>;
 
 /// Applies events of one shard.
 #[derive(Debug)]
@@ -166,15 +166,12 @@ impl<'a> Groups<'a> {
 /// Splits the answers of a call among its jobs; `lengths` says how many answers each job gets.
 pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Vec<Reply<Vec<T>>> {
     match reply {
-        Ok(Versioned::Current(answers)) => {
+        Ok(answers) => {
             let mut answers = answers.into_iter();
             let of_job = |length: &usize| answers.by_ref().take(*length).collect();
             let by_job = lengths.iter().map(of_job);
-            by_job
-                .map(|answers| Ok(Versioned::Current(answers)))
-                .collect()
+            by_job.map(Ok).collect()
         }
-        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); lengths.len()],
         Err(error) => vec![Err(error); lengths.len()],
     }
 }
@@ -183,14 +180,11 @@ pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Ve
 pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
     let fault = || StoreError::Unexpected("events without their results".into());
     match reply.ok_or_else(fault).flatten() {
-        Ok(Versioned::Current(answers)) => {
+        Ok(answers) => {
             assert_eq!(answers.len(), count, "each event has an answer");
             let answers = answers.into_iter();
-            answers
-                .map(|answer| Ok(Versioned::Current(answer)))
-                .collect()
+            answers.map(Ok).collect()
         }
-        Ok(Versioned::Stale) => vec![Ok(Versioned::Stale); count],
         Err(error) => vec![Err(error); count],
     }
 }

@@ -6,10 +6,10 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
 use crate::store::barriers::{LogEnds, Patience, Raised};
 use crate::store::closings::Decision;
 use crate::store::queues::QueueName;
+use crate::store::{StoreError, Versioned};
 
 impl Engine {
     /// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
@@ -21,15 +21,16 @@ impl Engine {
     ) -> Result<bool, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            match self.store.decide_closing(&live.board, until).await? {
-                Versioned::Current(Decision::Decided) => {
-                    let raised = self.raise_barriers(&live.board, until, None).await?;
-                    if let Versioned::Current(progress) = raised {
+            let decision = self.store.decide_closing(&live.board, until).await;
+            match decision.unless_stale()? {
+                Some(Decision::Decided) => {
+                    let raised = self.raise_barriers(&live.board, until, None).await;
+                    if let Some(progress) = raised.unless_stale()? {
                         return Ok(progress == Progress::Done);
                     }
                 }
-                Versioned::Current(Decision::Pending) => return Ok(false),
-                Versioned::Stale => self.reload(id).await?,
+                Some(Decision::Pending) => return Ok(false),
+                None => self.reload(id).await?,
             }
         }
         Err(Error::busy())
@@ -42,13 +43,13 @@ impl Engine {
         board: &Board,
         until: Timestamp,
         patience: Option<Patience>,
-    ) -> Result<Versioned<Progress>, Error> {
-        if self.store.confirm_closing(board).await? == Versioned::Stale {
+    ) -> Result<Progress, Error> {
+        let confirmed = self.store.confirm_closing(board).await;
+        if confirmed.unless_stale()?.is_none() {
             self.reload(&board.id).await?;
-            return Ok(Versioned::Stale);
+            return Err(StoreError::Stale.into());
         }
-        let raised = self.close_shards(&board.id, until, patience).await;
-        raised.map(Versioned::Current)
+        self.close_shards(&board.id, until, patience).await
     }
 
     /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
@@ -69,21 +70,26 @@ impl Engine {
             let log = self.log.as_ref().filter(|_| !live.board.is_league());
             let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-            let mut raised = self.raise(&shards, until, patience, unasked).await?;
-            let asking = raised.extract_if(.., |(_, raised)| is(raised, Raised::WantsEnds));
+            let raised = self.raise(&shards, until, patience, unasked).await;
+            let Some(mut raised) = raised.unless_stale()? else {
+                self.reload(id).await?;
+                continue;
+            };
+            let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
             let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
                 // Their barriers stand. So what counts and is not in their queues lies before these.
                 let ends = log.ends().await?;
                 let known = LogEnds::Known(&ends);
-                raised.extend(self.raise(&asking, until, patience, known).await?);
-            }
-            if raised.iter().any(|(_, raised)| *raised == Versioned::Stale) {
-                self.reload(id).await?;
-                continue;
+                let asked = self.raise(&asking, until, patience, known).await;
+                let Some(asked) = asked.unless_stale()? else {
+                    self.reload(id).await?;
+                    continue;
+                };
+                raised.extend(asked);
             }
             if log.is_some() {
-                let waits = |(_, raised): &&(&Shard, _)| is(raised, Raised::WaitsForLog);
+                let waits = |(_, raised): &&(&Shard, _)| *raised == Raised::WaitsForLog;
                 let (wanted, others): (Vec<_>, Vec<_>) = raised.iter().partition(waits);
                 let names = |shards: Vec<&(&Shard, _)>| {
                     let names = shards.into_iter();
@@ -92,7 +98,7 @@ impl Engine {
                 self.store.want_intake(names(wanted), true).await?;
                 self.store.want_intake(names(others), false).await?;
             }
-            let is_seen = raised.iter().all(|(_, raised)| is(raised, Raised::Seen));
+            let is_seen = raised.iter().all(|(_, raised)| *raised == Raised::Seen);
             return Ok(if is_seen {
                 Progress::Done
             } else {
@@ -109,7 +115,7 @@ impl Engine {
         until: Timestamp,
         patience: Option<Patience>,
         ends: LogEnds<'_>,
-    ) -> Result<Vec<(&'a Shard, Versioned<Raised>)>, Error> {
+    ) -> Result<Vec<(&'a Shard, Raised)>, Error> {
         let mut raised = Vec::with_capacity(shards.len());
         for shard in shards {
             let of_shard = self.store.close_shard(shard, until, patience, ends).await?;
@@ -117,8 +123,4 @@ impl Engine {
         }
         Ok(raised)
     }
-}
-
-fn is(raised: &Versioned<Raised>, what: Raised) -> bool {
-    *raised == Versioned::Current(what)
 }

@@ -173,9 +173,10 @@ impl Engine {
 
     /// Decides a closing, unless results of the last one are missing, or the definition has changed.
     async fn decide(&self, board: &Board, until: Timestamp) -> Result<(), Error> {
-        match self.store.decide_closing(board, until).await? {
-            Versioned::Current(Decision::Decided | Decision::Pending) => Ok(()),
-            Versioned::Stale => self.reload(&board.id).await,
+        let decision = self.store.decide_closing(board, until).await;
+        match decision.unless_stale()? {
+            Some(Decision::Decided | Decision::Pending) => Ok(()),
+            None => self.reload(&board.id).await,
         }
     }
 
@@ -233,23 +234,20 @@ impl Engine {
         live: &LiveBoard,
         after: Timestamp,
         until: Timestamp,
-    ) -> Result<Versioned<Option<(Timestamp, Vec<Period>)>>, Error> {
+    ) -> Result<Option<(Timestamp, Vec<Period>)>, Error> {
         let board = &live.board;
         let units = board.recorded_units();
         let firsts = units.map(|unit| self.first_with_data(live, unit, after));
         let mut ending = Vec::new();
         for first in try_join_all(firsts).await? {
-            let Versioned::Current(first) = first else {
-                return Ok(Versioned::Stale);
-            };
             let end = first.and_then(|first| Some((board.end_of(&first)?, first)));
             ending.extend(end.filter(|(end, _)| after < *end && *end <= until));
         }
         let next = ending.iter().map(|(end, _)| *end).min();
-        Ok(Versioned::Current(next.map(|next| {
+        Ok(next.map(|next| {
             let periods = ending.into_iter().filter(|(end, _)| *end == next);
             (next, periods.map(|(_, period)| period).collect())
-        })))
+        }))
     }
 
     /// Which of these units have periods with data that are final.
@@ -272,9 +270,10 @@ impl Engine {
     async fn oldest_with_data(&self, id: &BoardId, unit: Unit) -> Result<Option<Period>, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            match self.first_with_data(&live, unit, Timestamp::MIN).await? {
-                Versioned::Current(first) => return Ok(first),
-                Versioned::Stale => self.reload(id).await?,
+            let first = self.first_with_data(&live, unit, Timestamp::MIN).await;
+            match first.unless_stale()? {
+                Some(first) => return Ok(first),
+                None => self.reload(id).await?,
             }
         }
         Err(Error::busy())
@@ -286,7 +285,7 @@ impl Engine {
         live: &LiveBoard,
         unit: Unit,
         after: Timestamp,
-    ) -> Result<Versioned<Option<Period>>, Error> {
+    ) -> Result<Option<Period>, Error> {
         let calendar = &live.board.calendar;
         let from = calendar.key(&calendar.containing(unit, after));
         let wanted = Keys {
@@ -298,9 +297,6 @@ impl Engine {
         let reads = reads.map(|live| self.store.periods(&live.shard, unit, wanted, 1));
         let mut first: Option<String> = None;
         for keys in try_join_all(reads).await? {
-            let Versioned::Current(keys) = keys else {
-                return Ok(Versioned::Stale);
-            };
             first = first.into_iter().chain(keys).min();
         }
         let section = first.map(|key| {
@@ -310,7 +306,7 @@ impl Engine {
             })
         });
         let section = section.transpose()?;
-        Ok(Versioned::Current(section.map(|section| section.period)))
+        Ok(section.map(|section| section.period))
     }
 }
 
@@ -366,6 +362,14 @@ impl Closing {
 
     /// Takes what is decided a bounded step further.
     async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
+        if let Some(step) = self.try_step(engine).await.unless_stale()? {
+            return Ok(step);
+        }
+        engine.reload(&self.id).await?;
+        Ok(Step::More)
+    }
+
+    async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
         let closings = engine.store.closings(&self.id).await?;
         let pending = closings.filter(Closings::is_pending);
         let Some(closings) = pending else {
@@ -379,10 +383,9 @@ impl Closing {
         };
         if self.closed_until != Some(until) {
             let patience = engine.patience(closings.max_delay()).await?;
-            match engine.raise_barriers(&live.board, until, patience).await? {
-                Versioned::Current(Progress::Done) => {}
-                Versioned::Current(Progress::More) => return Ok(Step::WaitsForQueues),
-                Versioned::Stale => return Ok(Step::More),
+            let raised = engine.raise_barriers(&live.board, until, patience);
+            if raised.await? == Progress::More {
+                return Ok(Step::WaitsForQueues);
             }
             self.closed_until = Some(until);
         }
@@ -390,12 +393,8 @@ impl Closing {
             return self.turn_over(engine, &live, (after, until)).await;
         }
         let ending = match self.ending.take().filter(|ending| ending.at > after) {
-            Some(ending) => Versioned::Current(Some(ending)),
+            Some(ending) => Some(ending),
             None => self.end_next(engine, &live, after, until).await?,
-        };
-        let Versioned::Current(ending) = ending else {
-            engine.reload(&self.id).await?;
-            return Ok(Step::More);
         };
         let Some(ending) = ending else {
             engine.store.note_results(&live.board, until).await?;
@@ -412,31 +411,25 @@ impl Closing {
         (after, until): (Timestamp, Timestamp),
     ) -> Result<Step, Error> {
         let begun = self.turnover.take().filter(|turnover| turnover.at > after);
-        let mut turnover = match begun {
-            Some(begun) => begun,
-            None => match engine.next_ending(live, after, until).await? {
-                Versioned::Current(Some((at, periods))) => Turnover::new(live, periods[0], at),
-                Versioned::Current(None) => {
-                    engine.store.note_results(&live.board, until).await?;
-                    return Ok(Step::More);
-                }
-                Versioned::Stale => {
-                    engine.reload(&self.id).await?;
-                    return Ok(Step::More);
-                }
-            },
+        let mut turnover = if let Some(begun) = begun {
+            begun
+        } else {
+            let next = engine.next_ending(live, after, until).await?;
+            let Some((at, periods)) = next else {
+                engine.store.note_results(&live.board, until).await?;
+                return Ok(Step::More);
+            };
+            Turnover::new(live, periods[0], at)
         };
-        match turnover.step(engine, live).await? {
-            Versioned::Current(Progress::Done) => {
-                engine.store.note_results(&live.board, turnover.at).await?;
-            }
-            Versioned::Current(Progress::More) => self.turnover = Some(turnover),
-            Versioned::Stale => {
-                self.turnover = Some(turnover);
-                engine.reload(&self.id).await?;
-            }
+        let stepped = turnover.step(engine, live).await.unless_stale()?;
+        if stepped == Some(Progress::Done) {
+            engine.store.note_results(&live.board, turnover.at).await?;
+        } else {
+            self.turnover = Some(turnover);
         }
-        Ok(Step::More)
+        stepped
+            .map(|_| Step::More)
+            .ok_or_else(|| StoreError::Stale.into())
     }
 
     /// Records the results of the periods that end next.
@@ -446,12 +439,10 @@ impl Closing {
         live: &Arc<LiveBoard>,
         after: Timestamp,
         until: Timestamp,
-    ) -> Result<Versioned<Option<Ending>>, Error> {
-        let Versioned::Current(next) = engine.next_ending(live, after, until).await? else {
-            return Ok(Versioned::Stale);
-        };
+    ) -> Result<Option<Ending>, Error> {
+        let next = engine.next_ending(live, after, until).await?;
         let Some((at, periods)) = next else {
-            return Ok(Versioned::Current(None));
+            return Ok(None);
         };
         let board = &live.board;
         for period in periods.iter().filter(|period| board.has_result(period)) {
@@ -470,7 +461,7 @@ impl Closing {
             })
         });
         let parts = parts.collect();
-        Ok(Versioned::Current(Some(Ending { at, parts })))
+        Ok(Some(Ending { at, parts }))
     }
 
     /// Lets periods expire by a step, and notes when they are at their end.
@@ -483,15 +474,8 @@ impl Closing {
         let Ending { at, parts } = ending;
         let expiring = stream::iter(parts).map(|part| part.expire(engine));
         let left = expiring.buffer_unordered(SHARDS_AT_ONCE).try_collect();
-        let left: Vec<Versioned<Option<Part>>> = left.await?;
-        if left.iter().any(|left| matches!(left, Versioned::Stale)) {
-            engine.reload(&self.id).await?;
-            return Ok(Step::More);
-        }
-        let parts = left
-            .into_iter()
-            .filter_map(|left| left.ok_or(()).ok().flatten());
-        let parts: Vec<Part> = parts.collect();
+        let left: Vec<Option<Part>> = left.await?;
+        let parts: Vec<Part> = left.into_iter().flatten().collect();
         if parts.is_empty() {
             engine.store.note_results(&live.board, at).await?;
         } else {
@@ -503,15 +487,14 @@ impl Closing {
 
 impl Part {
     /// Lets it expire by a step; returns what is left.
-    async fn expire(self, engine: &Engine) -> Result<Versioned<Option<Self>>, StoreError> {
+    async fn expire(self, engine: &Engine) -> Result<Option<Self>, StoreError> {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
         let section = self.period.into();
         let expired = store.expire_period(&self.shard, &section, self.expires_at_ms, now, cursor);
-        Ok(match expired.await? {
-            Versioned::Stale => Versioned::Stale,
-            Versioned::Current(None) => Versioned::Current(None),
-            Versioned::Current(cursor) => Versioned::Current(Some(Self { cursor, ..self })),
-        })
+        Ok(expired.await?.map(|cursor| Self {
+            cursor: Some(cursor),
+            ..self
+        }))
     }
 }

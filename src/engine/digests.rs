@@ -17,6 +17,7 @@ use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::league::Section;
 use crate::domain::window::Window;
+use crate::store::Versioned;
 use crate::store::results::{Moderated, Noted, PeriodResult};
 use crate::store::standings::Entry;
 
@@ -137,12 +138,14 @@ impl Engine {
             // If the definition has changed meanwhile, the next request makes it.
             if is_end {
                 let digest = wanted.note(hexadecimal(&hash.finalize()));
-                store.note_digest(board, wanted.named(), &digest).await?;
+                let noted = store.note_digest(board, wanted.named(), &digest);
+                noted.await.unless_stale()?;
                 return Ok(Made::Whole(digest.noted));
             }
             noted = place.entries;
             let making = wanted.note(Making::of(&hash, place));
-            store.note_making(board, wanted.named(), &making).await?;
+            let making = store.note_making(board, wanted.named(), &making);
+            making.await.unless_stale()?;
             if is_late {
                 return Ok(Made::Part);
             }

@@ -110,7 +110,7 @@ impl Engine {
         };
         let now = Timestamp::from_ms_clamped(end.at_ms);
         let ended = self.store.end_kept_hides(&of_shard.shard, now, cursor);
-        let Versioned::Current(next) = ended.await? else {
+        let Some(next) = ended.await.unless_stale()? else {
             self.reload(&end.board).await?;
             return self.walk_kept(&end.board).await;
         };

@@ -39,15 +39,13 @@ impl Engine {
         let erasure = Erasure { number, at };
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            match self
-                .erase_on(&live, member, &erasure, revised.as_ref())
-                .await?
-            {
-                Versioned::Current(Erased::Done) => return Ok(()),
-                Versioned::Current(Erased::Behind) => {
+            let erased = self.erase_on(&live, member, &erasure, revised.as_ref());
+            match erased.await.unless_stale()? {
+                Some(Erased::Done) => return Ok(()),
+                Some(Erased::Behind) => {
                     revised = Some(Box::pin(self.revise_in_turn(id)).await?);
                 }
-                Versioned::Stale => self.reload(id).await?,
+                None => self.reload(id).await?,
             }
         }
         Err(Error::busy())
@@ -61,16 +59,14 @@ impl Engine {
         member: &MemberId,
         erasure: &Erasure,
         revised: Option<&Revised>,
-    ) -> Result<Versioned<Erased>, Error> {
+    ) -> Result<Erased, Error> {
         let (others, own) = live.shards_with(member);
         let erase = async |shard: &Shard| {
             let known = revised.map(|revised| revised.up_to(shard.tag()).unwrap_or(ALL_HIDES));
             self.store.erase(shard, member, erasure, known).await
         };
         let erased = try_join_all(others.into_iter().map(erase)).await?;
-        let mut left = erased
-            .into_iter()
-            .filter(|erased| *erased != Versioned::Current(Erased::Done));
+        let mut left = erased.into_iter().filter(|erased| *erased != Erased::Done);
         match left.next() {
             Some(erased) => Ok(erased),
             None => Ok(erase(own).await?),
@@ -78,7 +74,7 @@ impl Engine {
     }
 
     /// Makes sure that all shards of a league have the last erasure of a member: whoever wrote it may have come to some of them
-    /// only. Returns whether the definition is still this one.
+    /// only. Returns false if it is not written everywhere yet.
     async fn spread_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<bool, Error> {
         if !live.board.is_league() {
             return Ok(true);
@@ -89,11 +85,8 @@ impl Engine {
             self.store.last_erasures(&live.shard, &members).await
         });
         let mut found = Vec::with_capacity(live.shards.len());
-        for of_shard in try_join_all(read).await? {
-            match of_shard {
-                Versioned::Current(last) => found.extend(last),
-                Versioned::Stale => return Ok(false),
-            }
+        for last in try_join_all(read).await? {
+            found.extend(last);
         }
         let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
         let last = found.iter().copied().max_by_key(number).flatten();
@@ -102,7 +95,7 @@ impl Engine {
             Some(last) => {
                 let revised = Revised::default();
                 let erased = self.erase_on(live, member, &last, Some(&revised));
-                Ok(erased.await? == Versioned::Current(Erased::Done))
+                Ok(erased.await? == Erased::Done)
             }
             None => Ok(true),
         }
@@ -196,7 +189,8 @@ impl Engine {
         unnamed_by: &Mutex<Option<String>>,
     ) -> Result<Progress, Error> {
         let live = self.live_board(id).await?;
-        if !self.spread_erasure(&live, member).await? {
+        let spread = self.spread_erasure(&live, member).await;
+        if spread.unless_stale()? != Some(true) {
             return self.reload(id).await.map(|()| Progress::More);
         }
         let version = Some(live.board.version());
@@ -214,13 +208,14 @@ impl Engine {
         let mut progress = Progress::Done;
         let of_shards = live.shards.iter();
         let of_shards = of_shards.map(|live| self.store.erasing(&live.shard));
-        for erasing in try_join_all(of_shards).await? {
-            let Versioned::Current(erasing) = erasing else {
-                self.reload(id).await?;
-                return Ok(Progress::More);
-            };
+        let Some(erasing) = try_join_all(of_shards).await.unless_stale()? else {
+            self.reload(id).await?;
+            return Ok(Progress::More);
+        };
+        for erasing in erasing {
             if let Some(member) = erasing.first() {
-                if !self.spread_erasure(&live, member).await? {
+                let spread = self.spread_erasure(&live, member).await;
+                if spread.unless_stale()? != Some(true) {
                     return self.reload(id).await.map(|()| Progress::More);
                 }
                 self.forget_names(&live, member).await?;
@@ -238,7 +233,8 @@ impl Engine {
         if !board.closes_periods() {
             return Ok(());
         }
-        if self.store.begin_forgetting(board).await? == Versioned::Stale {
+        let begun = self.store.begin_forgetting(board).await;
+        if begun.unless_stale()?.is_none() {
             self.reload(&board.id).await?;
             return Err(Error::busy());
         }
@@ -280,11 +276,11 @@ impl Engine {
         loop {
             let now = self.clock.now();
             let forgotten = self.store.forget(own, member, &places, keys, now);
-            match forgotten.await? {
-                Versioned::Current(Forgotten::Some { is_left: false }) => {
+            match forgotten.await.unless_stale()? {
+                Some(Forgotten::Some { is_left: false }) => {
                     return Ok(Progress::Done);
                 }
-                Versioned::Current(Forgotten::Places(barrier, wanted)) => {
+                Some(Forgotten::Places(barrier, wanted)) => {
                     // In no shard anybody comes between any more.
                     if self.close_shards(id, barrier, None).await? == Progress::More {
                         queue::give_time().await;
@@ -295,14 +291,14 @@ impl Engine {
                         let added =
                             self.store
                                 .add_places((own, other), member, &wanted, &mut places);
-                        if added.await? == Versioned::Stale {
+                        if added.await.unless_stale()?.is_none() {
                             self.reload(id).await?;
                             return Ok(Progress::More);
                         }
                     }
                 }
-                Versioned::Current(_) => return Ok(Progress::More),
-                Versioned::Stale => {
+                Some(_) => return Ok(Progress::More),
+                None => {
                     self.reload(id).await?;
                     return Ok(Progress::More);
                 }

@@ -16,11 +16,11 @@ use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::domain::window::Window;
-use crate::store::StoreError;
 use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
 use crate::store::tasks::ORDERS_MAX;
 use crate::store::webhooks::WEBHOOKS_MAX;
+use crate::store::{StoreError, Versioned};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Error)]
@@ -337,6 +337,16 @@ fn windows_in_use(windows: &[Window]) -> String {
 
 fn ends_at(end: Option<Timestamp>) -> String {
     end.map_or_else(String::new, |end| format!(": it ends at {end}"))
+}
+
+impl<T> Versioned<T, Error> for Result<T, Error> {
+    fn unless_stale(self) -> Result<Option<T>, Error> {
+        match self {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Error::Store(StoreError::Stale)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl From<Box<Unreadable>> for Error {

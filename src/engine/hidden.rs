@@ -35,7 +35,7 @@ pub struct Listing {
 
 impl Work for Listing {
     type Job = Standing;
-    type Answer = Result<Versioned<Followed>, StoreError>;
+    type Answer = Result<Followed, StoreError>;
     type Load = usize;
 
     fn admit(&self, load: &mut usize, _standing: &Standing) -> bool {
@@ -62,18 +62,14 @@ impl Work for Listing {
 
 impl Listing {
     /// The journal has a bounded length, so that the steps end.
-    async fn follow(&self, standing: &Standing) -> Result<Versioned<Followed>, StoreError> {
+    async fn follow(&self, standing: &Standing) -> Result<Followed, StoreError> {
         loop {
-            match self.store.follow_hides(&self.shard, standing).await? {
-                Versioned::Current(Some(followed)) => {
-                    if followed.is_narrow {
-                        self.store.mark_narrow(&self.shard, standing).await?;
-                    }
-                    return Ok(Versioned::Current(followed));
-                }
-                Versioned::Current(None) => {}
-                Versioned::Stale => return Ok(Versioned::Stale),
+            let followed = self.store.follow_hides(&self.shard, standing).await?;
+            let Some(followed) = followed else { continue };
+            if followed.is_narrow {
+                self.store.mark_narrow(&self.shard, standing).await?;
             }
+            return Ok(followed);
         }
     }
 }
@@ -88,13 +84,11 @@ impl Engine {
     ) -> Result<Option<Followed>, Error> {
         let fault = || StoreError::Unexpected("a hidden list without its answer".into());
         let followed = shard.listing.submit(standing).await;
-        match followed.ok_or_else(fault)?? {
-            Versioned::Current(followed) => Ok(Some(followed)),
-            Versioned::Stale => {
-                self.reload(&shard.shard.id).await?;
-                Ok(None)
-            }
+        let followed = followed.ok_or_else(fault)?.unless_stale()?;
+        if followed.is_none() {
+            self.reload(&shard.shard.id).await?;
         }
+        Ok(followed)
     }
 
     /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
@@ -110,10 +104,11 @@ impl Engine {
     }
 
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {
-        match self.store.widen_list(shard, standing).await? {
-            Versioned::Current(false) => return Ok(Progress::More),
-            Versioned::Current(true) => {}
-            Versioned::Stale => self.reload(&shard.id).await?,
+        let widened = self.store.widen_list(shard, standing).await;
+        match widened.unless_stale()? {
+            Some(false) => return Ok(Progress::More),
+            Some(true) => {}
+            None => self.reload(&shard.id).await?,
         }
         Ok(Progress::Done)
     }
@@ -159,18 +154,18 @@ impl Job for HiddenLists {
             engine.store.forget_narrow(&narrow.name).await?;
             return Ok(Progress::Done);
         };
-        match engine.store.widen_list(&shard, &standing).await? {
-            Versioned::Current(false) => return Ok(Progress::More),
-            Versioned::Current(true) => {
+        let widen = || engine.store.widen_list(&shard, &standing);
+        match widen().await.unless_stale()? {
+            Some(false) => return Ok(Progress::More),
+            Some(true) => {
                 engine.store.forget_narrow(&narrow.name).await?;
                 // It may have been noted again in between.
-                let widened = engine.store.widen_list(&shard, &standing).await?;
-                if widened == Versioned::Current(false) {
+                if widen().await.unless_stale()? == Some(false) {
                     engine.store.mark_narrow(&shard, &standing).await?;
                     return Ok(Progress::More);
                 }
             }
-            Versioned::Stale => engine.reload(&narrow.board).await?,
+            None => engine.reload(&narrow.board).await?,
         }
         Ok(Progress::Done)
     }

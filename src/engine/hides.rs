@@ -70,8 +70,7 @@ impl Engine {
         let (told, others) = shards_told(board, member);
         let counted = others.iter();
         let counted = counted.map(|shard| self.store.hidden_members(shard, None, 0));
-        let counted = try_join_all(counted).await?.into_iter().map(current);
-        let Some(counted) = counted.collect::<Option<Vec<HiddenMembers>>>() else {
+        let Some(counted) = try_join_all(counted).await.unless_stale()? else {
             return Ok(None);
         };
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
@@ -81,7 +80,7 @@ impl Engine {
         self.begin_moderation(board, &told[REFERENCE]).await?;
         let set = async |shard| {
             let hidden = self.store.hide(shard, member, hide, hidden_max);
-            match current(hidden.await?) {
+            match hidden.await.unless_stale()? {
                 Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
                 Some(Hidden::Done(hiding)) => Ok(Some(hiding)),
                 None => Ok(None),
@@ -104,7 +103,10 @@ impl Engine {
     ) -> Result<Option<Option<Hide>>, Error> {
         let (told, _) = shards_told(board, member);
         self.begin_moderation(board, &told[REFERENCE]).await?;
-        let set = async |shard| Ok(current(self.store.unhide(shard, member, ends).await?));
+        let set = async |shard| {
+            let unhidden = self.store.unhide(shard, member, ends);
+            Ok(unhidden.await.unless_stale()?)
+        };
         let before = settle(&told, set, Option::is_none).await?;
         if before.is_some() {
             self.store.note_board(NotedFor::Revision, board).await?;
@@ -121,7 +123,8 @@ impl Engine {
     ) -> Result<Option<()>, Error> {
         for hides in hides.chunks(KEPT_MAX) {
             for shard in &board.shards() {
-                if current(self.store.keep_hides(shard, hides).await?).is_none() {
+                let kept = self.store.keep_hides(shard, hides).await;
+                if kept.unless_stale()?.is_none() {
                     return Ok(None);
                 }
             }
@@ -207,9 +210,9 @@ impl Engine {
             let mut found = Vec::new();
             let mut is_stale = false;
             for part in join_all(asked).await {
-                match part? {
-                    Versioned::Current(part) => found.extend(part.members),
-                    Versioned::Stale => is_stale = true,
+                match part.unless_stale()? {
+                    Some(part) => found.extend(part.members),
+                    None => is_stale = true,
                 }
             }
             if !is_stale {
@@ -273,7 +276,7 @@ impl Engine {
     ) -> Result<Option<HiddenMembers>, Error> {
         let shard = &live.shards[shard].shard;
         let part = self.store.hidden_members(shard, after, count);
-        Ok(current(part.await?))
+        Ok(part.await.unless_stale()?)
     }
 }
 
@@ -318,11 +321,6 @@ where
         first.get_or_insert(told);
     }
     Err(Error::busy())
-}
-
-/// The answer, unless the definition has changed.
-fn current<T>(versioned: Versioned<T>) -> Option<T> {
-    versioned.ok_or(()).ok()
 }
 
 impl FoundHidden {

@@ -50,12 +50,8 @@ impl Engine {
             .store
             .players(home, std::slice::from_ref(member))
             .await?;
-        let found = found.ok_or(ReadError::Retry)?.pop().transpose()?.flatten();
-        let played = self
-            .store
-            .played(home, member)
-            .await?
-            .ok_or(ReadError::Retry)?;
+        let found = found.into_iter().next().transpose()?.flatten();
+        let played = self.store.played(home, member).await?;
         let seat = found.and_then(|found| found.player.seat);
         let seat = seat.map(|seat| (seat.start, seat.cohort));
         let played = played
@@ -139,7 +135,7 @@ impl Engine {
     ) -> Result<Option<Section>, ReadError> {
         let shard = &live.shard_in(section, member).shard;
         let won = self.store.rewards_of(shard, &section, member.as_str());
-        let won = won.await?.ok_or(ReadError::Retry)?;
+        let won = won.await?;
         Ok((!won.is_empty()).then_some(section))
     }
 }

@@ -104,8 +104,8 @@ impl Job for LeftBehind {
 
 impl Engine {
     async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
-        let open = self.store.open_reservations(home, older_than_ms).await?;
-        let Versioned::Current(open) = open else {
+        let open = self.store.open_reservations(home, older_than_ms).await;
+        let Some(open) = open.unless_stale()? else {
             return self.reload(&home.id).await;
         };
         let ends: Vec<Result<Option<Settlement>, Error>> = stream::iter(open)
@@ -136,9 +136,9 @@ impl Engine {
                 is_kept: true,
             }));
         }
-        match self.store.void(home, open).await? {
-            Versioned::Current(is_kept) => Ok(Some(Settlement { token, is_kept })),
-            Versioned::Stale => self.reload(&home.id).await.map(|()| None),
+        match self.store.void(home, open).await.unless_stale()? {
+            Some(is_kept) => Ok(Some(Settlement { token, is_kept })),
+            None => self.reload(&home.id).await.map(|()| None),
         }
     }
 }

@@ -83,15 +83,12 @@ enum Stop {
     Failed(Error),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error.into())
+impl<E: Into<Error>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        match error.into() {
+            Error::Store(StoreError::Stale) => Self::Lost,
+            error => Self::Failed(error),
+        }
     }
 }
 
@@ -184,8 +181,7 @@ impl Mover {
         }
         if !is_closed {
             // From now on nothing comes out of the log, so the queues come to their end.
-            let held = self.copier.store.hold_queues(&self.board).await?;
-            held.ok_or(Stop::Lost)?;
+            self.copier.store.hold_queues(&self.board).await?;
             if !self.copier.store.are_queues_empty(&self.board).await? {
                 queue::give_time().await;
                 self.copier.renew().await?;
@@ -337,7 +333,7 @@ impl Mover {
                 let last = store.moderated(new).await?.hides;
                 let known = known.get(new.tag()).copied();
                 let noted = store.note_lines(board, new.tag(), (known, last), &[]);
-                noted.await?.ok_or(Stop::Lost)?;
+                noted.await?;
             }
             return Ok(());
         }

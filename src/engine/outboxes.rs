@@ -69,7 +69,7 @@ impl Engine {
             let wanted = wanted(&webhook, board, messages, now);
             let version = Some(webhooks.version.as_str());
             let queued = self.store.queue_deliveries(version, name, &wanted, now);
-            if queued.await? == Versioned::Stale {
+            if queued.await.unless_stale()?.is_none() {
                 return Ok(false);
             }
         }

@@ -33,15 +33,12 @@ pub enum ReadError {
     Failed(Error),
 }
 
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error.into())
+impl<E: Into<Error>> From<E> for ReadError {
+    fn from(error: E) -> Self {
+        match error.into() {
+            Error::Store(StoreError::Stale) => Self::Retry,
+            error => Self::Failed(error),
+        }
     }
 }
 
@@ -67,7 +64,7 @@ pub struct Reading {
 }
 
 /// What is read for one query.
-type Read = Dated<Versioned<Barred>>;
+type Read = Dated<Barred>;
 
 /// The distinct queries of a call, and what they cost.
 #[derive(Debug, Default)]
@@ -111,12 +108,11 @@ impl Work for Reading {
                 .read_standings(&self.shard, &distinct, Sight::Visible, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
-                let of_job = |index: usize| match &value {
-                    Versioned::Current(answers) => Versioned::Current(answers[index].clone()),
-                    Versioned::Stale => Versioned::Stale,
+                let of_job = |index: usize| {
+                    let value = value[index].clone();
+                    Ok(Dated { value, as_of })
                 };
-                let dated = |value| Ok(Dated { value, as_of });
-                index_of.into_iter().map(of_job).map(dated).collect()
+                index_of.into_iter().map(of_job).collect()
             }
             Err(error) => vec![Err(error); jobs.len()],
         }
@@ -270,23 +266,26 @@ impl<'a> Reader<'a> {
             query
         };
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let Dated { value, as_of } = match self.sight {
+        let read = match self.sight {
             Sight::Visible => {
                 let freshness = *self.freshness.lock();
                 let answer = shard.reading(freshness, self.size).submit(query).await;
-                let answer = answer.ok_or_else(fault)??;
-                if is_unlisted(&answer) {
-                    Box::pin(self.without_hidden(shard, answer)).await?
-                } else {
-                    answer
+                match answer.ok_or_else(fault)? {
+                    Ok(answer) if is_unlisted(&answer) => {
+                        Box::pin(self.without_hidden(shard, answer)).await
+                    }
+                    answer => answer.map_err(ReadError::from),
                 }
             }
-            sight => self.ask_alone(shard, query, sight).await?,
+            sight => self.ask_alone(shard, query, sight).await,
         };
-        let Versioned::Current(barred) = value else {
+        if let Err(ReadError::Retry) = read {
             self.engine.reload(&shard.shard.id).await?;
-            return Err(ReadError::Retry);
-        };
+        }
+        let Dated {
+            value: barred,
+            as_of,
+        } = read?;
         match barred.answer {
             Answer::Incomplete(start_ms) => {
                 Box::pin(self.complete(&shard.shard, series, start_ms)).await?;
@@ -322,11 +321,7 @@ impl<'a> Reader<'a> {
     /// do not matter to that question, so it has to be asked once for each standing of the query.
     async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, ReadError> {
         let mut known_to = None;
-        while let Versioned::Current(Barred {
-            answer: Answer::Unlisted(unlisted),
-            ..
-        }) = answer.value
-        {
+        while let Answer::Unlisted(unlisted) = answer.value.answer {
             let (standing, query) = *unlisted;
             let followed = self.engine.follow_hides(shard, standing).await?;
             let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?.number);
@@ -347,16 +342,9 @@ impl<'a> Reader<'a> {
     ) -> Result<Read, ReadError> {
         let (store, queries) = (&self.engine.store, [query]);
         let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
-        let Dated { value, as_of } = read.await?;
-        let value = match value {
-            Versioned::Current(mut answers) => match answers.pop() {
-                Some(answer) => Versioned::Current(answer),
-                None => {
-                    return Err(StoreError::Unexpected("a read without its answer".into()).into());
-                }
-            },
-            Versioned::Stale => Versioned::Stale,
-        };
+        let Dated { mut value, as_of } = read.await?;
+        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let value = value.pop().ok_or_else(fault)?;
         Ok(Dated { value, as_of })
     }
 }
@@ -373,20 +361,16 @@ impl Engine {
             .reading(freshness, Size::Small)
             .submit(Query::Changed([None; 2]));
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        match submitted.await.ok_or_else(fault)??.value {
-            Versioned::Current(barred) => Ok((barred.changed, barred.barrier)),
-            Versioned::Stale => {
-                self.reload(&live.board.id).await?;
-                Err(ReadError::Retry)
-            }
-        }
+        let read = submitted.await.ok_or_else(fault)?.unless_stale()?;
+        let Some(Dated { value: barred, .. }) = read else {
+            self.reload(&live.board.id).await?;
+            return Err(ReadError::Retry);
+        };
+        Ok((barred.changed, barred.barrier))
     }
 }
 
 /// Whether a hidden list is behind that the query needs.
 fn is_unlisted(read: &Read) -> bool {
-    let Versioned::Current(Barred { answer, .. }) = &read.value else {
-        return false;
-    };
-    matches!(answer, Answer::Unlisted(_))
+    matches!(read.value.answer, Answer::Unlisted(_))
 }

@@ -14,8 +14,8 @@ use crate::domain::ids::{EventId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
+use crate::store::StoreError;
 use crate::store::events::{Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms};
-use crate::store::{StoreError, Versioned};
 
 /// Shards that a board has moved away from.
 #[derive(Debug)]
@@ -178,17 +178,15 @@ impl Engine {
             erasure,
         }) = recalled
         else {
-            return Ok(Versioned::Current(Answer::Rejected(Rejection::IdReused)));
+            return Ok(Answer::Rejected(Rejection::IdReused));
         };
         let shard = &live.shard_of(member).shard;
-        let Versioned::Current(last) = self.store.last_erasures(shard, &[member]).await? else {
-            return Ok(Versioned::Stale);
-        };
+        let last = self.store.last_erasures(shard, &[member]).await?;
         let last = last.into_iter().flatten().next();
         if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
-        Ok(Versioned::Current(Answer::Duplicate(outcome, None)))
+        Ok(Answer::Duplicate(outcome, None))
     }
 
     /// What is remembered of those that are planned and have an id, by their indexes.

@@ -30,7 +30,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::events::Answer;
 use crate::store::reservations::{Reserved, Token, Wanted};
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Store, StoreError};
 
 /// How old a reservation may be when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
@@ -231,18 +231,18 @@ impl Reservation {
     /// Takes note of what a home says.
     fn hear(&mut self, live: &LiveBoard, home: usize, reply: Reply<Reserved>) {
         match reply {
-            Ok(Versioned::Current(Reserved::Open(remaining))) => {
+            Ok(Reserved::Open(remaining)) => {
                 let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
                 let quotas = self.uses().iter().filter(is_here).map(|used| used.quota);
                 let remaining: Vec<_> = quotas.zip(remaining).collect();
                 self.remaining.extend(remaining);
                 self.held.push(home);
             }
-            Ok(Versioned::Current(Reserved::UsedUp(shortage))) => {
+            Ok(Reserved::UsedUp(shortage)) => {
                 self.refuse(shortage.quota, Some(shortage));
             }
-            Ok(Versioned::Current(Reserved::Waits { quota })) => self.refuse(quota, None),
-            Ok(Versioned::Stale) => self.submission.block(Obstacle::StaleBoard),
+            Ok(Reserved::Waits { quota }) => self.refuse(quota, None),
+            Err(StoreError::Stale) => self.submission.block(Obstacle::StaleBoard),
             // It may be reserved or not: if it is, there is a note.
             Err(error) => self.submission.fail(error.into()),
         }
@@ -290,7 +290,7 @@ impl Reservation {
     /// Takes note of what became of its event.
     fn end(&mut self, live: &Arc<LiveBoard>, mut reply: Reply<Answer>, now: Timestamp) {
         self.is_kept = match &mut reply {
-            Ok(Versioned::Current(Answer::Taken { remaining, .. })) => {
+            Ok(Answer::Taken { remaining, .. }) => {
                 self.remaining.sort_unstable();
                 *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)
@@ -487,7 +487,7 @@ impl Cursor {
         for (index, reply) in replies {
             reservations[index].hear(live, self.home, reply);
         }
-        let Some(failure @ (Ok(Versioned::Stale) | Err(_))) = last else {
+        let Some(failure @ Err(_)) = last else {
             return;
         };
         for reservation in &mut reservations[self.next..] {

@@ -100,7 +100,7 @@ impl Engine {
         let recorded =
             self.store
                 .record_result(board, (window, &key), results, &messages, Some(&forgetting));
-        if let Versioned::Stale = recorded.await? {
+        if recorded.await.unless_stale()?.is_none() {
             self.reload(&board.id).await?;
             return Ok(false);
         }
@@ -238,13 +238,12 @@ impl Engine {
         let stands = self
             .store
             .record_result(board, named, (Some(recorded), &result), &[], None);
-        match stands.await? {
-            Versioned::Current(stands) if stands.result == result => Ok(()),
-            Versioned::Current(_) | Versioned::Stale => {
-                self.reload(&board.id).await?;
-                Err(Error::busy())
-            }
+        let stands = stands.await.unless_stale()?;
+        if stands.is_some_and(|stands| stands.result == result) {
+            return Ok(());
         }
+        self.reload(&board.id).await?;
+        Err(Error::busy())
     }
 
     /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.

@@ -100,7 +100,8 @@ impl Engine {
                 None => {
                     // What was hidden before is in all results that there are.
                     let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
-                    begun.await?;
+                    // Whoever hides finds the board changed, too.
+                    begun.await.unless_stale()?;
                     return Ok(());
                 }
                 Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
@@ -215,8 +216,7 @@ impl Engine {
         known: u64,
         is_closed: bool,
     ) -> Result<(u64, bool), ReadError> {
-        let journal = self.store.journal(shard, known, is_closed).await?;
-        let part = journal.ok_or(ReadError::Retry)?;
+        let part = self.store.journal(shard, known, is_closed).await?;
         if part.up_to == known {
             return Ok((known, false));
         }
@@ -224,7 +224,7 @@ impl Engine {
         let noted = self
             .store
             .note_lines(board, shard.tag(), numbers, &part.lines);
-        let noted = noted.await?.ok_or(ReadError::Retry)?;
+        let noted = noted.await?;
         // Somebody else may have noted fewer.
         Ok((noted, part.is_more || noted < part.up_to))
     }
@@ -254,10 +254,7 @@ impl Engine {
         };
         let messages = messages_of(self, board, noted, (hide, &periods));
         if !messages.is_empty() {
-            self.store
-                .post(board, &messages)
-                .await?
-                .ok_or(ReadError::Retry)?;
+            self.store.post(board, &messages).await?;
             self.store.note_board(NotedFor::Outbox, board).await?;
         }
         Ok(self.store.end_line(board, noted).await?)
@@ -430,10 +427,10 @@ impl Engine {
         let revised = self
             .store
             .revise_result(board, section, results, change, &cause.forgetting);
-        match revised.await? {
-            Versioned::Current(true) => Ok(()),
-            Versioned::Current(false) | Versioned::Stale => Err(ReadError::Retry),
+        if revised.await? {
+            return Ok(());
         }
+        Err(ReadError::Retry)
     }
 
     /// The lines that a result takes into account which was made by this walk, and the one `before` does not: the cause, and

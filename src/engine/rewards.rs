@@ -32,7 +32,7 @@ use crate::store::leases::Leased;
 use crate::store::results::Moderated;
 use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Walked, Winner};
 use crate::store::standings::{Mark, Selection};
-use crate::store::{Freshness, StoreError, Versioned};
+use crate::store::{Freshness, StoreError};
 
 /// For how long one call walks, or waits for another instance that does. How far the walk has come stays.
 const WALK_TIME_MAX: Duration = Duration::from_secs(8);
@@ -393,10 +393,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn taken<T>(walked: Versioned<Walked<T>>) -> Result<T, ReadError> {
+fn taken<T>(walked: Walked<T>) -> Result<T, ReadError> {
     match walked {
-        Versioned::Current(Walked::On(met)) => Ok(met),
-        Versioned::Current(Walked::Superseded) | Versioned::Stale => Err(ReadError::Retry),
+        Walked::On(met) => Ok(met),
+        Walked::Superseded => Err(ReadError::Retry),
     }
 }
 

@@ -160,31 +160,30 @@ impl Engine {
         derived: &Derived,
         period: &Period,
     ) -> Result<Progress, Error> {
-        // `Stale`: the definition has changed. Whoever needs the standing begins anew with the new definition.
-        let is_incomplete = Versioned::Current(false);
+        // `None`: the definition has changed. Whoever needs the standing begins anew with the new definition.
         let advanced = self.advance(shard, derived, period).await?;
-        Ok(if advanced == is_incomplete {
+        Ok(if advanced == Some(false) {
             Progress::More
         } else {
             Progress::Done
         })
     }
 
-    /// Takes a derived standing a bounded step nearer to complete; returns whether it is. A board whose shard does not know
-    /// its definition, or a newer one, is read again.
+    /// Takes a derived standing a bounded step nearer to complete; returns whether it is. `None`: its shard does not know the board's
+    /// definition, or knows a newer one, and the board was read again.
     async fn advance(
         &self,
         shard: &Shard,
         derived: &Derived,
         period: &Period,
-    ) -> Result<Versioned<bool>, Error> {
+    ) -> Result<Option<bool>, Error> {
         let now = self.clock.now();
         let running = running(shard, derived, now);
         let advanced = self
             .store
             .advance(shard, derived, period, &running, now, STEP_BUDGET);
-        let advanced = advanced.await?;
-        if advanced == Versioned::Stale {
+        let advanced = advanced.await.unless_stale()?;
+        if advanced.is_none() {
             self.reload(&shard.board.id).await?;
         }
         Ok(advanced)
@@ -271,10 +270,10 @@ impl Job for Rollover {
             period,
         } = item;
         let advanced = engine.advance(shard, derived, period).await?;
-        if advanced == Versioned::Current(false) {
+        if advanced == Some(false) {
             return Ok(Progress::More);
         }
-        if advanced == Versioned::Current(true) {
+        if advanced == Some(true) {
             engine.note_complete(item);
         }
         Ok(Progress::Done)

@@ -13,10 +13,10 @@ use crate::domain::time::Timestamp;
 use crate::store::seats::{
     CALL_MEMBERS_MAX, KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, Suggested, Wish,
 };
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Store, StoreError};
 
 /// What many calls of a step say.
-type Answers<S> = Result<Versioned<Vec<<S as Step>::Answer>>, StoreError>;
+type Answers<S> = Result<Vec<<S as Step>::Answer>, StoreError>;
 
 /// A step of seating.
 pub(crate) trait Step: Send + Sync + 'static {
@@ -117,14 +117,12 @@ impl Step for SitDown {
                     places.push(place);
                 }
             }
-            let Versioned::Current(seated) = store.seat(shard, &sitters, now).await? else {
-                return Ok(Versioned::Stale);
-            };
+            let seated = store.seat(shard, &sitters, now).await?;
             for (place, seated) in places.into_iter().zip(seated) {
                 answers[place] = Some(seated);
             }
         }
-        Ok(Versioned::Current(answers.into_iter().flatten().collect()))
+        Ok(answers.into_iter().flatten().collect())
     }
 }
 

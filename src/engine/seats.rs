@@ -22,7 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::store::seats::{
     KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
 };
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Store, StoreError};
 
 /// How long a request waits whose member is being erased, before it tries again.
 const ERASED_PAUSE: Duration = Duration::from_millis(20);
@@ -102,7 +102,10 @@ pub(crate) enum Obstacle {
 
 impl<E: Into<Error>> From<E> for Obstacle {
     fn from(error: E) -> Self {
-        Self::Failed(error.into())
+        match error.into() {
+            Error::Store(StoreError::Stale) => Self::Stale,
+            error => Self::Failed(error),
+        }
     }
 }
 
@@ -111,23 +114,13 @@ impl LiveBoard {
     pub(crate) async fn player(
         &self,
         member: &MemberId,
-    ) -> Result<Versioned<Option<StoredPlayer>>, StoreError> {
-        Ok(match self.known_member(member).await? {
-            Versioned::Current(known) => Versioned::Current(known.stored),
-            Versioned::Stale => Versioned::Stale,
-        })
+    ) -> Result<Option<StoredPlayer>, StoreError> {
+        Ok(self.known_member(member).await?.stored)
     }
 
     /// What is known of a member of a league.
-    pub(crate) async fn known_member(
-        &self,
-        member: &MemberId,
-    ) -> Result<Versioned<KnownMember>, StoreError> {
-        let found = submit(&self.home_of(member).read, member.clone()).await?;
-        Ok(match found {
-            Versioned::Current(found) => Versioned::Current(found?),
-            Versioned::Stale => Versioned::Stale,
-        })
+    pub(crate) async fn known_member(&self, member: &MemberId) -> Result<KnownMember, StoreError> {
+        submit(&self.home_of(member).read, member.clone()).await?
     }
 
     /// The seating calls of the home shard of a member.
@@ -255,11 +248,11 @@ impl Engine {
         let last = board.calendar.key(before);
         let range = (first.as_str(), last.as_str());
         // A result outlives the standings that it is of; and what has no result yet has its standings.
-        let mut keys = current(self.store.seated_in_final(board, unit, range).await?)?;
+        let mut keys = self.store.seated_in_final(board, unit, range).await?;
         let shards = live.shards.iter();
         let reads = shards.map(|live| self.store.seated_in_shard(&live.shard, unit, range));
         for read in try_join_all(reads).await? {
-            keys.extend(current(read)?);
+            keys.extend(read);
         }
         keys.sort_unstable();
         keys.dedup();
@@ -321,13 +314,6 @@ fn unknown_tier(league: &League) -> Error {
         names.join(", ")
     );
     Error::Invalid(vec![FieldError::new("/tier", detail)])
-}
-
-fn current<T>(versioned: Versioned<T>) -> Result<T, Obstacle> {
-    match versioned {
-        Versioned::Current(value) => Ok(value),
-        Versioned::Stale => Err(Obstacle::Stale),
-    }
 }
 
 /// Attempts at something about the seat of a member, until nothing stands in its way.
@@ -539,7 +525,7 @@ impl Table<'_> {
         };
         let (home, members) = (&self.live.shard_of(self.member).shard, [self.member]);
         let read = self.engine.store.last_erasures(home, &members);
-        let last = current(read.await?)?.into_iter().flatten().next();
+        let last = read.await?.into_iter().flatten().next();
         match last.filter(|erasure| at <= erasure.at) {
             Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
             None => Ok(()),
@@ -553,7 +539,7 @@ impl Table<'_> {
     }
 
     async fn read(&self) -> Result<KnownMember, Obstacle> {
-        current(self.live.known_member(self.member).await?)
+        Ok(self.live.known_member(self.member).await?)
     }
 
     async fn write(&self, known: KnownMember, new: Player) -> Result<(), Obstacle> {
@@ -567,7 +553,7 @@ impl Table<'_> {
             played: None,
         };
         let calls = self.live.home_of(self.member);
-        match current(submit(&calls.write, change).await?)? {
+        match submit(&calls.write, change).await? {
             PlayerWritten::Done => Ok(()),
             PlayerWritten::Changed => Err(Obstacle::Changed),
             PlayerWritten::Erased(at) => Err(Obstacle::Erased(at)),
@@ -581,7 +567,7 @@ impl Table<'_> {
         let home = &self.live.shard_of(self.member).shard;
         for shard in [self.live.reference(), home] {
             let returned = self.engine.store.return_hide(shard, self.member, self.now);
-            if !current(returned.await?)? {
+            if !returned.await? {
                 return Err(Obstacle::Erasing);
             }
         }
@@ -618,7 +604,7 @@ impl Table<'_> {
     async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
         let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
         let job = (self.wish(tier), self.now);
-        match current(submit(&calls.suggest, job).await?)? {
+        match submit(&calls.suggest, job).await? {
             Suggested::Cohort(number) => Ok(number),
             Suggested::Closed => Err(self.closed()),
             Suggested::Erasing => Err(Obstacle::Erasing),
@@ -653,7 +639,7 @@ impl Table<'_> {
             at: self.now,
             joins: reason == Reason::Join,
         };
-        match current(submit(&calls.sit_down, (sitter, self.now)).await?)? {
+        match submit(&calls.sit_down, (sitter, self.now)).await? {
             Seated::Done {
                 joined_at,
                 is_listed_now,

@@ -18,7 +18,7 @@ use crate::domain::league::player::Player;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
+use crate::store::StoreError;
 
 /// A list of seats in memory begins anew when it has so many. Two of them are kept.
 const KNOWN_MAX: usize = 20_000;
@@ -113,7 +113,7 @@ impl Engine {
             for index in indexes {
                 let submission = &mut open[index];
                 match &found {
-                    Ok(Versioned::Current(found)) => {
+                    Ok(found) => {
                         let period = period_of(live, unit, submission);
                         let player = found.stored.as_ref().map(|stored| &stored.player);
                         let sitting = player.map(|player| Sitting::of(live, player, &period));
@@ -127,7 +127,7 @@ impl Engine {
                         }
                         submission.sits(sitting);
                     }
-                    Ok(Versioned::Stale) => submission.block(Obstacle::StaleBoard),
+                    Err(StoreError::Stale) => submission.block(Obstacle::StaleBoard),
                     Err(error) => submission.fail(error.clone().into()),
                 }
             }

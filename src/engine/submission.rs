@@ -426,8 +426,8 @@ impl Submission {
     /// Takes note of what the store says of it.
     pub(crate) fn hear(&mut self, live: &Arc<LiveBoard>, reply: Reply<Answer>, now: Timestamp) {
         match reply {
-            Ok(Versioned::Current(answer)) => self.answered(live, answer, now),
-            Ok(Versioned::Stale) => self.block(Obstacle::StaleBoard),
+            Ok(answer) => self.answered(live, answer, now),
+            Err(StoreError::Stale) => self.block(Obstacle::StaleBoard),
             // It is not sent again, since a part of its call may have been done.
             Err(error) => self.fail(error.into()),
         }
@@ -673,7 +673,7 @@ impl Engine {
             return Ok(true);
         }
         let marked = Box::pin(self.store.mark_used(&live.board));
-        let is_current = marked.await? != Versioned::Stale;
+        let is_current = marked.await.unless_stale()?.is_some();
         if is_current {
             live.is_used.store(true, Ordering::Relaxed);
         } else {

@@ -57,7 +57,8 @@ impl Engine {
             let live = self.live_board(id).await?;
             let home = &live.shard_of(member).shard;
             let members = std::slice::from_ref(member);
-            let Versioned::Current(mut found) = self.store.players(home, members).await? else {
+            let found = self.store.players(home, members).await;
+            let Some(mut found) = found.unless_stale()? else {
                 self.reload(id).await?;
                 continue;
             };
@@ -71,9 +72,10 @@ impl Engine {
             }
             let outcome = self.outcome(id, section, member).await?;
             let change = change_of(&live, member, seen, outcome.as_ref());
-            match self.store.write_players(home, &[change]).await? {
-                Versioned::Stale => self.reload(id).await?,
-                Versioned::Current(written) => match written[..] {
+            let written = self.store.write_players(home, &[change]).await;
+            match written.unless_stale()? {
+                None => self.reload(id).await?,
+                Some(written) => match written[..] {
                     [PlayerWritten::Done] => return Ok(()),
                     [PlayerWritten::Erasing] => self.forget(id, member).await?,
                     _ => {}
@@ -167,7 +169,7 @@ impl Engine {
         let recorded =
             self.store
                 .record_decision(shard, (&standing, end), seen, (&summary, &outcomes));
-        recorded.await?.ok_or(ReadError::Retry).map(Some)
+        Ok(Some(recorded.await?))
     }
 
     /// What all members of a cohort that is decided have in common; `None` of a whole period.
@@ -302,10 +304,11 @@ impl Engine {
         let mut left: Vec<&Turning> = turning.iter().collect();
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            match self.turn_some(&live, home, &left).await? {
-                Versioned::Current(changed) if changed.is_empty() => return Ok(()),
-                Versioned::Current(changed) => left = changed,
-                Versioned::Stale => self.reload(id).await?,
+            let changed = self.turn_some(&live, home, &left).await;
+            match changed.unless_stale()? {
+                Some(changed) if changed.is_empty() => return Ok(()),
+                Some(changed) => left = changed,
+                None => self.reload(id).await?,
             }
         }
         Err(Error::busy())
@@ -317,12 +320,10 @@ impl Engine {
         live: &LiveBoard,
         home: usize,
         turning: &[&'a Turning],
-    ) -> Result<Versioned<Vec<&'a Turning>>, Error> {
+    ) -> Result<Vec<&'a Turning>, Error> {
         let shard = &live.shards[home].shard;
         let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
-        let Versioned::Current(found) = self.store.players(shard, &members).await? else {
-            return Ok(Versioned::Stale);
-        };
+        let found = self.store.players(shard, &members).await?;
         let (mut due, mut changes) = (Vec::new(), Vec::new());
         for (of, found) in turning.iter().zip(found) {
             let seen = found.unwrap_or_else(|error| {
@@ -339,14 +340,12 @@ impl Engine {
             }
         }
         if changes.is_empty() {
-            return Ok(Versioned::Current(Vec::new()));
+            return Ok(Vec::new());
         }
-        let Versioned::Current(written) = self.store.write_players(shard, &changes).await? else {
-            return Ok(Versioned::Stale);
-        };
+        let written = self.store.write_players(shard, &changes).await?;
         let left = due.into_iter().zip(written);
         let left = left.filter(|(_, written)| *written == PlayerWritten::Changed);
-        Ok(Versioned::Current(left.map(|(of, _)| of).collect()))
+        Ok(left.map(|(of, _)| of).collect())
     }
 }
 

@@ -20,10 +20,10 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::store::StoreError;
 use crate::store::board_notes::NotedFor;
 use crate::store::closings::Keys;
 use crate::store::results::PeriodResult;
-use crate::store::{StoreError, Versioned};
 
 /// How many cohorts of each shard one step is about.
 const COHORTS_AT_ONCE: usize = 2;
@@ -50,15 +50,13 @@ impl Turnover {
         }
     }
 
-    /// Takes it a bounded step further. [`Versioned::Stale`]: the definition has changed, and the step is to be taken again.
+    /// Takes it a bounded step further. [`StoreError::Stale`]: the definition has changed, and the step is to be taken again.
     pub(super) async fn step(
         &mut self,
         engine: &Engine,
         live: &Arc<LiveBoard>,
-    ) -> Result<Versioned<Progress>, Error> {
-        let Versioned::Current(next) = self.next(engine, live).await? else {
-            return Ok(Versioned::Stale);
-        };
+    ) -> Result<Progress, Error> {
+        let next = self.next(engine, live).await?;
         let sections: Vec<Section> = next
             .iter()
             .flat_map(|(sections, _)| sections)
@@ -66,13 +64,11 @@ impl Turnover {
             .collect();
         if !sections.is_empty() {
             engine.turn_over(live, &sections).await?;
-            if engine.expire_cohorts(live, &sections).await? == Versioned::Stale {
-                return Ok(Versioned::Stale);
-            }
+            engine.expire_cohorts(live, &sections).await?;
         }
         self.after = next.into_iter().map(|(_, after)| after).collect();
         if self.after.iter().any(Option::is_some) {
-            return Ok(Versioned::Current(Progress::More));
+            return Ok(Progress::More);
         }
         engine.end_turnover(live, &self.period).await
     }
@@ -82,17 +78,14 @@ impl Turnover {
         &self,
         engine: &Engine,
         live: &LiveBoard,
-    ) -> Result<Versioned<Vec<(Vec<Section>, Option<String>)>>, Error> {
+    ) -> Result<Vec<(Vec<Section>, Option<String>)>, Error> {
         let of_shards = live.shards.iter().zip(&self.after);
         let names = of_shards.map(async |(shard, after)| match after {
             Some(after) => self.names_behind(after, engine, live, &shard.shard).await,
-            None => Ok(Versioned::Current(Vec::new())),
+            None => Ok(Vec::new()),
         });
         let mut next = Vec::with_capacity(live.shards.len());
         for names in try_join_all(names).await? {
-            let Versioned::Current(names) = names else {
-                return Ok(Versioned::Stale);
-            };
             let sections = names.iter().map(|name| {
                 let section = live.board.section_named(self.period.unit, name);
                 section.ok_or_else(|| {
@@ -102,7 +95,7 @@ impl Turnover {
             let sections = sections.collect::<Result<_, _>>()?;
             next.push((sections, names.into_iter().nth(COHORTS_AT_ONCE - 1)));
         }
-        Ok(Versioned::Current(next))
+        Ok(next)
     }
 
     /// The names of the next cohorts of a shard behind one.
@@ -112,7 +105,7 @@ impl Turnover {
         engine: &Engine,
         live: &LiveBoard,
         shard: &Shard,
-    ) -> Result<Versioned<Vec<String>>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         // The character behind the one that stands before a cohort.
         let stop = format!("{}0", live.board.calendar.key(&self.period));
         let keys = Keys {
@@ -208,15 +201,11 @@ impl Engine {
     }
 
     /// Sets when cohorts of a period expire.
-    async fn expire_cohorts(
-        &self,
-        live: &LiveBoard,
-        sections: &[Section],
-    ) -> Result<Versioned<()>, Error> {
+    async fn expire_cohorts(&self, live: &LiveBoard, sections: &[Section]) -> Result<(), Error> {
         let now = self.clock.now();
         let expired = sections.iter().map(async |section| {
             let Some(expires_at_ms) = live.board.expires_at_ms(&section.period) else {
-                return Ok(Versioned::Current(None));
+                return Ok(None);
             };
             let [shard] = live.shards_of(*section) else {
                 panic!("invariant: a cohort lies in one shard");
@@ -227,22 +216,14 @@ impl Engine {
         });
         let expired = try_join_all(expired).await?;
         // The walk over members is for voters, which a league does not count.
-        let is_done = expired
-            .iter()
-            .all(|expired| *expired == Versioned::Current(None));
-        Ok(if is_done {
-            Versioned::Current(())
-        } else {
-            Versioned::Stale
-        })
+        if expired.iter().any(Option::is_some) {
+            return Err(StoreError::Stale.into());
+        }
+        Ok(())
     }
 
     /// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
-    async fn end_turnover(
-        &self,
-        live: &LiveBoard,
-        period: &Period,
-    ) -> Result<Versioned<Progress>, Error> {
+    async fn end_turnover(&self, live: &LiveBoard, period: &Period) -> Result<Progress, Error> {
         let (board, now) = (&live.board, self.clock.now());
         let league = board.league_of(period);
         let last_tier = league
@@ -258,28 +239,22 @@ impl Engine {
         let expires_at_ms = board.expires_at_ms(period);
         let expired = of_shards.iter().map(async |(index, tiers)| {
             let Some(expires_at_ms) = expires_at_ms else {
-                return Ok(Versioned::Current(()));
+                return Ok(());
             };
             let shard = &live.shards[*index].shard;
             self.store
                 .expire_tiers(shard, (period, tiers), expires_at_ms, now)
                 .await
         });
-        if try_join_all(expired).await?.contains(&Versioned::Stale) {
-            return Ok(Versioned::Stale);
+        try_join_all(expired).await?;
+        if board.has_result(period) {
+            self.record_period(live, period).await?;
         }
-        if board.has_result(period) && self.record_period(live, period).await? == Versioned::Stale {
-            return Ok(Versioned::Stale);
-        }
-        Ok(Versioned::Current(Progress::Done))
+        Ok(Progress::Done)
     }
 
     /// Records, once, when a period of a league has become final, and tells of it.
-    async fn record_period(
-        &self,
-        live: &LiveBoard,
-        period: &Period,
-    ) -> Result<Versioned<()>, Error> {
+    async fn record_period(&self, live: &LiveBoard, period: &Period) -> Result<(), Error> {
         let (board, section) = (&live.board, Section::from(*period));
         let (window, key) = (window_of(&section), board.section_key(&section));
         let pinned = board.pinned(period);
@@ -300,12 +275,10 @@ impl Engine {
         let recorded =
             self.store
                 .record_result(board, (window, &key), (None, &result), &messages, None);
-        if let Versioned::Stale = recorded.await? {
-            return Ok(Versioned::Stale);
-        }
+        recorded.await?;
         // Whoever has recorded it may have come no further.
         self.store.note_board(NotedFor::Outbox, board).await?;
-        Ok(Versioned::Current(()))
+        Ok(())
     }
 
     /// What webhooks are told of a period of a league that is final.

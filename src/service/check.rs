@@ -94,7 +94,10 @@ enum Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        Self::Failed(error)
+        match error {
+            StoreError::Stale => Self::Stale,
+            error => Self::Failed(error),
+        }
     }
 }
 

@@ -87,17 +87,15 @@ impl<'a> Letters<'a> {
     }
 
     /// Makes sure that the next letter is there, if there is one.
-    async fn read_on(&mut self, store: &Store, count: usize) -> Result<Versioned<()>, Error> {
+    async fn read_on(&mut self, store: &Store, count: usize) -> Result<(), Error> {
         while let (true, Some(from)) = (self.read.is_empty(), self.from) {
-            let Versioned::Current(read) = store.letters(self.shard, from, count).await? else {
-                return Ok(Versioned::Stale);
-            };
+            let read = store.letters(self.shard, from, count).await?;
             let last = read.last().filter(|_| read.len() == count);
             self.from = last.map(|last| last.place.next());
             let told = read.into_iter().filter(DeadLetter::is_told);
             self.read = told.collect();
         }
-        Ok(Versioned::Current(()))
+        Ok(())
     }
 }
 
@@ -112,8 +110,8 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(board).await?;
             // One more than wanted tells whether there is a next part.
-            let letters = self.merge_letters(&live, after, count + 1).await?;
-            if let Versioned::Current(mut letters) = letters {
+            let letters = self.merge_letters(&live, after, count + 1).await;
+            if let Some(mut letters) = letters.unless_stale()? {
                 let is_more = letters.len() > count;
                 letters.truncate(count);
                 let last = letters.last().filter(|_| is_more);
@@ -149,12 +147,13 @@ impl Service {
         &self,
         shard: &Shard,
         id: &EventId,
-    ) -> Result<Versioned<Vec<FoundLetter>>, Error> {
+    ) -> Result<Vec<FoundLetter>, Error> {
         let (store, mut found) = (&self.engine.store, Vec::new());
         let mut letters = Letters::of(shard, self.engine.letters_from(), None);
-        while letters.read_on(store, PART_MAX).await? == Versioned::Current(()) {
+        loop {
+            letters.read_on(store, PART_MAX).await?;
             if letters.read.is_empty() {
-                return Ok(Versioned::Current(found));
+                return Ok(found);
             }
             let read = letters.read.drain(..);
             let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
@@ -162,7 +161,6 @@ impl Service {
                 under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)),
             );
         }
-        Ok(Versioned::Stale)
     }
 
     /// The first letters of all shards.
@@ -171,7 +169,7 @@ impl Service {
         live: &LiveBoard,
         after: Option<&LetterId>,
         count: usize,
-    ) -> Result<Versioned<Vec<FoundLetter>>, Error> {
+    ) -> Result<Vec<FoundLetter>, Error> {
         let (store, kept) = (&self.engine.store, self.engine.letters_from());
         let shards = live.shards.iter();
         let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
@@ -180,9 +178,7 @@ impl Service {
         while found.len() < count {
             let part = count.min(PART_MAX);
             let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
-            if try_join_all(read).await?.contains(&Versioned::Stale) {
-                return Ok(Versioned::Stale);
-            }
+            try_join_all(read).await?;
             let oldest = shards
                 .iter_mut()
                 .filter(|shard| !shard.read.is_empty())
@@ -195,6 +191,6 @@ impl Service {
                 found.push(FoundLetter::new(id, &letter));
             }
         }
-        Ok(Versioned::Current(found))
+        Ok(found)
     }
 }

@@ -115,26 +115,21 @@ impl Service {
     /// dead letters.
     pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            match self.find_events(request).await? {
-                Versioned::Current(found) => return Ok(found),
-                Versioned::Stale => self.engine.reload(&request.board).await?,
+            match self.find_events(request).await.unless_stale()? {
+                Some(found) => return Ok(found),
+                None => self.engine.reload(&request.board).await?,
             }
         }
         Err(Error::busy())
     }
 
-    async fn find_events(&self, request: &EventsRequest) -> Result<Versioned<FoundEvents>, Error> {
+    async fn find_events(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
         let live = self.engine.live_board(&request.board).await?;
-        let Versioned::Current(mut found) = self.look_for_id(&live, request).await? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut found = self.look_for_id(&live, request).await?;
         if found.is_empty() {
             let in_log = self.look_in_log(&live, request).await?;
             // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
-            found = match self.look_for_id(&live, request).await? {
-                Versioned::Current(found) => found,
-                Versioned::Stale => return Ok(Versioned::Stale),
-            };
+            found = self.look_for_id(&live, request).await?;
             if found.is_empty() {
                 found.waiting = in_log;
             }
@@ -149,10 +144,7 @@ impl Service {
             .collect();
         let is_taken = !found.known.is_empty();
         for known in found.known {
-            match self.applied(&live, request.member.as_ref(), known).await? {
-                Versioned::Current(applied) => events.push(applied),
-                Versioned::Stale => return Ok(Versioned::Stale),
-            }
+            events.push(self.applied(&live, request.member.as_ref(), known).await?);
         }
         // An event that was refused blocks no other under its id.
         for refused in found.refused.iter().filter(|_| !is_taken) {
@@ -160,7 +152,7 @@ impl Service {
         }
         let letters = found.letters.into_iter();
         events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-        Ok(Versioned::Current(FoundEvents { live, events }))
+        Ok(FoundEvents { live, events })
     }
 
     /// The events of the id that wait in the log, and were not taken before this began.
@@ -205,11 +197,7 @@ impl Service {
     }
 
     /// What all shards know that may know of the event.
-    async fn look_for_id(
-        &self,
-        live: &LiveBoard,
-        request: &EventsRequest,
-    ) -> Result<Versioned<Found>, Error> {
+    async fn look_for_id(&self, live: &LiveBoard, request: &EventsRequest) -> Result<Found, Error> {
         let (id, member) = (&request.id, request.member.as_ref());
         let (store, mut found) = (&self.engine.store, Found::default());
         let of_shards = shards_for(live, member).into_iter();
@@ -229,12 +217,9 @@ impl Service {
         let current = current_shards(live, member).into_iter();
         let letters = current.map(|shard| self.letters_under(shard, id));
         for letters in try_join_all(letters).await? {
-            let Versioned::Current(letters) = letters else {
-                return Ok(Versioned::Stale);
-            };
             found.letters.extend(letters);
         }
-        Ok(Versioned::Current(found))
+        Ok(found)
     }
 
     /// An event that was taken; without its scores if they may be from before an erasure of its member.
@@ -246,35 +231,25 @@ impl Service {
         live: &LiveBoard,
         member: Option<&MemberId>,
         known: Known,
-    ) -> Result<Versioned<EventStatus>, Error> {
+    ) -> Result<EventStatus, Error> {
         let is_current = match member.filter(|_| known.erasure > 0) {
-            Some(member) => match self.last_erasure(live, member).await? {
-                Versioned::Current(last) => last == known.erasure,
-                Versioned::Stale => return Ok(Versioned::Stale),
-            },
+            Some(member) => self.last_erasure(live, member).await? == known.erasure,
             None => !self.has_erased(live, member).await?,
         };
         let scores = known.scores.into_iter().filter(|_| is_current);
-        Ok(Versioned::Current(EventStatus::Applied {
+        Ok(EventStatus::Applied {
             status: known.status,
             at: known.at,
             scores: scores.collect(),
-        }))
+        })
     }
 
     /// The number of the last erasure of a member; 0 if it was never erased.
-    async fn last_erasure(
-        &self,
-        live: &LiveBoard,
-        member: &MemberId,
-    ) -> Result<Versioned<u64>, Error> {
+    async fn last_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<u64, Error> {
         let shard = &live.shard_of(member).shard;
         let last = self.engine.store.last_erasures(shard, &[member]).await?;
-        let Versioned::Current(last) = last else {
-            return Ok(Versioned::Stale);
-        };
         let last = last.into_iter().flatten().next();
-        Ok(Versioned::Current(last.map_or(0, |last| last.number)))
+        Ok(last.map_or(0, |last| last.number))
     }
 
     /// Whether any member was ever erased of whom an event may be that is found under this member, or under none.

@@ -98,12 +98,13 @@ impl Service {
         while call < calls {
             let some = part(scores, call);
             let now = self.engine.clock.now();
-            match self.engine.store.set_initial(shard, some, now).await? {
+            let set = self.engine.store.set_initial(shard, some, now).await;
+            match set.unless_stale()? {
                 // The call is made again when nothing is left.
-                Versioned::Current(Initialized::Erasing) => {
+                Some(Initialized::Erasing) => {
                     self.engine.forget_all(&shard.id).await?;
                 }
-                Versioned::Current(Initialized::Done { members, before }) => {
+                Some(Initialized::Done { members, before }) => {
                     (count, call) = (members, call + 1);
                     let mut noted = noted.lock();
                     for ((member, _), before) in some.iter().zip(before) {
@@ -111,7 +112,7 @@ impl Service {
                         noted.entry(member.clone()).or_insert(before);
                     }
                 }
-                Versioned::Current(Initialized::OutOfRange(index)) => {
+                Some(Initialized::OutOfRange(index)) => {
                     let beyond = some.get(index).map(|(member, _)| {
                         let decimals = shard.definition.decimals;
                         let max = decimals.score_max().shown(decimals);
@@ -121,7 +122,7 @@ impl Service {
                     });
                     return Err(Error::Invalid(beyond.into_iter().collect()));
                 }
-                Versioned::Stale => return Ok(None),
+                None => return Ok(None),
             }
         }
         Ok(Some(count))

@@ -91,7 +91,7 @@ impl Playing {
             return Ok(Self { seat, place, last });
         }
         let shard = &live.shard_of(member).shard;
-        let history = engine.store.played(shard, member).await?;
+        let history = engine.store.played(shard, member).await;
         let history = current(engine, live, history).await?.into_iter();
         let mut history = history.skip_while(|played| played.start > start_of(period));
         let newest = history.next();
@@ -168,7 +168,7 @@ impl Service {
             look_up(&self.engine, live, member).await?;
         }
         let shard = &live.shard_of(member).shard;
-        let history = self.engine.store.played(shard, member).await?;
+        let history = self.engine.store.played(shard, member).await;
         current(&self.engine, live, history).await
     }
 
@@ -195,7 +195,7 @@ async fn stored(
     live: &LiveBoard,
     member: &MemberId,
 ) -> Result<Option<Player>, ReadError> {
-    let known = current(engine, live, live.player(member).await?).await?;
+    let known = current(engine, live, live.player(member).await).await?;
     Ok(known.map(|stored| stored.player))
 }
 
@@ -213,17 +213,15 @@ async fn look_up(
     }
 }
 
-/// What a call has found, unless the definition has changed.
+/// What a call has found. If the definition has changed, it is read again.
 async fn current<T>(
     engine: &Engine,
     live: &LiveBoard,
-    found: Versioned<T>,
+    found: Result<T, StoreError>,
 ) -> Result<T, ReadError> {
-    match found {
-        Versioned::Current(found) => Ok(found),
-        Versioned::Stale => {
-            engine.reload(&live.board.id).await?;
-            Err(ReadError::Retry)
-        }
+    if let Some(found) = found.unless_stale()? {
+        return Ok(found);
     }
+    engine.reload(&live.board.id).await?;
+    Err(ReadError::Retry)
 }

@@ -86,10 +86,8 @@ impl Service {
             .homes
             .get(home)
             .map_or(&live.shards[0].shard, |home| &home.home);
-        let read = self.engine.store.quota_counts(home, &uses, now).await?;
-        Ok(match read {
-            Versioned::Current(taken) => Some(uses.into_iter().zip(taken).collect()),
-            Versioned::Stale => None,
-        })
+        let read = self.engine.store.quota_counts(home, &uses, now).await;
+        let taken = read.unless_stale()?;
+        Ok(taken.map(|taken| uses.into_iter().zip(taken).collect()))
     }
 }

@@ -178,12 +178,10 @@ impl Service {
         let shards = live.shards.iter();
         let of_shards = shards.map(|shard| store.periods(&shard.shard, unit, wanted, count));
         let mut keys = BTreeSet::new();
-        for of_shard in try_join_all(of_shards).await? {
-            match of_shard {
-                Versioned::Current(of_shard) => keys.extend(of_shard),
-                Versioned::Stale => return Ok(None),
-            }
-        }
+        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
+            return Ok(None);
+        };
+        keys.extend(of_shards.into_iter().flatten());
         let window = Window::Period(unit);
         let between = (after.as_deref(), before.as_deref());
         let finals = store.final_periods(&live.board, window, between, count);
@@ -323,15 +321,11 @@ impl Service {
         let store = &self.engine.store;
         let of_shards = live.shards.iter();
         let of_shards = of_shards.map(|live| store.cut_off(&live.shard, period));
-        let mut cut_off = 0;
-        for of_shard in try_join_all(of_shards).await? {
-            let Versioned::Current(of_shard) = of_shard else {
-                self.engine.reload(&live.board.id).await?;
-                return Err(ReadError::Retry);
-            };
-            cut_off += of_shard;
-        }
-        Ok(cut_off)
+        let Some(cut_off) = try_join_all(of_shards).await.unless_stale()? else {
+            self.engine.reload(&live.board.id).await?;
+            return Err(ReadError::Retry);
+        };
+        Ok(cut_off.iter().sum())
     }
 
     /// A period of a window, or one cohort of it, with its digest if it is final.
@@ -445,7 +439,15 @@ impl Service {
                 Err(ReadError::Retry) => continue,
                 Err(ReadError::Failed(error)) => return Err(error),
             };
-            if found.result.is_none() && !self.has_data(&live, unit, &found).await? {
+            let has_data = match found.result {
+                Some(_) => Some(true),
+                None => self.has_data(&live, unit, &found).await.unless_stale()?,
+            };
+            let Some(has_data) = has_data else {
+                self.engine.reload(id).await?;
+                continue;
+            };
+            if !has_data {
                 if let Some(cohort) = cohort {
                     return Err(found.target.cohort_not_found(&live.board, cohort));
                 }
@@ -493,11 +495,7 @@ impl Service {
             store.periods(&shard.shard, unit, wanted, 1)
         });
         let of_shards = try_join_all(of_shards).await?;
-        let is_there = |of_shard: &Versioned<Vec<String>>| match of_shard {
-            Versioned::Current(keys) => !keys.is_empty(),
-            Versioned::Stale => false,
-        };
-        Ok(of_shards.iter().any(is_there))
+        Ok(of_shards.iter().any(|keys| !keys.is_empty()))
     }
 
     /// A period whose result takes all hides into account, or else is revising.

@@ -225,7 +225,7 @@ impl Service {
             hides,
         };
         let claimed = self.engine.store.claim(shard, &at.section, claiming);
-        let Versioned::Current(claimed) = claimed.await? else {
+        let Some(claimed) = claimed.await.unless_stale()? else {
             self.engine.reload(id).await?;
             return Ok(None);
         };
@@ -365,13 +365,8 @@ impl Service {
             .engine
             .store
             .rewards_of(shard, &at.section, member.as_str());
-        Ok(match found.await? {
-            Versioned::Current(found) => {
-                let found = found.into_iter();
-                Some(found.map(|entry| (member.to_string(), entry)).collect())
-            }
-            Versioned::Stale => None,
-        })
+        let found = found.await.unless_stale()?.map(Vec::into_iter);
+        Ok(found.map(|found| found.map(|entry| (member.to_string(), entry)).collect()))
     }
 
     /// The first rewards of all shards behind a place; `None` if the definition has changed.
@@ -384,13 +379,10 @@ impl Service {
         let shards = at.live.shards_of(at.section).iter();
         let store = &self.engine.store;
         let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.section, after, count));
-        let mut all = Vec::new();
-        for of_shard in try_join_all(of_shards).await? {
-            match of_shard {
-                Versioned::Current(rewards) => all.extend(rewards),
-                Versioned::Stale => return Ok(None),
-            }
-        }
+        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
+            return Ok(None);
+        };
+        let mut all: Vec<_> = of_shards.into_iter().flatten().collect();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         all.truncate(count);
         let all = all.into_iter();
@@ -418,13 +410,10 @@ impl Service {
         let of_shards = shards.map(|shard| {
             store.reward_changes(&shard.shard, &at.section, revision, CHANGES_MAX + 1)
         });
-        let mut all = Vec::new();
-        for of_shard in try_join_all(of_shards).await? {
-            match of_shard {
-                Versioned::Current(changes) => all.extend(changes),
-                Versioned::Stale => return Ok(None),
-            }
-        }
+        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
+            return Ok(None);
+        };
+        let mut all: Vec<_> = of_shards.into_iter().flatten().collect();
         all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         all.truncate(CHANGES_MAX + 1);
         let all = all.into_iter();

@@ -210,9 +210,10 @@ impl Service {
         };
         let one = std::slice::from_ref(&queued);
         let store = &self.engine.store;
-        match store.queue_deliveries(None, name, one, now).await? {
-            Versioned::Current(()) => Ok(queued),
-            Versioned::Stale => Err(Error::WebhookNotFound(name.clone())),
+        let taken = store.queue_deliveries(None, name, one, now).await;
+        match taken.unless_stale()? {
+            Some(()) => Ok(queued),
+            None => Err(Error::WebhookNotFound(name.clone())),
         }
     }
 

@@ -6,7 +6,7 @@ use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::intake::Partition;
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
@@ -55,11 +55,11 @@ impl Store {
         until: Timestamp,
         patience: Option<Patience>,
         ends: LogEnds<'_>,
-    ) -> Result<Versioned<Raised>, StoreError> {
+    ) -> Result<Raised, StoreError> {
         if self.waits_for_replicas() {
             let raised = self.raise_barrier(shard, until, patience, ends, false);
             let raised = raised.await?;
-            if raised != Versioned::Current(Raised::Seen) {
+            if raised != Raised::Seen {
                 return Ok(raised);
             }
         }
@@ -73,7 +73,7 @@ impl Store {
         patience: Option<Patience>,
         ends: LogEnds<'_>,
         is_confirmed: bool,
-    ) -> Result<Versioned<Raised>, StoreError> {
+    ) -> Result<Raised, StoreError> {
         let mut keys = keys::head_and_registry(shard);
         keys.extend([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)));
         let is_confirmed = if is_confirmed { "1" } else { "0" };
@@ -103,14 +103,14 @@ impl Store {
         ];
         let reply = self.write(shard, &script::CLOSE_SHARD, keys, args);
         let mut reply = Reply::new(reply.await?)?;
-        Ok(Versioned::Current(match reply.text()?.as_str() {
+        Ok(match reply.text()?.as_str() {
             "OK" => Raised::Seen,
             "ENDS" => Raised::WantsEnds,
             "WAITS" if reply.text()? == "1" => Raised::WaitsForLog,
             "WAITS" => Raised::WaitsForQueue,
-            "STALE" => return Ok(Versioned::Stale),
+            "STALE" => return Err(StoreError::Stale),
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.

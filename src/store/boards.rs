@@ -16,7 +16,7 @@ use super::purge::Cause;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
 use super::stored::to_json;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
@@ -432,13 +432,10 @@ impl Store {
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
-    pub async fn mark_used(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+    pub async fn mark_used(&self, board: &Board) -> Result<(), StoreError> {
         let args = vec![board.version().into()];
         let reply = self.write_head(board, &script::USE, args).await?;
-        Ok(match Reply::answer(reply)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply).map(drop)
     }
 }
 

@@ -17,7 +17,7 @@ use super::kinds::Kind;
 use super::node::Node;
 use super::reply::{Reply, unknown_code};
 use super::rollover::beginning;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Order};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
@@ -245,7 +245,7 @@ impl Store {
         (expires_at_ms, must_expire): (Option<i64>, bool),
         from: Option<&(String, String)>,
         manner: Manner,
-    ) -> Result<Versioned<Look<Part>>, StoreError> {
+    ) -> Result<Look<Part>, StoreError> {
         let (phase, cursor) = from.map_or(("", "0"), |(phase, cursor)| (phase, cursor));
         let layout = LayoutArgs::new(shard);
         let args = CheckArgs {
@@ -280,11 +280,11 @@ impl Store {
         };
         let (phase, cursor) = (reply.text()?, reply.text()?);
         let is_whole = reply.integer()? == 1;
-        Ok(Versioned::Current(Look::Found(Part {
+        Ok(Look::Found(Part {
             next: (!phase.is_empty()).then_some((phase, cursor)),
             is_whole,
             differences: differences(&mut reply)?,
-        })))
+        }))
     }
 
     /// Looks whether the state of a derived series can be read.
@@ -293,7 +293,7 @@ impl Store {
         shard: &Shard,
         derived: &Derived,
         mends: bool,
-    ) -> Result<Versioned<Vec<Difference>>, StoreError> {
+    ) -> Result<Vec<Difference>, StoreError> {
         let args = StateArgs {
             generation: shard.generation.to_string(),
             revision: shard.revision,
@@ -302,10 +302,7 @@ impl Store {
         let all = vec![keys::head(shard.tag()), keys::state(shard, derived.series)];
         let scripts = (&script::CHECK_STATE, &script::MEND_STATE);
         let reply = self.step(shard, scripts, mends, all, pack(&args)?);
-        match Reply::answer(reply.await?)? {
-            Versioned::Stale => Ok(Versioned::Stale),
-            Versioned::Current(mut reply) => Ok(Versioned::Current(differences(&mut reply)?)),
-        }
+        differences(&mut Reply::answer(reply.await?)?)
     }
 
     /// Looks whether the keys of a queue agree.
@@ -313,7 +310,7 @@ impl Store {
         &self,
         shard: &Shard,
         mends: bool,
-    ) -> Result<Versioned<CheckedQueue>, StoreError> {
+    ) -> Result<CheckedQueue, StoreError> {
         let args = QueueArgs {
             generation: shard.generation.to_string(),
             revision: shard.revision,
@@ -325,15 +322,13 @@ impl Store {
         all.extend(of_queue.map(|kind| keys::single(shard, kind)));
         let scripts = (&script::CHECK_QUEUE, &script::MEND_QUEUE);
         let reply = self.step(shard, scripts, mends, all, pack(&args)?);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         let entries = reply.text()?.parse().unwrap_or(0);
-        Ok(Versioned::Current(CheckedQueue {
+        Ok(CheckedQueue {
             entries,
             is_whole: reply.text()? == "1",
             differences: differences(&mut reply)?,
-        }))
+        })
     }
 
     /// Looks at a part of the members of a sum, from where the last part has ended.
@@ -343,7 +338,7 @@ impl Store {
         sum: &Sum,
         from: Option<&(u32, String)>,
         manner: Manner,
-    ) -> Result<Versioned<Look<SumPart>>, StoreError> {
+    ) -> Result<Look<SumPart>, StoreError> {
         let (term, cursor) = from.map_or((0, "0"), |(term, cursor)| (*term, cursor.as_str()));
         let period = &sum.standing.period;
         let args = SumsArgs {
@@ -381,11 +376,11 @@ impl Store {
         };
         let (term, cursor) = (u32::try_from(reply.integer()?).ok(), reply.text()?);
         let absent = reply.count()?;
-        Ok(Versioned::Current(Look::Found(SumPart {
+        Ok(Look::Found(SumPart {
             next: term.map(|term| (term, cursor)),
             absent,
             differences: differences(&mut reply)?,
-        })))
+        }))
     }
 
     /// Which of these keys of a board, or shard, are there and were not in the registry.
@@ -680,18 +675,13 @@ async fn client_id(connection: &Connection) -> Result<i64, Failure> {
 
 /// The reply of a script that has looked at a standing, or why it found nothing to look at. `impossible` is its code where
 /// it can say nothing of the standing.
-fn looked<T>(
-    reply: Value,
-    impossible: &str,
-) -> Result<Result<Reply, Versioned<Look<T>>>, StoreError> {
-    Ok(match Reply::versioned(reply)? {
-        Versioned::Stale => Err(Versioned::Stale),
-        Versioned::Current((code, reply)) => match code.as_str() {
-            "OK" => Ok(reply),
-            "GONE" => Err(Versioned::Current(Look::Gone)),
-            code if code == impossible => Err(Versioned::Current(Look::Impossible)),
-            other => return unknown_code(other),
-        },
+fn looked<T>(reply: Value, impossible: &str) -> Result<Result<Reply, Look<T>>, StoreError> {
+    let (code, reply) = Reply::versioned(reply)?;
+    Ok(match code.as_str() {
+        "OK" => Ok(reply),
+        "GONE" => Err(Look::Gone),
+        code if code == impossible => Err(Look::Impossible),
+        other => return unknown_code(other),
     })
 }
 

@@ -9,7 +9,7 @@ use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::stored::to_json;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::league::Section;
 use crate::domain::period::{Period, Unit};
@@ -62,7 +62,7 @@ impl Store {
         &self,
         board: &Board,
         until: Timestamp,
-    ) -> Result<Versioned<Decision>, StoreError> {
+    ) -> Result<Decision, StoreError> {
         let pinned = to_json(&board.pinned_with(until))?;
         let since = board.finalize_since.unwrap_or(until);
         let args = vec![
@@ -72,57 +72,43 @@ impl Store {
             since.ms().to_string().into(),
         ];
         let reply = self.write_head(board, &script::DECIDE, args).await?;
-        let Versioned::Current((code, _)) = Reply::versioned(reply)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, _) = Reply::versioned(reply)?;
+        Ok(match code.as_str() {
             "OK" => Decision::Decided,
             "PENDING" => Decision::Pending,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// Notes that the results of all periods that end up to this instant are recorded.
-    pub async fn note_results(
-        &self,
-        board: &Board,
-        until: Timestamp,
-    ) -> Result<Versioned<()>, StoreError> {
+    pub async fn note_results(&self, board: &Board, until: Timestamp) -> Result<(), StoreError> {
         let args = [board.generation.to_string(), until.ms().to_string()];
         let args = args.map(Into::into).to_vec();
         let reply = self.write_head(board, &script::RESULTS_UNTIL, args).await?;
-        Ok(match Reply::answer(reply)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply).map(drop)
     }
 
     /// Makes sure that replicas have what was decided, if they have to have what is written: a barrier must not outlive the
     /// decision that it follows.
-    pub async fn confirm_closing(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+    pub async fn confirm_closing(&self, board: &Board) -> Result<(), StoreError> {
         if self.waits_for_replicas() {
             // That adds nothing to what is noted of results.
             return self.note_results(board, Timestamp::MIN).await;
         }
-        Ok(Versioned::Current(()))
+        Ok(())
     }
 
     /// How many queued events of a period were refused, as far as this shard has it, because its closing did not wait for them.
-    pub async fn cut_off(
-        &self,
-        shard: &Shard,
-        period: &Period,
-    ) -> Result<Versioned<u64>, StoreError> {
+    pub async fn cut_off(&self, shard: &Shard, period: &Period) -> Result<u64, StoreError> {
         let counts = vec![keys::cut_off(shard, period)];
         let counts: HashMap<String, u64> = self.command("HGETALL", counts).await?;
         // Counts go along with a move. So this was not read too late if the shard is still in use.
         let version = vec![keys::head(shard.tag()), "version".to_owned()];
         let version: Option<String> = self.command("HGET", version).await?;
-        Ok(if version == Some(shard.version()) {
-            Versioned::Current(counts.values().sum())
-        } else {
-            Versioned::Stale
-        })
+        if version != Some(shard.version()) {
+            return Err(StoreError::Stale);
+        }
+        Ok(counts.values().sum())
     }
 
     /// Lets what this shard has of a section expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the
@@ -134,7 +120,7 @@ impl Store {
         expires_at_ms: i64,
         now: Timestamp,
         cursor: Option<&str>,
-    ) -> Result<Versioned<Option<String>>, StoreError> {
+    ) -> Result<Option<String>, StoreError> {
         let period = &section.period;
         let recorded = shard.recorded_in(period).into_iter();
         let standings = recorded.map(|standing| Standing::of(standing.series, *section));
@@ -155,11 +141,9 @@ impl Store {
         keys.extend([keys::turnout(shard, period), keys::voters(shard, period)]);
         let args = vec![pack(&args)?, cursor.unwrap_or(ENDED).into()];
         let reply = self.write(shard, &script::EXPIRE, keys, args).await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply)?;
         let next = reply.text()?;
-        Ok(Versioned::Current((next != ENDED).then_some(next)))
+        Ok((next != ENDED).then_some(next))
     }
 
     /// The keys of up to `count` periods of a unit that have data in this shard.
@@ -169,7 +153,7 @@ impl Store {
         unit: Unit,
         wanted: Keys<'_>,
         count: usize,
-    ) -> Result<Versioned<Vec<String>>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let Keys {
             from,
             to,
@@ -191,15 +175,13 @@ impl Store {
                 CALL_LINES_MAX.to_string().into(),
             ];
             let reply = self.read(&script::PERIODS, keys, args).await?;
-            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply)?;
             let next = reply.text()?;
             while !reply.is_empty() {
                 found.push(reply.text()?);
             }
             if next.is_empty() || found.len() >= count {
-                return Ok(Versioned::Current(found));
+                return Ok(found);
             }
             from = format!("({next}");
         }

@@ -14,7 +14,7 @@ use super::kinds::Kind;
 use super::queued::EntryId;
 use super::queues::{LISTINGS_MAX, QueueName, Room, remembered_ms};
 use super::reply::{Reply, require, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::{Span, Timestamp};
@@ -179,15 +179,14 @@ impl Store {
         shard: &Shard,
         from: EntryId,
         count: usize,
-    ) -> Result<Versioned<Vec<DeadLetter>>, StoreError> {
+    ) -> Result<Vec<DeadLetter>, StoreError> {
         let args = [shard.version(), from.to_string(), count.to_string()];
         let args = args.map(Value::from).to_vec();
         let mut keys = keys::head_and_registry(shard);
         keys.push(keys::single(shard, Kind::DeadLetters));
-        match Reply::answer(self.read(&script::LETTERS, keys, args).await?)? {
-            Versioned::Stale => Ok(Versioned::Stale),
-            Versioned::Current(reply) => read_letters(reply).map(Versioned::Current),
-        }
+        read_letters(Reply::answer(
+            self.read(&script::LETTERS, keys, args).await?,
+        )?)
     }
 
     /// Puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter, in one step.
@@ -196,7 +195,7 @@ impl Store {
         shard: &Shard,
         letter: EntryId,
         room: Room,
-    ) -> Result<Versioned<Replayed>, StoreError> {
+    ) -> Result<Replayed, StoreError> {
         let mut keys = keys::queue(shard);
         keys.push(keys::single(shard, Kind::DeadLetters));
         let mut args = ReplayArgs {
@@ -210,10 +209,8 @@ impl Store {
         for _ in 0..=LISTINGS_MAX {
             let packed = vec![pack(&args)?];
             let reply = self.write(shard, &script::REPLAY, keys.clone(), packed);
-            let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
-                return Ok(Versioned::Stale);
-            };
-            return Ok(Versioned::Current(match code.as_str() {
+            let (code, mut reply) = Reply::versioned(reply.await?)?;
+            return Ok(match code.as_str() {
                 "OK" => Replayed::Done(reply.count()?),
                 "GONE" => Replayed::Gone,
                 "ERASING" => Replayed::Erasing,
@@ -230,7 +227,7 @@ impl Store {
                     continue;
                 }
                 other => return unknown_code(other),
-            }));
+            });
         }
         Err(StoreError::Unavailable(
             "the index of queues changes too fast".to_owned(),
@@ -238,11 +235,7 @@ impl Store {
     }
 
     /// Removes a dead letter of a shard; returns whether there was one.
-    pub async fn discard(
-        &self,
-        shard: &Shard,
-        letter: EntryId,
-    ) -> Result<Versioned<bool>, StoreError> {
+    pub async fn discard(&self, shard: &Shard, letter: EntryId) -> Result<bool, StoreError> {
         let args = vec![shard.version().into(), letter.to_string().into()];
         let (head, letters) = (
             keys::head(shard.tag()),
@@ -250,10 +243,7 @@ impl Store {
         );
         let keys = vec![head, letters];
         let reply = self.write(shard, &script::DISCARD, keys, args).await?;
-        match Reply::answer(reply)? {
-            Versioned::Stale => Ok(Versioned::Stale),
-            Versioned::Current(mut reply) => Ok(Versioned::Current(reply.integer()? == 1)),
-        }
+        Ok(Reply::answer(reply)?.integer()? == 1)
     }
 }
 

@@ -9,7 +9,7 @@ use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::{Reply, unknown_code};
 use super::results::Moderated;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::league::decision::{Outcome, Summary};
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
@@ -48,7 +48,7 @@ impl Store {
         (standing, ends): (&Standing, Timestamp),
         seen: Moderated,
         (summary, outcomes): (&Summary, &[(String, Outcome)]),
-    ) -> Result<Versioned<Recorded>, StoreError> {
+    ) -> Result<Recorded, StoreError> {
         let zset = keys::sorted_set(shard, standing);
         let decided = keys::part(&zset, Kind::Decided);
         let mut keys = keys::head_and_registry(shard);
@@ -66,15 +66,13 @@ impl Store {
         }
         let args = args.into_iter().map(Into::into).collect();
         let reply = self.write(shard, &script::DECIDE_COHORT, keys, args);
-        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, _) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "OK" => Recorded::Done,
             "OPEN" => Recorded::Open,
             "MODERATED" => Recorded::Moderated,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// How a cohort was decided; `None` if it was not. `members`: whose outcomes are wanted.
@@ -118,7 +116,7 @@ impl Store {
         (period, tiers): (&Period, &[u8]),
         expires_at_ms: i64,
         now: Timestamp,
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut keys = vec![keys::head(shard.tag())];
         for tier in tiers {
             keys.extend([
@@ -133,10 +131,7 @@ impl Store {
         ];
         let args = args.map(Into::into).to_vec();
         let reply = self.write(shard, &script::EXPIRE_TIERS, keys, args);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?).map(drop)
     }
 }
 

@@ -9,7 +9,7 @@ use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::stored::{Stored, read_json, to_json};
 use super::webhooks::WEBHOOKS_MAX;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::MessageId;
 use crate::domain::time::{Span, Timestamp};
@@ -94,12 +94,10 @@ impl Store {
         name: &WebhookName,
         deliveries: &[NamedDelivery],
         now: Timestamp,
-    ) -> Result<Versioned<()>, StoreError> {
-        let queued = self
-            .queue(version, name, deliveries, now, PENDING_MAX)
-            .await?;
-        if let Some(queued) = queued {
-            return Ok(queued);
+    ) -> Result<(), StoreError> {
+        let queued = self.queue(version, name, deliveries, now, PENDING_MAX);
+        if queued.await? {
+            return Ok(());
         }
         let given_up = deliveries.iter().map(|NamedDelivery { id, delivery }| {
             let delivery = delivery.clone().given_up("too many messages wait", now);
@@ -109,13 +107,14 @@ impl Store {
             }
         });
         let given_up: Vec<_> = given_up.collect();
-        let queued = self
-            .queue(version, name, &given_up, now, usize::MAX)
-            .await?;
-        Ok(queued.unwrap_or(Versioned::Stale))
+        let queued = self.queue(version, name, &given_up, now, usize::MAX);
+        if queued.await? {
+            return Ok(());
+        }
+        Err(StoreError::Stale)
     }
 
-    /// `None`: there are too many.
+    /// Returns false, with nothing done, if there are too many.
     async fn queue(
         &self,
         version: Option<&str>,
@@ -123,9 +122,9 @@ impl Store {
         deliveries: &[NamedDelivery],
         now: Timestamp,
         count_max: usize,
-    ) -> Result<Option<Versioned<()>>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let Some(first) = deliveries.first() else {
-            return Ok(Some(Versioned::Current(())));
+            return Ok(true);
         };
         let mut args: Vec<Value> = vec![
             version.unwrap_or_default().into(),
@@ -141,9 +140,9 @@ impl Store {
         let keys = keys::webhook_keys(name).to_vec();
         let reply = self.write_at(keys::WEBHOOKS, &script::QUEUE_DELIVERIES, keys, args);
         match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(Some(Versioned::Current(()))),
-            "STALE" => Ok(Some(Versioned::Stale)),
-            "FULL" => Ok(None),
+            "OK" => Ok(true),
+            "STALE" => Err(StoreError::Stale),
+            "FULL" => Ok(false),
             other => unknown_code(other),
         }
     }

@@ -11,7 +11,7 @@ use super::boards::Begun;
 use super::dispatch::Store;
 use super::kinds::{Form, Kind};
 use super::reply::{Reply, require, unknown_code};
-use super::{StoreError, Versioned, keys, random, script};
+use super::{StoreError, keys, random, script};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Cohort;
@@ -263,7 +263,7 @@ impl Store {
         member: &MemberId,
         erasure: &Erasure,
         revised: Option<u64>,
-    ) -> Result<Versioned<Erased>, StoreError> {
+    ) -> Result<Erased, StoreError> {
         let args = EraseArgs {
             version: shard.version(),
             member: member.as_str(),
@@ -276,14 +276,12 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::ERASE, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, _) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "OK" => Erased::Done,
             "BEHIND" => Erased::Behind,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// What names a member who was erased: a keyed hash of its id.
@@ -316,13 +314,13 @@ impl Store {
         places: &Places,
         keys: u32,
         now: Timestamp,
-    ) -> Result<Versioned<Forgotten>, StoreError> {
+    ) -> Result<Forgotten, StoreError> {
         let mut barrier = shard.closings.until;
         loop {
             let how = (places, keys, barrier, now);
             match self.forget_behind(shard, member, how).await? {
                 // A barrier rises when periods are closed.
-                Versioned::Current(Forgotten::Barrier(other)) => barrier = other,
+                Forgotten::Barrier(other) => barrier = other,
                 forgotten => return Ok(forgotten),
             }
         }
@@ -335,7 +333,7 @@ impl Store {
         member: &MemberId,
         wanted: &[WantedPlace],
         places: &mut Places,
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let mut keys = vec![keys::head(other.tag())];
         for WantedPlace { zset, .. } in wanted {
             let there = keys::moved(zset, own, other);
@@ -349,13 +347,11 @@ impl Store {
             entries: entries.collect(),
         };
         let reply = self.read(&script::TIES, keys, vec![pack(&args)?]);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         for wanted in wanted {
             places.add(wanted, reply.text()?, reply.text()?);
         }
-        Ok(Versioned::Current(()))
+        Ok(())
     }
 
     async fn forget_behind(
@@ -363,7 +359,7 @@ impl Store {
         shard: &Shard,
         member: &MemberId,
         (places, keys, barrier, now): (&Places, u32, Option<Timestamp>, Timestamp),
-    ) -> Result<Versioned<Forgotten>, StoreError> {
+    ) -> Result<Forgotten, StoreError> {
         let has_initial = !shard.definition.initial.is_empty();
         let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
         let of_kind = |kind: &&Kind| kind.is_standing();
@@ -391,10 +387,8 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::FORGET, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, mut reply) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "MORE" => Forgotten::Some { is_left: true },
             "DONE" => Forgotten::Some { is_left: false },
             "PLACES" => {
@@ -414,15 +408,12 @@ impl Store {
                 Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped))
             }
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// Some of the erased members of this shard of whom something may be left.
-    pub async fn erasing(&self, shard: &Shard) -> Result<Versioned<Vec<MemberId>>, StoreError> {
-        let mut erasing = match self.read_erasures(shard, None).await? {
-            Versioned::Current(mut reply) => reply.list()?,
-            Versioned::Stale => return Ok(Versioned::Stale),
-        };
+    pub async fn erasing(&self, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
+        let mut erasing = self.read_erasures(shard, None).await?.list()?;
         let mut members = Vec::new();
         while !erasing.is_empty() {
             let member = MemberId::parse(&erasing.text()?);
@@ -430,7 +421,7 @@ impl Store {
                 StoreError::Unexpected(format!("a member that is being erased: {error}"))
             })?);
         }
-        Ok(Versioned::Current(members))
+        Ok(members)
     }
 
     /// The last erasure of each of these members of this shard; `None` for those who were never erased.
@@ -438,12 +429,9 @@ impl Store {
         &self,
         shard: &Shard,
         members: &[&MemberId],
-    ) -> Result<Versioned<Vec<Option<Erasure>>>, StoreError> {
+    ) -> Result<Vec<Option<Erasure>>, StoreError> {
         let members = members.iter().map(|member| member.as_str()).collect();
-        let mut reply = match self.read_erasures(shard, Some(members)).await? {
-            Versioned::Current(reply) => reply,
-            Versioned::Stale => return Ok(Versioned::Stale),
-        };
+        let mut reply = self.read_erasures(shard, Some(members)).await?;
         let (mut numbers, mut instants) = (reply.list()?, reply.list()?);
         let mut last = Vec::new();
         while !numbers.is_empty() {
@@ -452,7 +440,7 @@ impl Store {
             let at = require(at, "an erasure has an instant")?;
             last.push((number > 0).then_some(Erasure { number, at }));
         }
-        Ok(Versioned::Current(last))
+        Ok(last)
     }
 
     /// Whether any member of a shard was ever erased.
@@ -466,7 +454,7 @@ impl Store {
         &self,
         shard: &Shard,
         members: Option<Vec<&str>>,
-    ) -> Result<Versioned<Reply>, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let args = ErasuresArgs {
             version: shard.version(),
             members,
@@ -474,9 +462,6 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.read(&script::ERASURES, keys, vec![pack(&args)?]);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(reply) => Versioned::Current(reply),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?)
     }
 }

@@ -17,7 +17,7 @@ use super::dispatch::Store;
 use super::queued::Held;
 use super::reply::{Reply, require};
 use super::reservations::Token;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::edition::Changed;
 use crate::domain::event::{Detail, Outcome, Rejection, Status};
 use crate::domain::ids::EventId;
@@ -232,13 +232,11 @@ impl Store {
         shard: &'a Shard,
         events: Vec<Ready>,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Versioned<Vec<Answer>>, StoreError>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
         let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
         let reply = pack(&args).map(|args| self.write(shard, &script::APPLY, keys, vec![args]));
         async move {
-            let Versioned::Current(mut reply) = Reply::answer(reply?.await?)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply?.await?)?;
             let mut answers = Vec::with_capacity(events.len());
             for event in &events {
                 answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
@@ -251,7 +249,7 @@ impl Store {
                 }
             }
             let answers = reply.is_empty().then_some(answers);
-            require(answers, "there are as many results as events").map(Versioned::Current)
+            require(answers, "there are as many results as events")
         }
     }
 }

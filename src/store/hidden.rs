@@ -7,7 +7,7 @@ use super::args::{LayoutArgs, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::script::Script;
-use super::{StoreError, Versioned, keys, random, script};
+use super::{StoreError, keys, random, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::series::Standing;
@@ -162,7 +162,7 @@ impl Store {
         member: &MemberId,
         hide: &Hide,
         hidden_max: u64,
-    ) -> Result<Versioned<Hidden>, StoreError> {
+    ) -> Result<Hidden, StoreError> {
         let args = HideArgs {
             version: shard.version(),
             member: member.as_str(),
@@ -170,10 +170,8 @@ impl Store {
             ends: None,
             hidden_max: hidden_max.min(HIDDEN_MAX),
         };
-        let Versioned::Current((code, mut reply)) = self.run_hide(shard, &args).await? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, mut reply) = self.run_hide(shard, &args).await?;
+        Ok(match code.as_str() {
             "HIDDEN" => {
                 let (hide, before) = (reply.bytes()?, reply.bytes()?);
                 let before = (!before.is_empty()).then(|| unpacked(&before));
@@ -184,7 +182,7 @@ impl Store {
             }
             "FULL" => Hidden::Full,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
@@ -193,7 +191,7 @@ impl Store {
         shard: &Shard,
         member: &MemberId,
         ends: Option<Timestamp>,
-    ) -> Result<Versioned<Option<Hide>>, StoreError> {
+    ) -> Result<Option<Hide>, StoreError> {
         let args = HideArgs {
             version: shard.version(),
             member: member.as_str(),
@@ -201,21 +199,19 @@ impl Store {
             ends: ends.map(Timestamp::ms),
             hidden_max: HIDDEN_MAX,
         };
-        let Versioned::Current((code, mut reply)) = self.run_hide(shard, &args).await? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, mut reply) = self.run_hide(shard, &args).await?;
+        Ok(match code.as_str() {
             "BACK" => Some(unpacked(&reply.bytes()?)?),
             "NOT_HIDDEN" => None,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     async fn run_hide(
         &self,
         shard: &Shard,
         args: &HideArgs<'_>,
-    ) -> Result<Versioned<(String, Reply)>, StoreError> {
+    ) -> Result<(String, Reply), StoreError> {
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
         Reply::versioned(reply.await?)
@@ -227,7 +223,7 @@ impl Store {
         &self,
         shard: &Shard,
         hides: &[(&str, &Hide)],
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let hides = hides.iter().take(KEPT_MAX);
         let args = KeepArgs {
             version: shard.version(),
@@ -236,11 +232,7 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::KEEP_HIDES, keys, vec![pack(&args)?]);
-        let kept = Reply::versioned(reply.await?)?;
-        Ok(match kept {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::versioned(reply.await?).map(drop)
     }
 
     /// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
@@ -250,19 +242,17 @@ impl Store {
         shard: &Shard,
         member: &MemberId,
         now: Timestamp,
-    ) -> Result<Versioned<bool>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let args = [shard.version(), now.ms().to_string(), member.to_string()];
         let args = args.map(Into::into).to_vec();
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::HIDE_AGAIN, keys, args);
-        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, _) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "OK" => true,
             "ERASING" => false,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
@@ -272,7 +262,7 @@ impl Store {
         shard: &Shard,
         now: Timestamp,
         cursor: &str,
-    ) -> Result<Versioned<Option<String>>, StoreError> {
+    ) -> Result<Option<String>, StoreError> {
         let args = EndArgs {
             version: shard.version(),
             now: now.ms(),
@@ -281,13 +271,8 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.write(shard, &script::END_KEPT_HIDES, keys, vec![pack(&args)?]);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(mut reply) => {
-                let cursor = reply.text()?;
-                Versioned::Current((cursor != WALK_BEGINS).then_some(cursor))
-            }
-            Versioned::Stale => Versioned::Stale,
-        })
+        let cursor = Reply::answer(reply.await?)?.text()?;
+        Ok((cursor != WALK_BEGINS).then_some(cursor))
     }
 
     /// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
@@ -296,30 +281,22 @@ impl Store {
         &self,
         shard: &Shard,
         standing: &Standing,
-    ) -> Result<Versioned<Option<Followed>>, StoreError> {
+    ) -> Result<Option<Followed>, StoreError> {
         let step = self.step_of_list(shard, standing, &script::HIDDEN_LIST);
-        Ok(match step.await? {
-            Versioned::Current(Some(mut reply)) => Versioned::Current(Some(Followed {
-                number: reply.count()?,
-                is_narrow: reply.count()? == 1,
-            })),
-            Versioned::Current(None) => Versioned::Current(None),
-            Versioned::Stale => Versioned::Stale,
-        })
+        let Some(mut reply) = step.await? else {
+            return Ok(None);
+        };
+        Ok(Some(Followed {
+            number: reply.count()?,
+            is_narrow: reply.count()? == 1,
+        }))
     }
 
     /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
     /// has enough.
-    pub async fn widen_list(
-        &self,
-        shard: &Shard,
-        standing: &Standing,
-    ) -> Result<Versioned<bool>, StoreError> {
+    pub async fn widen_list(&self, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
         let step = self.step_of_list(shard, standing, &script::WIDEN_LIST);
-        Ok(match step.await? {
-            Versioned::Current(reply) => Versioned::Current(reply.is_some()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Ok(step.await?.is_some())
     }
 
     /// What follows `DONE`; `None` if there is more to do.
@@ -328,7 +305,7 @@ impl Store {
         shard: &Shard,
         standing: &Standing,
         script: &'static Script,
-    ) -> Result<Versioned<Option<Reply>>, StoreError> {
+    ) -> Result<Option<Reply>, StoreError> {
         let args = ListArgs {
             version: shard.version(),
             layout: LayoutArgs::new(shard),
@@ -338,14 +315,12 @@ impl Store {
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys::standing(shard, standing));
         let reply = self.derive(shard, script, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, reply)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, reply) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "DONE" => Some(reply),
             "MORE" => None,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// Notes that a list is to be widened.
@@ -376,7 +351,7 @@ impl Store {
         &self,
         shard: &Shard,
         members: &[MemberId],
-    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+    ) -> Result<HiddenMembers, StoreError> {
         let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
         self.read_hidden(shard, Some(members.collect()), "", 0)
             .await
@@ -389,7 +364,7 @@ impl Store {
         shard: &Shard,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+    ) -> Result<HiddenMembers, StoreError> {
         let after = after.map_or("", MemberId::as_str);
         let count = count.min(HIDES_READ_MAX);
         self.read_hidden(shard, None, after, count).await
@@ -401,7 +376,7 @@ impl Store {
         members: Option<Vec<&str>>,
         after: &str,
         count: usize,
-    ) -> Result<Versioned<HiddenMembers>, StoreError> {
+    ) -> Result<HiddenMembers, StoreError> {
         let args = HiddenArgs {
             version: shard.version(),
             members,
@@ -410,9 +385,7 @@ impl Store {
         };
         let keys = keys::head_and_registry(shard);
         let reply = self.read(&script::HIDDEN, keys, vec![pack(&args)?]);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         let (total, mut flat) = (reply.count()?, reply.list()?);
         let mut members = Vec::new();
         while !flat.is_empty() {
@@ -420,6 +393,6 @@ impl Store {
                 .map_err(|error| StoreError::Unexpected(format!("a hidden member: {error}")))?;
             members.push((member, unpacked(&flat.bytes()?)?));
         }
-        Ok(Versioned::Current(HiddenMembers { total, members }))
+        Ok(HiddenMembers { total, members })
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::{LayoutArgs, StoredScore, closes_ms, pack, shown_score, stored_score};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
@@ -51,7 +51,7 @@ impl Store {
         shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
         now: Timestamp,
-    ) -> Result<Versioned<Initialized>, StoreError> {
+    ) -> Result<Initialized, StoreError> {
         let stored = |score: &Option<Score>| {
             let stored = score.map(|score| stored_score(shard, score));
             stored.into()
@@ -74,10 +74,8 @@ impl Store {
         let reply = self
             .write(shard, &script::INITIAL, keys, vec![pack(&args)?])
             .await?;
-        let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, mut reply) = Reply::versioned(reply)?;
+        Ok(match code.as_str() {
             "OK" => Initialized::Done {
                 members: reply.count()?,
                 before: read_scores(shard, &reply.bytes()?)?,
@@ -85,7 +83,7 @@ impl Store {
             "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
             "ERASING" => Initialized::Erasing,
             other => return unknown_code(other),
-        }))
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use super::dispatch::Store;
 use super::kinds::Kind;
 use super::queues::{LISTINGS_MAX, QueueName, Room, remembered_ms};
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::EventId;
 use crate::domain::intake::{FormerOffsets, KnownOffsets, Partition};
@@ -83,7 +83,7 @@ impl Store {
         shard: &Shard,
         take: &Take<'_>,
         room: Room,
-    ) -> Result<Versioned<Taken>, StoreError> {
+    ) -> Result<Taken, StoreError> {
         let mut args = TakeArgs {
             version: shard.version(),
             epoch: String::new(),
@@ -113,10 +113,8 @@ impl Store {
             } else {
                 self.write(shard, &script::TAKE, keys, values).await?
             };
-            let Versioned::Current((code, mut reply)) = Reply::versioned(reply)? else {
-                return Ok(Versioned::Stale);
-            };
-            return Ok(Versioned::Current(match code.as_str() {
+            let (code, mut reply) = Reply::versioned(reply)?;
+            return Ok(match code.as_str() {
                 "OK" => Taken::Upto {
                     offset: reply.integer()?,
                     bytes: reply.count()?,
@@ -138,7 +136,7 @@ impl Store {
                     continue;
                 }
                 other => return unknown_code(other),
-            }));
+            });
         }
         let message = "the index of queues changes too fast";
         Err(StoreError::Unavailable(message.to_owned()))
@@ -231,15 +229,13 @@ impl Store {
     }
 
     /// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
-    pub async fn hold_queues(&self, board: &Arc<Board>) -> Result<Versioned<()>, StoreError> {
+    pub async fn hold_queues(&self, board: &Arc<Board>) -> Result<(), StoreError> {
         for shard in board.shards() {
             let (key, args) = (vec![keys::head(shard.tag())], vec![shard.version().into()]);
             let reply = self.write(&shard, &script::HOLD_QUEUE, key, args).await?;
-            if matches!(Reply::answer(reply)?, Versioned::Stale) {
-                return Ok(Versioned::Stale);
-            }
+            Reply::answer(reply)?;
         }
-        Ok(Versioned::Current(()))
+        Ok(())
     }
 }
 

@@ -83,6 +83,10 @@ use thiserror::Error;
 /// Why Redis gave no answer, or none that makes sense.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
+    /// The definition that the caller has of a board is not the stored one, or there is no such board any more: nothing was read or
+    /// written. The caller reads the board anew, and begins again.
+    #[error("the board was redefined meanwhile")]
+    Stale,
     /// Redis can't be reached, does not answer in time, or refuses work for a while, as while it loads its data.
     /// A write may have been carried out or not; to send it again with the same event id is safe.
     #[error("redis is not available: {0}")]
@@ -111,21 +115,18 @@ pub struct Dated<T> {
     pub as_of: Option<Instant>,
 }
 
-/// What a script says of a board: the answer, or that the definition the caller has is not the stored one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Versioned<T> {
-    /// The answer.
-    Current(T),
-    /// Another version is stored, or none; nothing was read or written.
-    Stale,
+/// Answers that depend on a board's definition.
+pub trait Versioned<T, E> {
+    /// The answer; `None` if the board has to be read anew ([`StoreError::Stale`]).
+    fn unless_stale(self) -> Result<Option<T>, E>;
 }
 
-impl<T> Versioned<T> {
-    /// The answer, or this error.
-    pub fn ok_or<E>(self, stale: E) -> Result<T, E> {
+impl<T> Versioned<T, StoreError> for Result<T, StoreError> {
+    fn unless_stale(self) -> Result<Option<T>, StoreError> {
         match self {
-            Self::Current(answer) => Ok(answer),
-            Self::Stale => Err(stale),
+            Ok(answer) => Ok(Some(answer)),
+            Err(StoreError::Stale) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

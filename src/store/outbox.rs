@@ -3,7 +3,7 @@
 
 use super::dispatch::Store;
 use super::reply::Reply;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::message::{Message, MessageId};
@@ -13,11 +13,7 @@ const CALL_MESSAGES_MAX: u32 = 50;
 
 impl Store {
     /// Posts messages of a board, one at least. The caller notes it next ([`Self::note_board`]).
-    pub async fn post(
-        &self,
-        board: &Board,
-        messages: &[Message],
-    ) -> Result<Versioned<()>, StoreError> {
+    pub async fn post(&self, board: &Board, messages: &[Message]) -> Result<(), StoreError> {
         let keys = vec![
             keys::head(board.id.as_str()),
             keys::results_registry(&board.id, board.generation),
@@ -28,10 +24,7 @@ impl Store {
         let mut args = vec![board.version().into()];
         args.extend(texts.map(Into::into));
         let reply = self.write_at(board.id.as_str(), &script::POST, keys, args);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?).map(drop)
     }
 
     /// Some of the messages in the outbox of a board, in no order; none once the board was deleted.

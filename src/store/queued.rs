@@ -13,7 +13,7 @@ use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{ends, queues};
 use super::reply::{Reply, require, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
@@ -193,7 +193,7 @@ impl Store {
         shard: &Shard,
         lease: u64,
         all: Vec<(EntryId, &End)>,
-    ) -> Result<Versioned<Vec<Ended>>, StoreError> {
+    ) -> Result<Vec<Ended>, StoreError> {
         let mut keys = keys::queue(shard);
         keys.push(keys::single(shard, Kind::DeadLetters));
         let args = EndArgs {
@@ -209,7 +209,7 @@ impl Store {
         let mut reply = Reply::new(reply.await?)?;
         match reply.text()?.as_str() {
             "OK" => {}
-            "GONE" => return Ok(Versioned::Stale),
+            "GONE" => return Err(StoreError::Stale),
             other => return unknown_code(other),
         }
         let ended = reply.integers()?.into_iter().map(|code| match code {
@@ -218,7 +218,7 @@ impl Store {
             ends::FULL => Ok(Ended::Full),
             other => unknown_code(&other.to_string()),
         });
-        ended.collect::<Result<_, _>>().map(Versioned::Current)
+        ended.collect::<Result<_, _>>()
     }
 
     /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).

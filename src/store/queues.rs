@@ -20,7 +20,7 @@ use super::kinds::Kind;
 use super::protocol::puts;
 use super::queued::{EntryId, bytes_of_entry};
 use super::reply::{Reply, require, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
@@ -194,7 +194,7 @@ impl Store {
         shard: &'a Shard,
         events: Vec<Arc<QueuedEvent>>,
         room: Room,
-    ) -> impl Future<Output = Result<Versioned<Vec<Put>>, StoreError>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Vec<Put>, StoreError>> + Send + use<'a> {
         let mut call = PutCall {
             shard,
             epoch: String::new(),
@@ -209,8 +209,8 @@ impl Store {
             let mut reply = first?.await?;
             for _ in 0..LISTINGS_MAX {
                 match call.read(reply)? {
-                    PutReply::Stale => return Ok(Versioned::Stale),
-                    PutReply::Done(answers) => return Ok(Versioned::Current(answers)),
+                    PutReply::Stale => return Err(StoreError::Stale),
+                    PutReply::Done(answers) => return Ok(answers),
                     PutReply::Unindexed(epoch) => {
                         self.list_queue(&QueueName::of(shard), &epoch).await?;
                         call.epoch = epoch;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::pack;
 use super::dispatch::Store;
 use super::reply::Reply;
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::{AcceptLate, Board};
 use crate::domain::event::{FUTURE_MS_MAX, Shortage};
 use crate::domain::quota::{Measure, Quota, QuotaUse, QuotaWindow, waiting_ms};
@@ -93,7 +93,7 @@ impl Store {
         home: &Shard,
         uses: &[QuotaUse],
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Taken>>, StoreError> {
+    ) -> Result<Vec<Taken>, StoreError> {
         let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
         let uses = uses.iter().map(|used| use_args(home, used, &mut keys));
         let args = CountArgs {
@@ -103,9 +103,7 @@ impl Store {
             rules: rules(home),
         };
         let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply)?;
         let mut counts = Vec::new();
         while !reply.is_empty() {
             let mut one = reply.list()?;
@@ -116,6 +114,6 @@ impl Store {
                 of_allowances,
             });
         }
-        Ok(Versioned::Current(counts))
+        Ok(counts)
     }
 }

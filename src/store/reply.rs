@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fred::types::Value;
 
-use super::{StoreError, Versioned};
+use super::StoreError;
 
 /// The parts of a reply, taken from the front.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
@@ -84,23 +84,22 @@ impl Reply {
     }
 
     /// What follows `OK` in a reply that depends on a board's version and has no other code.
-    pub(super) fn answer(value: Value) -> Result<Versioned<Self>, StoreError> {
-        match Self::versioned(value)? {
-            Versioned::Stale => Ok(Versioned::Stale),
-            Versioned::Current((code, reply)) if code == "OK" => Ok(Versioned::Current(reply)),
-            Versioned::Current((code, _)) => unknown_code(&code),
+    pub(super) fn answer(value: Value) -> Result<Self, StoreError> {
+        let (code, reply) = Self::versioned(value)?;
+        if code == "OK" {
+            return Ok(reply);
         }
+        unknown_code(&code)
     }
 
     /// The code in front of a reply that depends on a board's version.
-    pub(super) fn versioned(value: Value) -> Result<Versioned<(String, Self)>, StoreError> {
+    pub(super) fn versioned(value: Value) -> Result<(String, Self), StoreError> {
         let mut reply = Self::new(value)?;
         let code = reply.text()?;
-        Ok(if code == "STALE" {
-            Versioned::Stale
-        } else {
-            Versioned::Current((code, reply))
-        })
+        if code == "STALE" {
+            return Err(StoreError::Stale);
+        }
+        Ok((code, reply))
     }
 }
 

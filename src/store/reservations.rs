@@ -14,7 +14,7 @@ use super::kinds::Kind;
 use super::protocol::{self, record::TOKEN_BYTES};
 use super::quotas::{QuotaRule, UseArgs, rules, shortage, use_args};
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::event::Shortage;
 use crate::domain::ids::EventId;
 use crate::domain::quota::QuotaUse;
@@ -145,7 +145,7 @@ impl Store {
         home: &Shard,
         requests: &[Vec<Wanted>],
         now: Timestamp,
-    ) -> impl Future<Output = Result<Versioned<Vec<Reserved>>, StoreError>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Vec<Reserved>, StoreError>> + Send + use<'a> {
         let mut keys = vec![
             keys::counts_head(home.tag(), home.placement.home()),
             keys::counts_registry(home.tag(), home.generation),
@@ -186,11 +186,9 @@ impl Store {
         let count = args.tokens.len();
         let reply = pack(&args).map(|args| self.write(home, &script::RESERVE, keys, vec![args]));
         async move {
-            let Versioned::Current(mut reply) = Reply::answer(reply?.await?)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply?.await?)?;
             let answers = (0..count).map(|_| answer(reply.list()?));
-            answers.collect::<Result<_, _>>().map(Versioned::Current)
+            answers.collect::<Result<_, _>>()
         }
     }
 
@@ -222,7 +220,7 @@ impl Store {
         &self,
         home: &Shard,
         older_than_ms: i64,
-    ) -> Result<Versioned<Vec<OpenReservation>>, StoreError> {
+    ) -> Result<Vec<OpenReservation>, StoreError> {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
@@ -237,25 +235,19 @@ impl Store {
                 older: older_than_ms,
             })?;
             let reply = self.read(&script::RESERVED, keys, vec![args]).await?;
-            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply)?;
             cursor = reply.text()?;
             while !reply.is_empty() {
                 found.push(open_reservation(reply.list()?)?);
             }
             if cursor == "0" {
-                return Ok(Versioned::Current(found));
+                return Ok(found);
             }
         }
     }
 
     /// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
-    pub async fn void(
-        &self,
-        shard: &Shard,
-        open: &OpenReservation,
-    ) -> Result<Versioned<bool>, StoreError> {
+    pub async fn void(&self, shard: &Shard, open: &OpenReservation) -> Result<bool, StoreError> {
         let keys = vec![
             keys::head(&open.tag),
             open.record.clone(),
@@ -267,9 +259,9 @@ impl Store {
         let args = args.map(Value::from).to_vec();
         let reply = self.write_at(&open.tag, &script::VOID, keys, args).await?;
         match Reply::new(reply)?.text()?.as_str() {
-            "STALE" => Ok(Versioned::Stale),
-            "APPLIED" => Ok(Versioned::Current(true)),
-            "VOID" => Ok(Versioned::Current(false)),
+            "STALE" => Err(StoreError::Stale),
+            "APPLIED" => Ok(true),
+            "VOID" => Ok(false),
             other => unknown_code(other),
         }
     }

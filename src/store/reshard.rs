@@ -14,7 +14,7 @@ use super::intake::former_field;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::intake::FormerOffsets;
@@ -492,7 +492,7 @@ impl Store {
         shard: &Shard,
         notes: Notes<'_>,
         count: u32,
-    ) -> Result<Versioned<(u64, Vec<Change>)>, StoreError> {
+    ) -> Result<(u64, Vec<Change>), StoreError> {
         let kinds = Kind::ALL.iter();
         let args = ChangesArgs {
             generation: shard.generation.to_string(),
@@ -509,15 +509,13 @@ impl Store {
             keys::single(shard, Kind::Copied),
         ];
         let reply = self.write(shard, &script::CHANGES, keys, vec![pack(&args)?]);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         let left = reply.count()?;
         let mut changes = Vec::new();
         while !reply.is_empty() {
             changes.push(change(reply.list()?)?);
         }
-        Ok(Versioned::Current((left, changes)))
+        Ok((left, changes))
     }
 
     /// The standings of a derived series that are there.

@@ -9,7 +9,7 @@ use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::Reply;
 use super::stored::{read_json, to_json};
-use super::{StoreError, Versioned, keys, random, script};
+use super::{StoreError, keys, random, script};
 use crate::domain::board::Board;
 use crate::domain::league::decision::Summary;
 use crate::domain::message::Message;
@@ -129,14 +129,11 @@ impl Store {
 
     /// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
     /// what was read before.
-    pub async fn begin_forgetting(&self, board: &Board) -> Result<Versioned<()>, StoreError> {
+    pub async fn begin_forgetting(&self, board: &Board) -> Result<(), StoreError> {
         let args = [board.generation.to_string(), random::hexadecimal::<8>("")?];
         let args = args.map(Into::into).to_vec();
         let reply = self.write_head(board, &script::BEGIN_FORGETTING, args);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?).map(drop)
     }
 
     /// Records the result of a final period, with the messages that tell of it, or replaces the one that was `seen`. Returns
@@ -150,7 +147,7 @@ impl Store {
         (seen, result): (Option<&Recorded>, &PeriodResult),
         messages: &[Message],
         forgetting: Option<&Forgetting>,
-    ) -> Result<Versioned<Recorded>, StoreError> {
+    ) -> Result<Recorded, StoreError> {
         let mut keys = keys_of(board, window, &[Kind::Results, Kind::FinalPeriods]);
         keys.push(keys::outbox(&board.id, board.generation));
         let seen = seen.map_or("", |seen| &seen.json);
@@ -169,10 +166,8 @@ impl Store {
         args.extend(texts.map(Into::into));
         let tag = board.id.as_str();
         let reply = self.write_at(tag, &script::RECORD_RESULT, keys, args);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Recorded::read(reply.text()?).map(Versioned::Current)
+        let mut reply = Reply::answer(reply.await?)?;
+        Recorded::read(reply.text()?)
     }
 
     /// The result of a period of a window; `None` if there is none.
@@ -279,7 +274,7 @@ impl Store {
         board: &Board,
         period: (Window, &str),
         digest: &Noted<String>,
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let digest = to_json(digest)?;
         self.note(board, period, "1", digest).await
     }
@@ -290,7 +285,7 @@ impl Store {
         board: &Board,
         period: (Window, &str),
         making: &Noted<T>,
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let making = to_json(making)?;
         self.note(board, period, "0", making).await
     }
@@ -301,7 +296,7 @@ impl Store {
         (window, key): (Window, &str),
         is_made: &str,
         noted: String,
-    ) -> Result<Versioned<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let keys = keys_of(board, window, &[Kind::Digests]);
         let args = vec![
             board.version().into(),
@@ -311,10 +306,7 @@ impl Store {
         ];
         let tag = board.id.as_str();
         let reply = self.write_at(tag, &script::NOTE_DIGEST, keys, args);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(_) => Versioned::Current(()),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?).map(drop)
     }
 }
 

@@ -15,7 +15,7 @@ use super::kinds::{Kind, SEPARATOR};
 use super::reply::{Reply, require, unknown_code};
 use super::results::{Forgetting, PeriodResult, Recorded};
 use super::stored::{read_json, to_json};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
@@ -149,7 +149,7 @@ impl Store {
         shard: &Shard,
         after: u64,
         is_closed: bool,
-    ) -> Result<Versioned<JournalPart>, StoreError> {
+    ) -> Result<JournalPart, StoreError> {
         let version = if is_closed {
             String::new()
         } else {
@@ -159,9 +159,7 @@ impl Store {
         let args = args.map(Value::from).to_vec();
         let keys = keys::head_and_registry(shard);
         let reply = self.read(&script::JOURNAL, keys, args).await?;
-        let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply)?;
         let (last, mut number, mut lines) = (reply.count()?, after, Vec::new());
         let mut count = 0;
         while !reply.is_empty() {
@@ -179,11 +177,11 @@ impl Store {
             });
         }
         let is_more = count == CALL_LINES_MAX;
-        Ok(Versioned::Current(JournalPart {
+        Ok(JournalPart {
             up_to: if is_more { number } else { last },
             lines,
             is_more,
-        }))
+        })
     }
 
     /// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
@@ -194,7 +192,7 @@ impl Store {
         tag: &str,
         (known, last): (Option<u64>, u64),
         lines: &[JournalLine],
-    ) -> Result<Versioned<u64>, StoreError> {
+    ) -> Result<u64, StoreError> {
         let known = known.map(|known| known.to_string());
         let first = [
             board.generation.to_string(),
@@ -207,10 +205,7 @@ impl Store {
         let args = first.into_iter().chain(lines).map(Value::from);
         let keys = board_keys(board, &[Kind::Revised, Kind::ToRevise]);
         let reply = self.write_at(board.id.as_str(), &script::NOTE_LINES, keys, args.collect());
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(mut reply) => Versioned::Current(reply.count()?),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?)?.count()
     }
 
     /// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
@@ -246,7 +241,7 @@ impl Store {
         (seen, result): (&Recorded, &PeriodResult),
         (lines, revision): (&[&JournalLine], &Revision),
         forgetting: &Forgetting,
-    ) -> Result<Versioned<bool>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let window = Window::Period(section.period.unit);
         let mut keys = board_keys(board, &[]);
         let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
@@ -274,14 +269,12 @@ impl Store {
         let lines = lines.flat_map(|line| [line.name(), line.member.to_string()]);
         let args = args.into_iter().chain(lines).map(Value::from).collect();
         let reply = self.write_at(board.id.as_str(), &script::REVISE_RESULT, keys, args);
-        let Versioned::Current((code, _)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
-        Ok(Versioned::Current(match code.as_str() {
+        let (code, _) = Reply::versioned(reply.await?)?;
+        Ok(match code.as_str() {
             "SEEN" => true,
             "OTHER" => false,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// The periods that were revised by a line.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::args::pack;
 use super::dispatch::Store;
 use super::reply::{Reply, require, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::league::Section;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
@@ -227,7 +227,7 @@ impl Store {
         section: &Section,
         walk: RewardWalk,
         winners: &[Winner],
-    ) -> Result<Versioned<Walked<()>>, StoreError> {
+    ) -> Result<Walked<()>, StoreError> {
         let members = winners.iter().map(|winner| {
             let score = winner.score.scaled();
             (
@@ -247,9 +247,8 @@ impl Store {
         let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::HAND_OUT, keys, vec![pack(&args)?]);
         Ok(match walked(reply.await?)? {
-            Versioned::Current(Walked::On(_)) => Versioned::Current(Walked::On(())),
-            Versioned::Current(Walked::Superseded) => Versioned::Current(Walked::Superseded),
-            Versioned::Stale => Versioned::Stale,
+            Walked::On(_) => Walked::On(()),
+            Walked::Superseded => Walked::Superseded,
         })
     }
 
@@ -261,7 +260,7 @@ impl Store {
         section: &Section,
         walk: RewardWalk,
         after: Option<&str>,
-    ) -> Result<Versioned<Walked<(u64, Option<String>)>>, StoreError> {
+    ) -> Result<Walked<(u64, Option<String>)>, StoreError> {
         let args = TakeBackArgs {
             version: shard.version(),
             lease: walk.lease,
@@ -273,13 +272,11 @@ impl Store {
         let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::TAKE_BACK, keys, vec![pack(&args)?]);
         Ok(match walked(reply.await?)? {
-            Versioned::Current(Walked::On(mut reply)) => {
+            Walked::On(mut reply) => {
                 let (won, last) = (reply.count()?, reply.text()?);
-                let last = Some(last).filter(|last| !last.is_empty());
-                Versioned::Current(Walked::On((won, last)))
+                Walked::On((won, Some(last).filter(|last| !last.is_empty())))
             }
-            Versioned::Current(Walked::Superseded) => Versioned::Current(Walked::Superseded),
-            Versioned::Stale => Versioned::Stale,
+            Walked::Superseded => Walked::Superseded,
         })
     }
 
@@ -289,7 +286,7 @@ impl Store {
         shard: &Shard,
         section: &Section,
         claiming: Claiming<'_>,
-    ) -> Result<Versioned<Claimed>, StoreError> {
+    ) -> Result<Claimed, StoreError> {
         let args = ClaimArgs {
             version: shard.version(),
             member: claiming.member,
@@ -301,11 +298,9 @@ impl Store {
         };
         let keys = keys_of(shard, section);
         let reply = self.write(shard, &script::CLAIM, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let (code, mut reply) = Reply::versioned(reply.await?)?;
         let mut entry = || unpacked(&reply.bytes()?);
-        Ok(Versioned::Current(match code.as_str() {
+        Ok(match code.as_str() {
             "NEW" => Claimed::New(entry()?),
             "SAME" => Claimed::Same(entry()?),
             "TAKEN" => Claimed::Taken(entry()?),
@@ -313,7 +308,7 @@ impl Store {
             "NONE" => Claimed::None,
             "BEHIND" => Claimed::Behind,
             other => return unknown_code(other),
-        }))
+        })
     }
 
     /// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
@@ -324,18 +319,16 @@ impl Store {
         section: &Section,
         after: Option<&RewardPlace>,
         count: usize,
-    ) -> Result<Versioned<Vec<(RewardPlace, RewardEntry)>>, StoreError> {
+    ) -> Result<Vec<(RewardPlace, RewardEntry)>, StoreError> {
         let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
         let range = (from, "(m".to_owned());
         let read = self.read_rewards(shard, section, range, count, None);
-        let Versioned::Current(mut found) = read.await? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut found = read.await?;
         let mut rewards = Vec::new();
         while !found.is_empty() {
             rewards.push((RewardPlace(found.text()?), unpacked(&found.bytes()?)?));
         }
-        Ok(Versioned::Current(rewards))
+        Ok(rewards)
     }
 
     /// What a member of this shard has won in a section.
@@ -344,19 +337,17 @@ impl Store {
         shard: &Shard,
         section: &Section,
         member: &str,
-    ) -> Result<Versioned<Vec<RewardEntry>>, StoreError> {
+    ) -> Result<Vec<RewardEntry>, StoreError> {
         let range = (String::new(), String::new());
         let read = self.read_rewards(shard, section, range, 0, Some(member));
-        let Versioned::Current(mut found) = read.await? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut found = read.await?;
         let mut rewards: Vec<RewardEntry> = Vec::new();
         while !found.is_empty() {
             found.text()?;
             rewards.push(unpacked(&found.bytes()?)?);
         }
         rewards.sort_unstable_by_key(|entry| entry.rule);
-        Ok(Versioned::Current(rewards))
+        Ok(rewards)
     }
 
     /// How a revision has changed what members of this shard have won, in the order of places: `count` changes at the
@@ -367,15 +358,13 @@ impl Store {
         section: &Section,
         revision: u64,
         count: usize,
-    ) -> Result<Versioned<Vec<(usize, String, RewardChange)>>, StoreError> {
+    ) -> Result<Vec<(usize, String, RewardChange)>, StoreError> {
         let range = (
             format!("[c{revision:015}"),
             format!("(c{:015}", revision + 1),
         );
         let read = self.read_rewards(shard, section, range, count, None);
-        let Versioned::Current(mut found) = read.await? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut found = read.await?;
         let mut changes = Vec::new();
         while !found.is_empty() {
             let place = RewardPlace(found.text()?);
@@ -389,7 +378,7 @@ impl Store {
             };
             changes.push((rule, place.member().to_owned(), change));
         }
-        Ok(Versioned::Current(changes))
+        Ok(changes)
     }
 
     async fn read_rewards(
@@ -399,7 +388,7 @@ impl Store {
         (from, to): (String, String),
         count: usize,
         member: Option<&str>,
-    ) -> Result<Versioned<Reply>, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let args = ReadArgs {
             version: shard.version(),
             from,
@@ -409,10 +398,7 @@ impl Store {
         };
         let keys = keys_of(shard, section);
         let reply = self.read(&script::READ_REWARDS, keys, vec![pack(&args)?]);
-        Ok(match Reply::answer(reply.await?)? {
-            Versioned::Current(mut reply) => Versioned::Current(reply.list()?),
-            Versioned::Stale => Versioned::Stale,
-        })
+        Reply::answer(reply.await?)?.list()
     }
 }
 
@@ -423,15 +409,13 @@ fn keys_of(shard: &Shard, section: &Section) -> Vec<String> {
     keys
 }
 
-fn walked(value: fred::types::Value) -> Result<Versioned<Walked<Reply>>, StoreError> {
-    let Versioned::Current((code, reply)) = Reply::versioned(value)? else {
-        return Ok(Versioned::Stale);
-    };
-    Ok(Versioned::Current(match code.as_str() {
+fn walked(value: fred::types::Value) -> Result<Walked<Reply>, StoreError> {
+    let (code, reply) = Reply::versioned(value)?;
+    Ok(match code.as_str() {
         "OK" => Walked::On(reply),
         "SUPERSEDED" => Walked::Superseded,
         other => return unknown_code(other),
-    }))
+    })
 }
 
 fn unpacked(packed: &Bytes) -> Result<RewardEntry, StoreError> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::{LayoutArgs, closes_ms, end_ms, pack};
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Derived, Standing};
@@ -51,7 +51,7 @@ impl Store {
         running: &Period,
         now: Timestamp,
         budget: u32,
-    ) -> Result<Versioned<bool>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let Derived {
             series,
             base,
@@ -102,13 +102,10 @@ impl Store {
         let reply = self
             .derive(shard, &script::ADVANCE, keys, vec![pack(&args)?])
             .await?;
-        match Reply::versioned(reply)? {
-            Versioned::Stale => Ok(Versioned::Stale),
-            Versioned::Current((code, _)) => match code.as_str() {
-                "DONE" => Ok(Versioned::Current(true)),
-                "MORE" => Ok(Versioned::Current(false)),
-                other => unknown_code(other),
-            },
+        match Reply::versioned(reply)?.0.as_str() {
+            "DONE" => Ok(true),
+            "MORE" => Ok(false),
+            other => unknown_code(other),
         }
     }
 }

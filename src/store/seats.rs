@@ -10,7 +10,7 @@ use super::args::{LayoutArgs, pack, stored_score};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::{Reply, unknown_code};
-use super::{StoreError, Versioned, keys, script};
+use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
@@ -241,12 +241,10 @@ impl Store {
         &self,
         shard: &Shard,
         members: &[MemberId],
-    ) -> Result<Versioned<Vec<FoundPlayer>>, StoreError> {
-        let Versioned::Current(known) = self.known_members(shard, members).await? else {
-            return Ok(Versioned::Stale);
-        };
+    ) -> Result<Vec<FoundPlayer>, StoreError> {
+        let known = self.known_members(shard, members).await?;
         let players = known.into_iter().map(|known| Ok(known?.stored));
-        Ok(Versioned::Current(players.collect()))
+        Ok(players.collect())
     }
 
     /// What is known of members of a league whose home is this shard.
@@ -254,16 +252,13 @@ impl Store {
         &self,
         shard: &Shard,
         members: &[MemberId],
-    ) -> Result<Versioned<Vec<Result<KnownMember, StoreError>>>, StoreError> {
+    ) -> Result<Vec<Result<KnownMember, StoreError>>, StoreError> {
         let texts = self.texts_of(shard, Kind::Players, members).await?;
-        let Versioned::Current(texts) = texts else {
-            return Ok(Versioned::Stale);
-        };
         let known = texts.into_iter().map(|(text, was_erased)| {
             let stored = StoredPlayer::read(text)?;
             Ok(KnownMember { stored, was_erased })
         });
-        Ok(Versioned::Current(known.collect()))
+        Ok(known.collect())
     }
 
     /// The history of a member of this shard: its last seats that counted, the newest first.
@@ -271,11 +266,9 @@ impl Store {
         &self,
         shard: &Shard,
         member: &MemberId,
-    ) -> Result<Versioned<Vec<Played>>, StoreError> {
+    ) -> Result<Vec<Played>, StoreError> {
         let texts = self.texts_of(shard, Kind::Played, std::slice::from_ref(member));
-        let Versioned::Current(texts) = texts.await? else {
-            return Ok(Versioned::Stale);
-        };
+        let texts = texts.await?;
         let unreadable =
             |error| StoreError::Unexpected(format!("a history that is stored: {error}"));
         let lines = texts
@@ -283,7 +276,7 @@ impl Store {
             .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'));
         let lines = lines.filter(|line| !line.is_empty());
         let played = lines.map(|line| serde_json::from_slice(line).map_err(unreadable));
-        played.collect::<Result<_, _>>().map(Versioned::Current)
+        played.collect::<Result<_, _>>()
     }
 
     /// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
@@ -292,7 +285,7 @@ impl Store {
         shard: &Shard,
         kind: Kind,
         members: &[MemberId],
-    ) -> Result<Versioned<Vec<(Bytes, bool)>>, StoreError> {
+    ) -> Result<Vec<(Bytes, bool)>, StoreError> {
         let mut found = Vec::with_capacity(members.len());
         for members in members.chunks(CALL_MEMBERS_MAX) {
             let mut keys = keys::head_and_registry(shard);
@@ -300,14 +293,12 @@ impl Store {
             let names = members.iter().map(|member| member.as_str().into());
             let args = [shard.version().into()].into_iter().chain(names).collect();
             let reply = self.read(&script::PLAYERS, keys, args).await?;
-            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply)?;
             for _ in members {
                 found.push((reply.bytes()?, reply.integer()? == 1));
             }
         }
-        Ok(Versioned::Current(found))
+        Ok(found)
     }
 
     /// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each by itself.
@@ -315,7 +306,7 @@ impl Store {
         &self,
         shard: &Shard,
         changes: &[PlayerChange],
-    ) -> Result<Versioned<Vec<PlayerWritten>>, StoreError> {
+    ) -> Result<Vec<PlayerWritten>, StoreError> {
         let args = WriteArgs {
             version: shard.version(),
             lines: HISTORY_LINES_MAX,
@@ -342,9 +333,7 @@ impl Store {
         let mut keys = keys::head_and_registry(shard);
         keys.extend([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)));
         let reply = self.write(shard, &script::WRITE_PLAYERS, keys, vec![pack(&args)?]);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         let written = changes.iter().map(|_| {
             let mut reply = reply.list()?;
             Ok(match reply.text()?.as_str() {
@@ -355,7 +344,7 @@ impl Store {
                 other => return unknown_code(other),
             })
         });
-        written.collect::<Result<_, _>>().map(Versioned::Current)
+        written.collect::<Result<_, _>>()
     }
 
     /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard.
@@ -364,7 +353,7 @@ impl Store {
         shard: &Shard,
         wishes: &[Wish],
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Suggested>>, StoreError> {
+    ) -> Result<Vec<Suggested>, StoreError> {
         let mut suggested = vec![Suggested::Closed; wishes.len()];
         let of_tiers = by_tier(wishes);
         let calls = of_tiers.values().map(async |indexes| {
@@ -373,14 +362,11 @@ impl Store {
             Ok::<_, StoreError>((indexes, numbers))
         });
         for (indexes, numbers) in try_join_all(calls).await? {
-            let Versioned::Current(numbers) = numbers else {
-                return Ok(Versioned::Stale);
-            };
             for (index, number) in indexes.iter().zip(numbers) {
                 suggested[*index] = number;
             }
         }
-        Ok(Versioned::Current(suggested))
+        Ok(suggested)
     }
 
     /// The same of one tier.
@@ -389,7 +375,7 @@ impl Store {
         shard: &Shard,
         wishes: &[&Wish],
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Suggested>>, StoreError> {
+    ) -> Result<Vec<Suggested>, StoreError> {
         let Wish { period, tier, .. } = wishes[0];
         let terms = shard.league_of(period);
         let terms = terms.expect("invariant: a board with seats is a league");
@@ -406,19 +392,17 @@ impl Store {
         let mut keys = keys::head_and_registry(shard);
         keys.extend(keys_of_tier(shard, period, *tier));
         let reply = self.write(shard, &script::TAKE_SEAT, keys, vec![pack(&args)?]);
-        let Versioned::Current((code, mut reply)) = Reply::versioned(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let (code, mut reply) = Reply::versioned(reply.await?)?;
         let suggested = match code.as_str() {
             "OK" => wishes.iter().map(|_| match reply.integer()?.try_into() {
                 Ok(0) => Ok(Suggested::Erasing),
                 Ok(number) => Ok(Suggested::Cohort(number)),
                 Err(_) => Err(StoreError::Unexpected("a cohort without number".to_owned())),
             }),
-            "CLOSED" => return Ok(Versioned::Current(vec![Suggested::Closed; wishes.len()])),
+            "CLOSED" => return Ok(vec![Suggested::Closed; wishes.len()]),
             other => return unknown_code(other),
         };
-        suggested.collect::<Result<_, _>>().map(Versioned::Current)
+        suggested.collect::<Result<_, _>>()
     }
 
     /// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
@@ -441,7 +425,7 @@ impl Store {
         shard: &Shard,
         sitters: &[Sitter],
         now: Timestamp,
-    ) -> Result<Versioned<Vec<Seated>>, StoreError> {
+    ) -> Result<Vec<Seated>, StoreError> {
         let mut keys = keys::head_and_registry(shard);
         let mut cohorts: Vec<CohortArgs> = Vec::new();
         let mut place_of: HashMap<Section, usize> = HashMap::new();
@@ -486,11 +470,9 @@ impl Store {
                 .collect(),
         };
         let reply = self.write(shard, &script::SEAT, keys, vec![pack(&args)?]);
-        let Versioned::Current(mut reply) = Reply::answer(reply.await?)? else {
-            return Ok(Versioned::Stale);
-        };
+        let mut reply = Reply::answer(reply.await?)?;
         let seated = sitters.iter().map(|_| read_seated(reply.list()?));
-        seated.collect::<Result<_, _>>().map(Versioned::Current)
+        seated.collect::<Result<_, _>>()
     }
 
     /// How many seats of tiers were given out in a period, in their order.
@@ -524,7 +506,7 @@ impl Store {
         shard: &Shard,
         unit: Unit,
         range: (&str, &str),
-    ) -> Result<Versioned<Vec<String>>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let keys = [keys::head(shard.tag()), keys::periods(shard, unit)];
         self.seated(shard, keys, range, true).await
     }
@@ -535,7 +517,7 @@ impl Store {
         board: &Board,
         unit: Unit,
         range: (&str, &str),
-    ) -> Result<Versioned<Vec<String>>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let finals = keys::of_results(board, Kind::FinalPeriods, Window::Period(unit));
         let keys = [keys::head(board.id.as_str()), finals];
         self.seated(board, keys, range, false).await
@@ -547,7 +529,7 @@ impl Store {
         keys: [String; 2],
         (from, to): (&str, &str),
         is_index: bool,
-    ) -> Result<Versioned<Vec<String>>, StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let (mut from, mut found) = (from.to_owned(), Vec::new());
         loop {
             let args = vec![
@@ -558,15 +540,13 @@ impl Store {
                 CALL_LINES_MAX.to_string().into(),
             ];
             let reply = self.read(&script::SEATED, keys.to_vec(), args).await?;
-            let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-                return Ok(Versioned::Stale);
-            };
+            let mut reply = Reply::answer(reply)?;
             from = reply.text()?;
             while !reply.is_empty() {
                 found.push(reply.text()?);
             }
             if from.is_empty() {
-                return Ok(Versioned::Current(found));
+                return Ok(found);
             }
         }
     }

@@ -17,7 +17,7 @@ use super::profiles::Profiles;
 use super::protocol::queries;
 use super::reply::{Reply, require};
 use super::voters::Voters;
-use super::{Dated, StoreError, Versioned, keys, script};
+use super::{Dated, StoreError, keys, script};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
 use crate::domain::edition::Changed;
@@ -754,7 +754,7 @@ impl Store {
         queries: &[Query],
         sight: Sight,
         freshness: Freshness,
-    ) -> Result<Dated<Versioned<Vec<Barred>>>, StoreError> {
+    ) -> Result<Dated<Vec<Barred>>, StoreError> {
         let mut encoder = Encoder {
             shard,
             keys: vec![keys::head(shard.tag())],
@@ -810,10 +810,8 @@ fn answers(
     board: &Board,
     (queries, indexes): (&[Query], &HashMap<Standing, usize>),
     reply: Value,
-) -> Result<Versioned<Vec<Barred>>, StoreError> {
-    let Versioned::Current(mut reply) = Reply::answer(reply)? else {
-        return Ok(Versioned::Stale);
-    };
+) -> Result<Vec<Barred>, StoreError> {
+    let mut reply = Reply::answer(reply)?;
     let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
@@ -832,21 +830,18 @@ fn answers(
         changed,
         has_entries: [false, true].map(|of_before| query.named(of_before).and_then(has_entries)),
     });
-    Ok(Versioned::Current(barred.collect()))
+    Ok(barred.collect())
 }
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
-fn is_complete(answers: &Versioned<Vec<Barred>>) -> bool {
+fn is_complete(answers: &[Barred]) -> bool {
     let is_missing = |barred: &Barred| {
         matches!(
             barred.answer,
             Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
         )
     };
-    match answers {
-        Versioned::Current(answers) => !answers.iter().any(is_missing),
-        Versioned::Stale => false,
-    }
+    !answers.iter().any(is_missing)
 }
 
 fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, StoreError> {

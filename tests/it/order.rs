@@ -7,7 +7,6 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::Versioned;
 use standings::store::events::{Answer, Ready};
 
 use crate::harness::replicated::Replicated;
@@ -47,12 +46,9 @@ async fn add_points(instance: &Instance) {
         .map(|_| store.apply(shard, vec![ready.clone()], now))
         .collect();
     let replies = join_all(calls.into_iter().rev()).await;
-    let scores = replies.into_iter().map(|reply| match reply.unwrap() {
-        Versioned::Current(answers) => match &answers[..] {
-            [Answer::Taken { outcome, .. }] => outcome.changes[0].score.scaled(),
-            other => panic!("{other:?}"),
-        },
-        Versioned::Stale => panic!("the definition is another one"),
+    let scores = replies.into_iter().map(|reply| match &reply.unwrap()[..] {
+        [Answer::Taken { outcome, .. }] => outcome.changes[0].score.scaled(),
+        other => panic!("{other:?}"),
     });
     assert_eq!(
         scores.collect::<Vec<_>>(),

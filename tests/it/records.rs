@@ -11,10 +11,10 @@ use standings::domain::plan::Routes;
 use standings::domain::score::{Decimals, Score};
 use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
+use standings::store::Store;
 use standings::store::events::{Answer, Ready};
 use standings::store::protocol::{flags, record};
 use standings::store::reservations::Token;
-use standings::store::{Store, Versioned};
 
 use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::store;
@@ -99,10 +99,7 @@ fn length(outcome: &Outcome, is_sum: bool, has_token: bool) -> usize {
 
 async fn apply(store: &Store, shard: &Shard, ready: Ready) -> Answer {
     let answers = store.apply(shard, vec![ready], AT.parse().unwrap()).await;
-    match answers.unwrap() {
-        Versioned::Current(answers) => answers.into_iter().next().unwrap(),
-        Versioned::Stale => panic!("another version"),
-    }
+    answers.unwrap().remove(0)
 }
 
 /// A first shard of a board with this definition, which takes events.

@@ -8,7 +8,6 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::Versioned;
 use standings::store::seats::{PlayerChange, PlayerWritten, Sitter};
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
@@ -68,10 +67,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
         let member = member(name);
         let home = &shards[board.shard_of(&member)];
         let players = store.players(home, std::slice::from_ref(&member));
-        let Versioned::Current(mut players) = players.await.unwrap() else {
-            panic!("stale");
-        };
-        let seen = players.pop().unwrap().unwrap();
+        let seen = players.await.unwrap().pop().unwrap().unwrap();
         let seat = Seat {
             start: period.start().unwrap(),
             cohort: cohort.parse().unwrap(),
@@ -88,7 +84,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             played: None,
         };
         let written = store.write_players(home, &[change]).await.unwrap();
-        assert_eq!(written, Versioned::Current(vec![PlayerWritten::Done]));
+        assert_eq!(written, [PlayerWritten::Done]);
         let sitter = Sitter {
             member,
             period,
@@ -122,10 +118,7 @@ async fn player(world: &World, name: &str) -> Option<Player> {
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let players = engine.store.players(home, &[member]).await.unwrap();
-    let Versioned::Current(mut players) = players else {
-        panic!("stale");
-    };
+    let mut players = engine.store.players(home, &[member]).await.unwrap();
     players.pop().unwrap().unwrap().map(|found| found.player)
 }
 
@@ -135,9 +128,7 @@ async fn history(world: &World, name: &str) -> Vec<(String, String, Option<u64>,
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let Versioned::Current(played) = engine.store.played(home, &member).await.unwrap() else {
-        panic!("stale");
-    };
+    let played = engine.store.played(home, &member).await.unwrap();
     let lines = played.iter().map(|line| {
         let moved = serde_json::to_value(line.moved).unwrap();
         let moved = moved.as_str().unwrap().to_owned();
@@ -566,10 +557,7 @@ async fn play_many(world: &World, name: &str) {
             .store
             .players(home, std::slice::from_ref(&member))
             .await;
-        let Versioned::Current(mut players) = players.unwrap() else {
-            panic!("stale");
-        };
-        let seen = players.pop().unwrap().unwrap().unwrap();
+        let seen = players.unwrap().pop().unwrap().unwrap().unwrap();
         let line = json!({"start": period.start().unwrap(), "tier": "bronze", "cohort": "0-1", "score": 1, "moved": "stay"});
         let played: Played = serde_json::from_value(line).unwrap();
         let change = PlayerChange {
@@ -582,7 +570,7 @@ async fn play_many(world: &World, name: &str) {
             played: Some(played),
         };
         let written = engine.store.write_players(home, &[change]).await.unwrap();
-        assert_eq!(written, Versioned::Current(vec![PlayerWritten::Done]));
+        assert_eq!(written, [PlayerWritten::Done]);
         period = board.calendar.next(&period).unwrap();
     }
 }

@@ -20,7 +20,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
-use crate::store::Versioned;
+use crate::store::StoreError;
 use crate::store::intake::{Take, Taken};
 use crate::store::queues::QueueName;
 
@@ -154,27 +154,27 @@ impl Intake {
     pub async fn resume(&mut self) -> Taking {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_to_take().await {
-                Ok(Versioned::Current(taking)) => return taking,
-                Ok(Versioned::Stale) => {}
+                Ok(taking) => return taking,
+                Err(Error::Store(StoreError::Stale)) => {}
                 Err(error) => return Taking::Waits(error),
             }
         }
         Taking::Waits(Error::busy())
     }
 
-    async fn try_to_take(&mut self) -> Result<Versioned<Taking>, Error> {
+    async fn try_to_take(&mut self) -> Result<Taking, Error> {
         let mut waits = None;
         let (boards, dead) = self.sort(&mut waits).await?;
         if !dead.is_empty() {
             self.batch
                 .retain(|event| dead.iter().all(|dead| dead.offset != event.offset));
-            return Ok(Versioned::Current(Taking::Dead(dead)));
+            return Ok(Taking::Dead(dead));
         }
         let mut tasks = Vec::new();
         for OfBoard { live, mut shards } in boards {
             let has_events = shards.iter().any(|events| !events.is_empty());
             if has_events && !self.engine.note_use(&live).await? {
-                return Ok(Versioned::Stale);
+                return Err(StoreError::Stale.into());
             }
             let is_asked: Vec<bool> = shards.iter().map(|events| !events.is_empty()).collect();
             self.leave_known(&live, &mut shards).await?;
@@ -193,7 +193,7 @@ impl Intake {
             self.note(&outcome);
             match outcome.end {
                 End::Done => {}
-                End::GoneBack => return Ok(Versioned::Current(Taking::GoneBack)),
+                End::GoneBack => return Ok(Taking::GoneBack),
                 End::Waits(error) => {
                     waits.get_or_insert(error);
                 }
@@ -207,11 +207,11 @@ impl Intake {
             return Err(error);
         }
         if is_stale {
-            return Ok(Versioned::Stale);
+            return Err(StoreError::Stale.into());
         }
         self.batch.clear();
         self.position = self.upto;
-        Ok(Versioned::Current(Taking::Done))
+        Ok(Taking::Done)
     }
 
     /// The events that are to be taken, by boards and shards, and the dead ones. `waits`: why some have to wait.
@@ -403,7 +403,7 @@ impl Intake {
             };
             let room = engine.rooms.of(store, shard);
             match store.take(shard, &take, room).await {
-                Ok(Versioned::Current(Taken::Upto { offset, bytes })) => {
+                Ok(Taken::Upto { offset, bytes }) => {
                     engine.rooms.note(store, shard, bytes);
                     taken = Some(offset);
                     if offset < part_upto {
@@ -411,11 +411,11 @@ impl Intake {
                     }
                     (base, is_known) = (part_upto, true);
                 }
-                Ok(Versioned::Current(Taken::Held)) => {
+                Ok(Taken::Held) => {
                     break End::Waits(Error::BoardMoving(live.board.id.clone()));
                 }
-                Ok(Versioned::Current(Taken::GoneBack)) => break End::GoneBack,
-                Ok(Versioned::Stale) => break End::Stale,
+                Ok(Taken::GoneBack) => break End::GoneBack,
+                Err(StoreError::Stale) => break End::Stale,
                 Err(error) => break End::Waits(error.into()),
             }
             if parts.peek().is_none() {

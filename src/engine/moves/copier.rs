@@ -201,9 +201,8 @@ impl Copier {
         notes: Notes<'_>,
         count: u32,
     ) -> Result<(u64, Vec<Change>), Stop> {
-        let changes = self.store.changes(old, notes, count).await?;
         // Stale: it is not being copied any more.
-        changes.ok_or(Stop::Lost)
+        Ok(self.store.changes(old, notes, count).await?)
     }
 
     fn add_change(

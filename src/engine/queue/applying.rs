@@ -553,8 +553,8 @@ impl<'a> Worker<'a> {
         for part in ends.chunks(CALL_ENDS_MAX) {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
-            let ended = store.end_queued(self.shard(), lease, all).await?;
-            let Versioned::Current(ended) = ended else {
+            let ended = store.end_queued(self.shard(), lease, all).await;
+            let Some(ended) = ended.unless_stale()? else {
                 return Ok(true);
             };
             for ((entry, end, member), ended) in part.iter().zip(ended) {

@@ -19,7 +19,7 @@ use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::store::queues::{Put, QueueName};
-use crate::store::{Store, StoreError, Versioned, random};
+use crate::store::{Store, StoreError, random};
 
 /// The most events of one call.
 const CALL_EVENTS_MAX: usize = 200;
@@ -61,7 +61,7 @@ impl Work for Putter {
         let room = self.rooms.of(&self.store, &self.shard);
         let put = self.store.put(&self.shard, events, room);
         put.map(move |put| {
-            if let Ok(Versioned::Current(answers)) = &put {
+            if let Ok(answers) = &put {
                 let bytes: usize = answers.iter().map(Put::bytes).sum();
                 let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
                 self.rooms.note(&self.store, &self.shard, bytes);
@@ -238,18 +238,18 @@ async fn append(
     log: &dyn EventLog,
     live: &LiveBoard,
     events: &[Takable],
-) -> Vec<Result<Versioned<Put>, Error>> {
+) -> Vec<Result<Put, Error>> {
     let appended = events.iter().map(async |takable| {
         let appended = log.append(&live.board, &takable.event).await;
         // It does not count in any queue yet.
-        appended.map(|()| Versioned::Current(Put::Queued(0)))
+        appended.map(|()| Put::Queued(0))
     });
     join_all(appended).await
 }
 
 /// Puts events into the queues of their shards, in parts that go into one call each. It sorts them by their shards; the answers are in
 /// their order then.
-async fn put_all(live: &LiveBoard, events: &mut [Takable]) -> Vec<Result<Versioned<Put>, Error>> {
+async fn put_all(live: &LiveBoard, events: &mut [Takable]) -> Vec<Result<Put, Error>> {
     events.sort_by_key(|takable| takable.shard);
     let of_shards = events.chunk_by(|one, next| one.shard == next.shard);
     let parts = of_shards.flat_map(|events| events.chunks(CALL_EVENTS_MAX));
@@ -302,23 +302,18 @@ fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
 
 impl QueuedBatch {
     /// Takes note of what the store says of an event that was to be put.
-    fn hear(
-        &mut self,
-        takable: Takable,
-        reply: Result<Versioned<Put>, Error>,
-        open: &mut Vec<usize>,
-    ) {
+    fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
         let Takable { index, event, .. } = takable;
         let result = match reply {
-            Ok(Versioned::Stale) => return open.push(index),
-            Ok(Versioned::Current(Put::BeforeBarrier)) => return self.left.push(index),
-            Ok(Versioned::Current(Put::Queued(_))) => Ok(event),
-            Ok(Versioned::Current(Put::Known(known))) => Ok(known),
-            Ok(Versioned::Current(Put::Unreadable(why))) => {
+            Err(Error::Store(StoreError::Stale)) => return open.push(index),
+            Ok(Put::BeforeBarrier) => return self.left.push(index),
+            Ok(Put::Queued(_)) => Ok(event),
+            Ok(Put::Known(known)) => Ok(known),
+            Ok(Put::Unreadable(why)) => {
                 let detail = format!("the event waits already, and can't be read: {why}");
                 Err(StoreError::Unexpected(detail).into())
             }
-            Ok(Versioned::Current(Put::NoRoom)) => Err(Error::QueueFull),
+            Ok(Put::NoRoom) => Err(Error::QueueFull),
             Err(error) => Err(error),
         };
         self.ended.push((index, result));

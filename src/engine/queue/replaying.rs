@@ -36,12 +36,10 @@ impl Engine {
     ) -> Result<(Arc<LiveBoard>, DeadLetter), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            let (shard, found) = match self.find_letter(&live, letter).await? {
-                Versioned::Current(found) => found,
-                Versioned::Stale => {
-                    self.reload(id).await?;
-                    continue;
-                }
+            let found = self.find_letter(&live, letter).await;
+            let Some((shard, found)) = found.unless_stale()? else {
+                self.reload(id).await?;
+                continue;
             };
             if !live.board.has_queues() {
                 return Err(Error::BoardMoving(id.clone()));
@@ -67,25 +65,26 @@ impl Engine {
                 }
             }
             let room = self.rooms.of(&self.store, shard);
-            match self.store.replay(shard, letter.place, room).await? {
-                Versioned::Stale => self.reload(id).await?,
-                Versioned::Current(Replayed::Done(bytes)) => {
+            let replayed = self.store.replay(shard, letter.place, room).await;
+            match replayed.unless_stale()? {
+                None => self.reload(id).await?,
+                Some(Replayed::Done(bytes)) => {
                     self.rooms.note(&self.store, shard, bytes);
                     self.queues.wake([QueueName::of(shard)]);
                     return Ok((Arc::clone(&live), found));
                 }
-                Versioned::Current(Replayed::Gone) => return Err(not_found(letter)),
+                Some(Replayed::Gone) => return Err(not_found(letter)),
                 // If the erasure puts an end to the letter, that is gone then.
-                Versioned::Current(Replayed::Erasing) => match &event {
+                Some(Replayed::Erasing) => match &event {
                     Some(event) => self.forget(id, &event.member).await?,
                     None => self.forget_all(id).await?,
                 },
-                Versioned::Current(Replayed::Erased(erased_at)) => {
+                Some(Replayed::Erased(erased_at)) => {
                     let at = event.map_or(erased_at, |event| event.at);
                     let rejection = Rejection::Erased(erased_at);
                     return Err(Error::rejected(&live.board, rejection, at, now));
                 }
-                Versioned::Current(Replayed::NoRoom) => return Err(Error::QueueFull),
+                Some(Replayed::NoRoom) => return Err(Error::QueueFull),
             }
         }
         Err(Error::busy())
@@ -99,11 +98,13 @@ impl Engine {
     ) -> Result<DeadLetter, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            if let Versioned::Current((shard, found)) = self.find_letter(&live, letter).await? {
-                match self.store.discard(shard, letter.place).await? {
-                    Versioned::Current(true) => return Ok(found),
-                    Versioned::Current(false) => return Err(not_found(letter)),
-                    Versioned::Stale => {}
+            let found = self.find_letter(&live, letter).await;
+            if let Some((shard, found)) = found.unless_stale()? {
+                let discarded = self.store.discard(shard, letter.place).await;
+                match discarded.unless_stale()? {
+                    Some(true) => return Ok(found),
+                    Some(false) => return Err(not_found(letter)),
+                    None => {}
                 }
             }
             self.reload(id).await?;
@@ -116,7 +117,7 @@ impl Engine {
         &self,
         live: &'a LiveBoard,
         letter: &LetterId,
-    ) -> Result<Versioned<(&'a Shard, DeadLetter)>, Error> {
+    ) -> Result<(&'a Shard, DeadLetter), Error> {
         let is_it = |shard: &&Shard| {
             shard.shard_id == letter.shard && shard.generation == letter.generation
         };
@@ -125,13 +126,11 @@ impl Engine {
         if letter.place < self.letters_from() {
             return Err(not_found(letter));
         }
-        let Versioned::Current(found) = self.store.letters(shard, letter.place, 1).await? else {
-            return Ok(Versioned::Stale);
-        };
+        let found = self.store.letters(shard, letter.place, 1).await?;
         let mut found = found.into_iter();
         let found = found.find(|found| found.place == letter.place && found.is_told());
         let found = found.ok_or_else(|| not_found(letter))?;
-        Ok(Versioned::Current((shard, found)))
+        Ok((shard, found))
     }
 }
 

@@ -148,8 +148,7 @@ impl Check<'_> {
             let checked = self.store.check_state(shard, &derived, mends).await;
             let state = keys::state(shard, derived.series);
             let place = || Place::of_key(shard, &state);
-            if let Some(checked) = self.unless_damaged(place, checked)? {
-                let differences = checked.ok_or(Stop::Stale)?;
+            if let Some(differences) = self.unless_damaged(place, checked)? {
                 readable.extend(differences.is_empty().then_some(derived));
                 self.report.tell_all(shard, &place(), differences);
             }

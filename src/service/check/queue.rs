@@ -16,7 +16,6 @@ impl Check<'_> {
         let Some(checked) = self.unless_damaged(place, checked)? else {
             return Ok(());
         };
-        let checked = checked.ok_or(Stop::Stale)?;
         self.report.tell_all(shard, &place(), checked.differences);
         if !checked.is_whole {
             let (id, count) = (&shard.id, checked.entries);

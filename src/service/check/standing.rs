@@ -40,7 +40,7 @@ impl Check<'_> {
             let Some(look) = self.unless_damaged(|| place.clone(), part)? else {
                 return Ok(());
             };
-            let part = match look.ok_or(Stop::Stale)? {
+            let part = match look {
                 Look::Found(part) => part,
                 Look::Gone => {
                     if from.is_none() && is_first && expires.is_none() {
@@ -177,7 +177,7 @@ impl Check<'_> {
             let Some(look) = self.unless_damaged(|| place.clone(), part)? else {
                 return Ok(());
             };
-            let Look::Found(part) = look.ok_or(Stop::Stale)? else {
+            let Look::Found(part) = look else {
                 return Ok(());
             };
             let is_clear = part.differences.is_empty();

@@ -10,9 +10,9 @@ use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::shard::Shard;
+use standings::store::Store;
 use standings::store::events::{Answer, Ready};
 use standings::store::reservations::{Reserved, Token, Wanted};
-use standings::store::{Store, Versioned};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
@@ -112,7 +112,7 @@ impl<'a> Steps<'a> {
             let now = self.world.clock.now();
             let reserved = self.store().reserve(home, &[vec![wanted]], now).await;
             let open = Reserved::Open(Vec::new());
-            assert_eq!(reserved.unwrap(), Versioned::Current(vec![open]));
+            assert_eq!(reserved.unwrap(), [open]);
         }
     }
 
@@ -120,10 +120,7 @@ impl<'a> Steps<'a> {
         let (shard, now) = (&self.shards[self.member_shard], self.world.clock.now());
         let events = vec![self.ready.clone()];
         let applied = self.store().apply(shard, events, now).await;
-        let Versioned::Current(mut answers) = applied.unwrap() else {
-            panic!("the definition is another one");
-        };
-        answers.remove(0)
+        applied.unwrap().remove(0)
     }
 }
 
