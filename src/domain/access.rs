@@ -79,7 +79,7 @@ impl Scopes {
     }
 
     /// The scopes of the set, without those that `admin` stands for.
-    fn named(self) -> impl Iterator<Item = Scope> {
+    pub fn named(self) -> impl Iterator<Item = Scope> {
         let scopes = Scope::ALL.into_iter();
         scopes.filter(move |scope| self.0 & 1 << *scope as u8 != 0)
     }
@@ -188,6 +188,11 @@ impl Boards {
         Ok(Self(parsed.collect::<Result<_, _>>()?))
     }
 
+    /// The patterns as text.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|pattern| &*pattern.0)
+    }
+
     /// Whether this board is among them.
     pub fn has(&self, board: &BoardId) -> bool {
         self.0.iter().any(|pattern| pattern.matches(board))
@@ -209,7 +214,7 @@ impl Boards {
 
 impl Serialize for Boards {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|pattern| &pattern.0))
+        serializer.collect_seq(self.patterns())
     }
 }
 

@@ -66,6 +66,15 @@ impl Serialize for EntryData {
     }
 }
 
+/// From an answer: it was checked when it came in.
+impl<'de> Deserialize<'de> for EntryData {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Map::deserialize(deserializer)?;
+        let canonical = serde_json_canonicalizer::to_string(&object);
+        Ok(Self(canonical.map_err(de::Error::custom)?.into()))
+    }
+}
+
 /// Reads a JSON value that every client understands alike, and gives its canonical form (RFC 8785).
 pub(super) fn canonical(text: &str) -> Result<(Value, String), DataError> {
     let unsound = |error: serde_json::Error| {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use url::Url;
@@ -278,7 +279,7 @@ pub struct Verdict {
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// What people see.
-    pub profile: Profile,
+    pub profile: Arc<Profile>,
     /// Who has written the name and the picture; empty where there are no keys.
     pub writer: String,
     /// What was said of them.
@@ -308,10 +309,10 @@ impl Record {
             before.name == profile.name && before.avatar_url == profile.avatar_url
         });
         if let Some(before) = same {
-            let is_same = before.profile == profile;
+            let is_same = *before.profile == profile;
             return Self {
                 updated_at: if is_same { before.updated_at } else { now },
-                profile,
+                profile: profile.into(),
                 ..before.clone()
             };
         }
@@ -326,7 +327,7 @@ impl Record {
             (ReviewStatus::Pending, None, None)
         };
         Self {
-            profile,
+            profile: profile.into(),
             writer: writer.to_owned(),
             review: Review {
                 status,
@@ -379,24 +380,30 @@ impl Record {
 }
 
 /// A profile that a board shows.
-#[derive(Clone, Debug)]
-pub struct ShownProfile(Arc<Record>);
+#[derive(Clone, Debug, Serialize)]
+pub struct ShownProfile(Arc<Profile>);
 
 impl ShownProfile {
     /// What a board shows of a record.
-    pub fn of(record: &Arc<Record>, names: Names) -> Option<Self> {
-        record.is_shown(names).then(|| Self(Arc::clone(record)))
+    pub fn of(record: &Record, names: Names) -> Option<Self> {
+        record
+            .is_shown(names)
+            .then(|| Self(Arc::clone(&record.profile)))
     }
 
     /// The profile.
     pub fn profile(&self) -> &Profile {
-        &self.0.profile
+        &self.0
     }
 }
 
-impl Serialize for ShownProfile {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.profile.serialize(serializer)
+/// From an answer.
+impl<'de> Deserialize<'de> for ShownProfile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Where serde keeps a part of an answer for later, there are no raw values.
+        let value = Value::deserialize(deserializer)?;
+        let profile = serde_json::from_value(value).map_err(D::Error::custom)?;
+        Ok(Self(Arc::new(profile)))
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -224,6 +225,24 @@ impl Serialize for ShownScore {
     }
 }
 
+/// From an answer. A double holds the digits of any score.
+impl<'de> Deserialize<'de> for ShownScore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let text = match number.as_f64().filter(|_| number.is_f64()) {
+            // Without an exponent.
+            Some(float) => float.to_string(),
+            None => number.to_string(),
+        };
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let scaled = [whole, fraction].concat().parse();
+        Ok(Self {
+            scaled: scaled.map_err(D::Error::custom)?,
+            decimals: Decimals::try_from(fraction.len() as u64).map_err(D::Error::custom)?,
+        })
+    }
+}
+
 /// A bound of scores as a definition states it, whatever decimals its board keeps. Its text is exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bound(ShownScore);
@@ -420,6 +439,23 @@ mod tests {
         };
         assert_eq!(json(SCORE_MAX, 6), "9007199254.740991");
         assert_eq!(json(-7, 0), "-7");
+    }
+
+    #[test]
+    fn what_an_answer_shows_is_read_digit_by_digit() {
+        for (scaled, decimals) in [
+            (0, 0),
+            (1, 6),
+            (-50, 2),
+            (2 * i128::from(FRACTION_MAX), 1),
+            (-i128::from(FRACTION_MAX), 6),
+            (i128::from(SCORE_MAX), 0),
+        ] {
+            let shown = ShownScore::sum(scaled, Decimals(decimals));
+            let json = serde_json::to_string(&shown).unwrap();
+            let read: ShownScore = serde_json::from_str(&json).unwrap();
+            assert_eq!(read.to_string(), json);
+        }
     }
 
     #[test]

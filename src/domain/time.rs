@@ -205,6 +205,15 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// Writes an instant as [`Timestamp::to_rfc3339_seconds`] does.
+pub fn seconds<S: Serializer>(
+    instant: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let text = instant.map(Timestamp::to_rfc3339_seconds);
+    text.serialize(serializer)
+}
+
 /// Why a text is not a [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpanError {

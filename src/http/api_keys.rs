@@ -67,7 +67,7 @@ pub struct GrantSchema {
 }
 
 /// An API key.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub struct KeyBody {
     /// Its name.
@@ -127,7 +127,7 @@ pub struct KeyDeletionParams {
 }
 
 /// An API key with its secret.
-#[derive(Serialize, ToSchema)]
+#[derive(Deserialize, Serialize, ToSchema)]
 pub struct KeyWithSecret {
     /// The key.
     #[serde(flatten)]
@@ -138,11 +138,11 @@ pub struct KeyWithSecret {
     /// Why the key protects nothing yet: the service is open. Left out where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub warning: Option<&'static str>,
+    pub warning: Option<String>,
 }
 
 /// A part of the list of API keys.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct KeyList {
     /// The keys, in the order of their names.
     pub keys: Vec<KeyBody>,
@@ -252,7 +252,7 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
     JsonResponse(KeyWithSecret {
         key: key.into(),
         secret,
-        warning: app.is_open.then_some(WARNING),
+        warning: app.is_open.then(|| WARNING.to_owned()),
     })
 }
 

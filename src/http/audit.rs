@@ -238,7 +238,7 @@ fn ended(response: &Response, audit: &Audit) -> Ended {
 }
 
 /// A member that a line of the audit log names.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditedMember {
     /// Its name in the log.
     #[schema(example = "m-5f0c2a9be41d7763c8aa")]
@@ -249,7 +249,7 @@ pub struct AuditedMember {
 }
 
 /// What became of a request.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditOutcome {
     /// When it was answered.
     #[schema(value_type = Option<String>, required = true, format = DateTime)]
@@ -267,7 +267,7 @@ pub struct AuditOutcome {
 }
 
 /// A line of the audit log: a request that changed something, or tried to.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditLine {
     /// The line's id.
     #[schema(example = "1795305600123-0")]
@@ -311,7 +311,7 @@ pub struct AuditLine {
 }
 
 /// A part of the audit log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditLog {
     /// The lines, the newest first.
     pub lines: Vec<AuditLine>,

@@ -54,7 +54,7 @@ pub struct BoardList {
 
 /// A board whose stored definition the service can't read. The board takes no events and answers no reads. It can be
 /// replaced and deleted.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
     #[schema(example = "run_hero")]
@@ -139,7 +139,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 }
 
 /// What a change of a definition would do.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BoardPreview {
     /// Whether the service would create the board.
     pub created: bool,
@@ -150,7 +150,7 @@ pub struct BoardPreview {
 }
 
 /// A field of a definition that would change.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = FieldChange)]
 pub struct FieldChangeBody {
     /// Its name.
@@ -166,7 +166,7 @@ pub struct FieldChangeBody {
 }
 
 /// When the next periods of a window begin.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Boundaries {
     /// The window.
     #[schema(example = "day")]

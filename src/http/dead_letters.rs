@@ -21,7 +21,7 @@ use crate::service::dead_letters::FoundLetter;
 use crate::store::dead_letters::LetterId;
 
 /// A queued event that could not be applied.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = DeadLetter)]
 pub struct DeadLetterBody {
     /// The letter's id. It holds until the board moves to another number of shards.
@@ -42,7 +42,7 @@ pub struct DeadLetterBody {
 }
 
 /// The event of a dead letter, without the address that it came from.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadEvent {
     /// The event's id.
     #[schema(example = "run-88231")]
@@ -74,7 +74,7 @@ pub struct DeadEvent {
 }
 
 /// A part of the list of dead letters.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadLetterList {
     /// The dead letters, the oldest first.
     pub dead_letters: Vec<DeadLetterBody>,

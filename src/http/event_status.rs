@@ -37,7 +37,7 @@ pub struct EventStatusParams {
 }
 
 /// What became of the events of an id.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct EventStatuses {
     /// The events; none if the service knows none, or none any more. There may be several: an event that waits blocks no other
     /// with its id.
@@ -45,7 +45,7 @@ pub struct EventStatuses {
 }
 
 /// What became of an event.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = EventStatus, discriminator(property_name = "status", mapping(
     ("queued" = "#/components/schemas/WaitingEvent"),
@@ -65,7 +65,7 @@ pub enum EventStatusBody {
 }
 
 /// An event that waits to be applied.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WaitingEvent {
     /// Always `queued`.
     #[schema(inline)]
@@ -85,7 +85,7 @@ pub struct WaitingEvent {
 }
 
 /// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
     /// Always `applied`.
     #[schema(inline)]
@@ -105,7 +105,7 @@ pub struct AppliedEvent {
 }
 
 /// A queued event that was refused when it was to be applied. Its id is free.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct RefusedEvent {
     /// Always `rejected`.
     #[schema(inline)]
@@ -122,7 +122,7 @@ pub struct RefusedEvent {
 
 /// A queued event that could not be applied, and is kept as a dead letter. It does not count, unless an operator replays the letter. Its
 /// id is free.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BuriedEvent {
     /// Always `dead`.
     #[schema(inline)]
@@ -145,7 +145,7 @@ pub struct BuriedEvent {
 }
 
 /// How far an event is that is a dead letter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeadStatus {
     /// It is a dead letter.
@@ -153,7 +153,7 @@ pub enum DeadStatus {
 }
 
 /// How far an event is that was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AppliedStatus {
     /// It was taken.
@@ -161,7 +161,7 @@ pub enum AppliedStatus {
 }
 
 /// How an event ended that was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EventOutcome {
     /// It changed a standing.
@@ -171,7 +171,7 @@ pub enum EventOutcome {
 }
 
 /// A member's score in a standing after an event.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct StandingScore {
     /// The window.
     #[schema(example = "last-7-days")]

@@ -250,7 +250,7 @@ pub struct QueuedEventBody {
 }
 
 /// How far an event is that is neither taken nor rejected.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueuedStatus {
     /// It waits to be applied.
@@ -319,7 +319,7 @@ pub struct RejectedEvent {
 }
 
 /// How an event ended that was not taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RejectedStatus {
     /// It was not taken.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
@@ -12,7 +12,7 @@ use super::extract::{BoardPath, Path, board_id};
 use super::problem::Problem;
 
 /// About how much memory of Redis a board takes.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Memory)]
 pub struct MemoryBody {
     /// The board.

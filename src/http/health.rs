@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
@@ -27,44 +27,44 @@ pub struct Alive {
 }
 
 /// The service can work.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Ready {
     /// `ok`.
-    status: &'static str,
+    pub(super) status: String,
     /// Whether the service has completed the running standing of every rolling window ahead. Until then reads are right all
     /// the same, but the first one may wait.
-    windows_complete: bool,
+    pub(super) windows_complete: bool,
     /// What somebody should see to: Redis takes no writes just now (reads go on), or Redis is set up so that it may lose
     /// data.
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// The first 20 faults of the background work of this instance. The service works in spite of them.
-    faults: Vec<FaultBody>,
+    pub(super) faults: Vec<FaultBody>,
     /// How many faults there are.
-    fault_count: usize,
+    pub(super) fault_count: usize,
 }
 
 /// A fault of one board, or of work for all boards. The service tries the job again until it succeeds.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Fault)]
 pub struct FaultBody {
     /// The board; `*` if it is work for all boards.
     #[schema(example = "run_hero")]
-    board: String,
+    pub(super) board: String,
     /// The background job that fails, such as `rollover` or `queues`.
     #[schema(example = "rollover")]
-    job: &'static str,
+    pub(super) job: String,
     /// Why.
-    error: String,
+    pub(super) error: String,
     /// When it was first seen.
     #[schema(value_type = String, format = DateTime)]
-    since: Timestamp,
+    pub(super) since: Timestamp,
 }
 
 impl From<Fault> for FaultBody {
     fn from(fault: Fault) -> Self {
         Self {
             board: fault.name,
-            job: fault.job.name(),
+            job: fault.job.name().to_owned(),
             error: fault.error,
             since: fault.since,
         }
@@ -115,7 +115,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
         .map_err(crate::service::Error::from)?;
     let (faults, fault_count) = app.service.engine.faults.list(FAULTS_SHOWN_MAX);
     Ok(Json(Ready {
-        status: "ok",
+        status: "ok".to_owned(),
         windows_complete: app.service.engine.windows_are_complete(),
         warnings: app.service.engine.store.warnings().await,
         faults: faults.into_iter().map(FaultBody::from).collect(),

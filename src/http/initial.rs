@@ -46,7 +46,7 @@ pub struct InitialCount {
 }
 
 /// A member's initial score.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = InitialScore)]
 pub struct InitialEntry {
     /// The member.
@@ -58,7 +58,7 @@ pub struct InitialEntry {
 }
 
 /// A part of a board's initial scores.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = InitialScoreList)]
 pub struct InitialList {
     /// The board.

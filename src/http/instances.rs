@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
@@ -13,7 +13,7 @@ use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
 
 /// An instance of the service, as it was when it was last heard of.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Instance)]
 pub struct InstanceBody {
     /// Its id: another one each time that it starts.
@@ -41,7 +41,7 @@ pub struct InstanceBody {
 }
 
 /// The instances of the service.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct InstanceList {
     /// The instances that were heard of within the last ten minutes. One that was stopped in good order is not among them.
     pub instances: Vec<InstanceBody>,

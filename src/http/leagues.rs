@@ -95,7 +95,7 @@ pub struct TierOrderBody {
 }
 
 /// An order that is not carried out yet.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct OrderedTier {
     /// The tier.
     #[schema(example = "gold")]
@@ -106,7 +106,7 @@ pub struct OrderedTier {
 }
 
 /// What is known of a member of a league.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct LeagueMemberState {
     /// The member.
     #[schema(example = "999")]

@@ -53,7 +53,7 @@ pub struct HideSchema {
 }
 
 /// A hidden member.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct HiddenMember {
     /// The member.
     #[schema(example = "troll-7")]
@@ -77,7 +77,7 @@ pub struct HiddenMember {
 }
 
 /// A part of the list of hidden members.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 pub struct HiddenList {
     /// The members, in the order of the bytes of their ids.
     pub hidden: Vec<HiddenMember>,

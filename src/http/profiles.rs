@@ -22,7 +22,7 @@ use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
 use crate::domain::profile::{
-    Draft, REASON_CHARS_MAX, Review, ReviewStatus, Verdict, no_attributes,
+    Draft, Profile, REASON_CHARS_MAX, Review, ReviewStatus, Verdict, no_attributes,
 };
 use crate::domain::time::Timestamp;
 use crate::service::Error;
@@ -69,7 +69,7 @@ pub struct MemberProfileBody {
 }
 
 /// The profile of a member, and what was said of its name.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberProfile {
     /// The member.
     #[schema(example = "999")]
@@ -92,7 +92,7 @@ pub struct MemberProfile {
 
 impl From<FoundProfile> for MemberProfile {
     fn from(FoundProfile { member, record }: FoundProfile) -> Self {
-        let profile = record.profile.clone();
+        let profile = Profile::clone(&record.profile);
         Self {
             member: member.to_string(),
             name: profile.name.to_string(),
@@ -220,7 +220,7 @@ pub struct ReviewParams {
 }
 
 /// A part of the list of names.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NameReviews {
     /// The profiles with these names, in the order of their members.
     pub reviews: Vec<MemberProfile>,

@@ -14,7 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::service::queues::Waiting;
 
 /// What waits in the queues of a board.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Queue)]
 pub struct QueueBody {
     /// The board.
@@ -32,7 +32,7 @@ pub struct QueueBody {
 }
 
 /// A part of the list of boards with events that wait.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QueueList {
     /// The boards, in the order of their ids.
     pub queues: Vec<QueueBody>,
@@ -42,7 +42,7 @@ pub struct QueueList {
 }
 
 /// What waits in a partition of the log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = LogPartition)]
 pub struct PartitionBody {
     /// The topic, and the number of the partition.
@@ -60,7 +60,7 @@ pub struct PartitionBody {
 }
 
 /// What waits in the log of queued events.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Log)]
 pub struct LogBody {
     /// The partitions, in the order of their numbers; none where events are queued in Redis alone.

@@ -43,7 +43,7 @@ pub struct QuotasParams {
 }
 
 /// How much of an allowance is used.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Allowance {
     /// How much the board takes at the most.
     #[schema(value_type = f64, example = 5)]
@@ -57,7 +57,7 @@ pub struct Allowance {
 }
 
 /// What is left of a quota.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaState {
     /// The quota's name.
     #[schema(example = "voter-minute")]
@@ -77,7 +77,7 @@ pub struct QuotaState {
 }
 
 /// What is left of a board's quotas.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaStates {
     /// The quotas that count by nothing else than what the request names, in the order of the definition.
     pub quotas: Vec<QuotaState>,

@@ -20,13 +20,13 @@ use crate::domain::include::Includes;
 use crate::domain::league::decision::Summary;
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::period::Target;
 use crate::service::results::{Between, FoundPeriod, FoundPeriods, FoundResult};
 
 /// Who leads a period, or has won it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Winner)]
 pub struct WinnerBody {
     /// The member; null if it was erased.
@@ -42,18 +42,20 @@ pub struct WinnerBody {
 }
 
 /// A period of a window, how far it has come, and how many members it has.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = PeriodSpan)]
 pub struct PeriodBody {
     /// The key of the period; for a rolling window the newest period in it.
     #[schema(example = "2026-11-21")]
     pub key: String,
     /// When the standing begins; null for `all`.
-    #[schema(required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
-    pub starts_at: Option<String>,
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = Option<String>, required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
+    pub starts_at: Option<Timestamp>,
     /// When the standing ends; null for `all`.
-    #[schema(required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
-    pub ends_at: Option<String>,
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = Option<String>, required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
+    pub ends_at: Option<Timestamp>,
     /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
     /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +67,7 @@ pub struct PeriodBody {
 }
 
 /// A period of a list.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = WindowPeriod)]
 pub struct ListedPeriod {
     /// The period.
@@ -92,7 +94,7 @@ pub struct ListedPeriod {
 }
 
 /// Some periods of a window.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Periods)]
 pub struct PeriodsBody {
     /// The periods that have data or a result, the newest first.
@@ -103,7 +105,7 @@ pub struct PeriodsBody {
 }
 
 /// A period, and its result if it is final.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = PeriodResult)]
 pub struct ResultBody {
     /// Which standing.
@@ -130,7 +132,7 @@ pub struct ResultBody {
     #[schema(required = true, example = 1)]
     pub revision: Option<u64>,
     /// `true` while the result does not take the last hides into account; otherwise missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub revising: bool,
     /// The SHA-256 of its export as NDJSON without profiles, in hexadecimal; null if it is not final, and while the digest is
@@ -151,7 +153,7 @@ pub struct ResultBody {
 }
 
 /// How a cohort was decided. Later hides change ranks, and none of this.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = TurnedCohort)]
 pub struct TurnedBody {
     /// How many members were counted: those that were not hidden.
@@ -223,8 +225,8 @@ impl PeriodBody {
     pub fn new(target: &Target, state: Option<PeriodState>, total: impl Into<Option<u64>>) -> Self {
         Self {
             key: target.key.clone(),
-            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
+            starts_at: target.starts_at,
+            ends_at: target.ends_at,
             state,
             total: total.into(),
         }

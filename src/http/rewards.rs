@@ -23,7 +23,7 @@ use crate::store::revisions::Moderation;
 use crate::store::rewards::{RewardChange, RewardState};
 
 /// What a member has won by a rule.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Reward)]
 pub struct RewardBody {
     /// The id of the rule.
@@ -54,7 +54,7 @@ pub struct RewardBody {
 }
 
 /// What has become of a reward.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardStateBody {
     /// It can be claimed.
@@ -66,7 +66,7 @@ pub enum RewardStateBody {
 }
 
 /// Some rewards of a final period.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[schema(as = Rewards)]
 pub struct RewardsBody {
     /// The rewards, in the order of the rules, then by ranks.
@@ -103,7 +103,7 @@ pub struct ClaimBody {
 }
 
 /// How the result of a period was revised.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Revision)]
 pub struct RevisionBody {
     /// The revision of the result that came of it: 2 or more.
@@ -128,7 +128,7 @@ pub struct RevisionBody {
 }
 
 /// A member that was hidden or brought back.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = RevisedMember)]
 pub struct RevisedMemberBody {
     /// Who; null if that member was erased.
@@ -143,7 +143,7 @@ pub struct RevisedMemberBody {
 }
 
 /// What was done with a member.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RevisionAction {
     /// It was hidden.
@@ -153,7 +153,7 @@ pub enum RevisionAction {
 }
 
 /// How a revision has changed a reward.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = RewardChange)]
 pub struct RewardChangeBody {
     /// The id of the rule.
@@ -169,7 +169,7 @@ pub struct RewardChangeBody {
 }
 
 /// How a reward has changed.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardChangeKind {
     /// It can be claimed.
@@ -183,7 +183,7 @@ pub enum RewardChangeKind {
 }
 
 /// Some revisions of the result of a period.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[schema(as = Revisions)]
 pub struct RevisionsBody {
     /// The revisions, the oldest first.

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use crate::service::shards::Progress;
 
 /// How a board is spread over the slots of a cluster.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Spread {
     /// Over how many shards it is spread.
     #[schema(minimum = 1, maximum = 64, example = 1)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
@@ -24,7 +24,7 @@ use crate::service::summary::Summary;
 use crate::store::{Dated, Freshness};
 
 /// The running standing of a window.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WindowSummary {
     /// The window.
     #[schema(value_type = String, example = "day")]
@@ -35,7 +35,7 @@ pub struct WindowSummary {
 }
 
 /// What a frontend needs to know of a board.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Summary)]
 pub struct SummaryBody {
     /// The board.

@@ -16,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::service::Error;
 
 /// Something that the service does on all boards, one after the other.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Job)]
 pub struct TaskBody {
     /// Its id.
@@ -45,7 +45,7 @@ pub struct TaskBody {
 }
 
 /// What a job does.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KindOfTask {
     /// It hides a member.
@@ -57,7 +57,7 @@ pub enum KindOfTask {
 }
 
 /// A board at which a job has failed.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct FailedBoard {
     /// The board.
     #[schema(example = "run_hero")]
@@ -67,7 +67,7 @@ pub struct FailedBoard {
 }
 
 /// A part of the list of jobs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<TaskBody>,

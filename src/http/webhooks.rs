@@ -59,7 +59,7 @@ pub struct WantedSchema {
 }
 
 /// A webhook.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Webhook)]
 pub struct WebhookBody {
     /// Its name.
@@ -100,7 +100,7 @@ pub struct WebhookWithSecret {
 }
 
 /// A part of the list of webhooks.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WebhookList {
     /// The webhooks, in the order of their names.
     pub webhooks: Vec<WebhookBody>,
@@ -158,7 +158,7 @@ pub struct MessageSchema {
 }
 
 /// A message on its way to a webhook.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Delivery)]
 pub struct DeliveryBody {
     /// Its id, which is `webhook-id` of each try.
@@ -194,7 +194,7 @@ pub struct DeliveryBody {
 }
 
 /// A part of a list of deliveries.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeliveryList {
     /// The deliveries: those that are pending, the dead letters, those that were delivered; of each the newest first.
     pub deliveries: Vec<DeliveryBody>,

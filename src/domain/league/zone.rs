@@ -1,6 +1,6 @@
 //! In which zone of its cohort a member stands, and how far it is from the edges of the zones.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::League;
@@ -8,7 +8,7 @@ use super::decision::{Cuts, Move};
 use crate::domain::score::{Decimals, Score};
 
 /// What a place in a cohort leads to, if the period ends like this.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Zone {
     /// The member goes up by a tier.

@@ -10,16 +10,18 @@ use serde::Deserialize;
 
 use super::address::address;
 use super::board::member_address;
-use super::hidden::Hidden;
+use super::boards::List;
 use super::members::{is_for_people, own_page};
 use super::page::{Frame, html};
 use super::parts::Parts;
 use super::session::Viewer;
 use super::shown::Clock;
-use super::standing::{Entry, Standing};
 use crate::domain::access::Scope;
 use crate::http::extract::Query;
+use crate::http::moderation::HiddenMember;
 use crate::http::problem::Problem;
+use crate::http::standings::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
+use crate::http::standings::answers::{EntryBody, StandingBody};
 
 /// How many boards a part of the list has: as many as one request can name.
 const BOARDS_MAX: &str = "100";
@@ -38,19 +40,6 @@ pub(super) struct Params {
     /// The list of all boards begins behind this one.
     #[serde(default)]
     after: String,
-}
-
-/// Boards that are listed.
-#[derive(Default, Deserialize)]
-struct List {
-    boards: Vec<Defined>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Defined {
-    board: String,
-    windows: Vec<String>,
 }
 
 impl List {
@@ -74,56 +63,29 @@ impl List {
     }
 }
 
-#[derive(Deserialize)]
-struct Found {
-    standings: Vec<Answer>,
-}
-
-/// What is known of the member on a board.
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Answer {
-    Entry(Place),
-    Problem { board: String, problem: Told },
-}
-
-#[derive(Deserialize)]
-struct Place {
-    board: String,
-    #[serde(flatten)]
-    standing: Standing,
-    total: u64,
-    entry: Option<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    code: String,
-    title: String,
-}
-
-impl Answer {
+impl BoardStanding {
     /// The entry, if the member has one there.
-    fn entry(&self) -> Option<&Entry> {
+    fn entry(&self) -> Option<&EntryBody> {
         match self {
             Self::Entry(place) => place.entry.as_ref(),
-            Self::Problem { .. } => None,
+            Self::Problem(_) => None,
         }
     }
 
     /// The board.
     fn board(&self) -> &str {
         match self {
-            Self::Entry(Place { board, .. }) | Self::Problem { board, .. } => board,
+            Self::Entry(place) => &place.standing.board,
+            Self::Problem(BoardProblem { board, .. }) => board,
         }
     }
 }
 
 /// A board of the page.
 struct Line {
-    answer: Answer,
+    answer: BoardStanding,
     /// How the member is hidden there, if it is, and the viewer may know.
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenMember>,
 }
 
 #[derive(Template)]
@@ -146,9 +108,11 @@ struct AcrossPage {
 }
 
 impl AcrossPage {
-    fn to_member(&self, place: &Place) -> String {
-        let Standing { window, key, .. } = &place.standing;
-        member_address(&place.board, window, &self.member, (key, ""))
+    fn to_member(&self, place: &BoardEntry) -> String {
+        let StandingBody {
+            board, window, key, ..
+        } = &place.standing;
+        member_address(board, window, &self.member, (key, ""))
     }
 }
 
@@ -203,7 +167,7 @@ pub(super) async fn show(
     ];
     let read = async |query: &[(&str, &str)]| {
         let read_at = address(&["v1", "members", &member, "standings"], query);
-        Ok::<_, Problem>(viewer.read::<Found>(&read_at).await?.standings)
+        Ok::<_, Problem>(viewer.read::<MemberStandings>(&read_at).await?.standings)
     };
     let is_asked = !asked.is_empty() && !window.is_empty();
     let answers = if is_asked {
@@ -218,18 +182,20 @@ pub(super) async fn show(
         Vec::new()
     };
     let entries = seen_by_moderators.iter().chain(&answers);
-    let mut entries = entries.filter_map(Answer::entry);
-    let profile = entries.find_map(|entry| entry.profile.as_ref());
-    let name = profile.map(|profile| profile.name.clone());
+    let mut entries = entries.filter_map(BoardStanding::entry);
+    let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref());
+    let name = profile.map(|shown| shown.profile().name.to_string());
     let hidden_on: HashSet<&str> = seen_by_moderators
         .iter()
         .filter(|answer| answer.entry().is_some_and(|entry| entry.hidden))
-        .map(Answer::board)
+        .map(BoardStanding::board)
         .collect();
     let lines = answers.into_iter().map(async |answer| {
         let hidden = if hidden_on.contains(answer.board()) {
             let hidden_at = ["v1", "boards", answer.board(), "hidden", &member];
-            viewer.find::<Hidden>(&address(&hidden_at, &[])).await?
+            viewer
+                .find::<HiddenMember>(&address(&hidden_at, &[]))
+                .await?
         } else {
             None
         };
@@ -259,14 +225,19 @@ pub(super) async fn show(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::console::boards::Defined;
 
     #[test]
     fn the_window_is_the_one_that_most_boards_have() {
         let defined = |(board, windows): (&str, [&str; 2])| Defined {
             board: board.to_owned(),
             windows: windows.map(str::to_owned).into(),
+            ..Defined::default()
         };
-        let list = |boards: Vec<Defined>| List { boards, next: None };
+        let list = |boards: Vec<Defined>| List {
+            boards,
+            ..List::default()
+        };
         let boards = [
             ("a", ["week", "all"]),
             ("b", ["day", "all"]),

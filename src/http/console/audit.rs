@@ -4,13 +4,12 @@ use askama::Template;
 use axum::response::Response;
 use chrono_tz::Tz;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::address::address;
 use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::Clock;
-use crate::domain::time::Timestamp;
+use crate::http::audit::{AuditLine, AuditLog};
 use crate::http::extract::Query;
 use crate::http::problem::Problem;
 
@@ -23,7 +22,7 @@ struct AuditPage {
     frame: Frame,
     clock: Clock,
     params: Params,
-    lines: Vec<Line>,
+    lines: Vec<AuditLine>,
     next: Option<String>,
     curl: String,
 }
@@ -38,41 +37,7 @@ pub(super) struct Params {
     after: String,
 }
 
-#[derive(Deserialize)]
-struct Log {
-    lines: Vec<Line>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    at: Option<Timestamp>,
-    by: String,
-    method: String,
-    route: String,
-    boards: Vec<String>,
-    members: Vec<Member>,
-    body: Value,
-    address: Option<String>,
-    request_id: String,
-    outcome: Option<Outcome>,
-}
-
-#[derive(Deserialize)]
-struct Member {
-    pseudonym: String,
-    member: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Outcome {
-    status: u16,
-    code: Option<String>,
-    before: Value,
-    after: Value,
-}
-
-impl Line {
+impl AuditLine {
     /// What the request and its outcome tell, as JSON.
     fn details(&self) -> String {
         let outcome = self.outcome.as_ref();
@@ -102,7 +67,7 @@ pub(super) async fn list(
     ];
     let part = [("after", params.after.as_str()), ("limit", LINES_MAX)];
     let listed_at = address(&["v1", "audit"], &[&query[..], &part].concat());
-    let found: Log = viewer.read(&listed_at).await?;
+    let found: AuditLog = viewer.read(&listed_at).await?;
     let next = found.next.map(|next| {
         let part = [("after", next.as_str())];
         address(&["console", "audit"], &[&query[..], &part].concat())

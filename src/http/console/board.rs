@@ -4,7 +4,6 @@ use askama::Template;
 use askama::filters::{Html, escape};
 use axum::response::{IntoResponse, Redirect, Response};
 use chrono_tz::Tz;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::address::address;
@@ -12,10 +11,11 @@ use super::page::{Frame, Tab, html};
 use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
+use crate::domain::board::Order;
 use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
 use crate::http::extract::Path;
 use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::summary::{SummaryBody, WindowSummary};
 
 /// What stands at the top of each page of a board.
 pub(super) struct Heading {
@@ -27,7 +27,7 @@ pub(super) struct Heading {
 
 impl Heading {
     /// That of a board, with its summary if the viewer may read it; `current` is the page that it stands on.
-    fn new(viewer: &Viewer, board: &str, summary: Option<&Summary>, current: &str) -> Self {
+    fn new(viewer: &Viewer, board: &str, summary: Option<&SummaryBody>, current: &str) -> Self {
         let may = |scope| viewer.may_on(scope, board);
         let may_configure = may(Scope::Configure);
         let pages = [
@@ -74,7 +74,12 @@ pub(super) struct Opening {
 
 impl Opening {
     /// That of the page behind a tab, with the board's summary if the viewer may read it.
-    pub(super) fn new(viewer: &Viewer, board: &str, summary: Option<&Summary>, tab: &str) -> Self {
+    pub(super) fn new(
+        viewer: &Viewer,
+        board: &str,
+        summary: Option<&SummaryBody>,
+        tab: &str,
+    ) -> Self {
         Self::titled(viewer, board, summary, tab, |name| {
             format!("{tab} of {name}")
         })
@@ -89,7 +94,7 @@ impl Opening {
     /// That of a page about standings; `title` says from the board's name what the page is called.
     pub(super) fn of_standings(
         viewer: &Viewer,
-        summary: &Summary,
+        summary: &SummaryBody,
         title: impl FnOnce(&str) -> String,
     ) -> Self {
         Self::titled(viewer, &summary.board, Some(summary), "Standings", title)
@@ -99,7 +104,7 @@ impl Opening {
     pub(super) fn titled(
         viewer: &Viewer,
         board: &str,
-        summary: Option<&Summary>,
+        summary: Option<&SummaryBody>,
         tab: &str,
         title: impl FnOnce(&str) -> String,
     ) -> Self {
@@ -107,54 +112,34 @@ impl Opening {
         Self {
             frame: Frame::new(viewer, title(heading.name())),
             heading,
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone)),
+            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone.0)),
         }
     }
 }
 
-/// What `GET /v1/boards/{board}/summary` tells.
-#[derive(Deserialize)]
-pub(super) struct Summary {
-    pub(super) board: String,
-    title: String,
-    order: String,
-    ranking: String,
-    pub(super) timezone: Tz,
-    opens_at: Option<Timestamp>,
-    closes_at: Option<Timestamp>,
-    pub(super) windows: Vec<Running>,
-}
-
-/// A window, and its running period.
-#[derive(Deserialize)]
-pub(super) struct Running {
-    pub(super) window: String,
-    key: String,
-    ends_at: Option<Timestamp>,
-    state: Option<PeriodState>,
-    pub(super) total: Option<u64>,
-}
-
-impl Running {
+impl WindowSummary {
     fn state(&self) -> &'static str {
-        self.state.map_or("", state_name)
+        self.period.state.map_or("", state_name)
     }
 
     /// Whether this is the running period of this window.
     pub(super) fn is_running(&self, window: &str, key: &str) -> bool {
-        self.window == window && self.key == key
+        self.window.to_string() == window && self.period.key == key
     }
 }
 
 impl Viewer {
     /// The summary of a board.
-    pub(super) async fn summary(&self, board: &str) -> Result<Summary, Problem> {
+    pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
         self.read(&address(&["v1", "boards", board, "summary"], &[]))
             .await
     }
 
     /// The same; `None` for who may do other things with the board than read it.
-    pub(super) async fn summary_if_shown(&self, board: &str) -> Result<Option<Summary>, Problem> {
+    pub(super) async fn summary_if_shown(
+        &self,
+        board: &str,
+    ) -> Result<Option<SummaryBody>, Problem> {
         match self.summary(board).await {
             Ok(summary) => Ok(Some(summary)),
             Err(problem) if problem.kind == FORBIDDEN => Ok(None),
@@ -169,7 +154,7 @@ struct BoardPage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
-    summary: Summary,
+    summary: SummaryBody,
     curl: String,
 }
 

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures::future::join_all;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::address::address;
 use super::page::{Frame, html};
@@ -12,8 +13,11 @@ use super::session::Viewer;
 use super::shown::done;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
+use crate::domain::time::Timestamp;
+use crate::http::boards::UnreadableBoard;
 use crate::http::extract::Query;
 use crate::http::problem::Problem;
+use crate::http::summary::WindowSummary;
 
 /// How many boards a page has: each is asked for its totals.
 const BOARDS_MAX: &str = "25";
@@ -26,7 +30,7 @@ struct ListPage {
     prefix: String,
     tag: String,
     boards: Vec<Line>,
-    unreadable: Vec<Unreadable>,
+    unreadable: Vec<UnreadableBoard>,
     /// Whether this is not the first part of the list.
     parts: Parts,
     curl: String,
@@ -44,39 +48,26 @@ struct Open {
 struct Line {
     board: Defined,
     /// Its windows, each with how many members the running period has; empty if they can't be told.
-    windows: Vec<Window>,
+    windows: Vec<WindowSummary>,
 }
 
-#[derive(Deserialize)]
-struct List {
-    boards: Vec<Defined>,
-    unreadable: Vec<Unreadable>,
-    next: Option<String>,
+#[derive(Default, Deserialize)]
+pub(super) struct List {
+    pub(super) boards: Vec<Defined>,
+    pub(super) unreadable: Vec<UnreadableBoard>,
+    pub(super) next: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Defined {
-    board: String,
-    title: String,
-    tags: Vec<String>,
-    public: bool,
-}
-
-#[derive(Deserialize)]
-struct Unreadable {
-    board: String,
-    detail: String,
-}
-
-#[derive(Deserialize)]
-struct Summary {
-    windows: Vec<Window>,
-}
-
-#[derive(Deserialize)]
-struct Window {
-    window: String,
-    total: Option<u64>,
+/// What pages need of a definition.
+#[derive(Default, Deserialize)]
+pub(super) struct Defined {
+    pub(super) board: String,
+    pub(super) title: String,
+    pub(super) tags: Vec<String>,
+    pub(super) public: bool,
+    pub(super) windows: Vec<String>,
+    pub(super) closes_at: Option<Timestamp>,
+    pub(super) finalize: Option<Value>,
 }
 
 /// Which boards.
@@ -128,11 +119,7 @@ pub(super) async fn list(
     let listed_at = address(&["v1", "boards"], &query);
     let mut found = match BoardId::parse(&prefix) {
         // No board begins like this.
-        Err(_) if !prefix.is_empty() => List {
-            boards: Vec::new(),
-            unreadable: Vec::new(),
-            next: None,
-        },
+        Err(_) if !prefix.is_empty() => List::default(),
         _ => viewer.read::<List>(&listed_at).await?,
     };
     found.begin_with(&prefix);
@@ -150,8 +137,7 @@ pub(super) async fn list(
     let path = ["console", "boards"];
     let parts = Parts::new("boards", &path, &query, &after, found.next.as_deref());
     let lines = found.boards.into_iter().map(async |board| {
-        let summary = address(&["v1", "boards", &board.board, "summary"], &[]);
-        let summary = viewer.read::<Summary>(&summary).await;
+        let summary = viewer.summary(&board.board).await;
         // The board is listed, even if the shards of its members do not answer, or the key may not read it.
         let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
         Line { board, windows }

@@ -159,7 +159,7 @@ fn multiples(step: f64, from: f64, to: f64) -> impl Iterator<Item = f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
-fn float(count: u64) -> f64 {
+pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 

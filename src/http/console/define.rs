@@ -18,6 +18,7 @@ use super::session::Viewer;
 use super::shown::{Prose, prose};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
+use crate::http::boards::BoardPreview;
 use crate::http::docs;
 use crate::http::extract::Query;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
@@ -212,31 +213,9 @@ struct Part {
     fields: Vec<Field>,
 }
 
-/// What the change would do.
-#[derive(Deserialize)]
-struct Preview {
-    created: bool,
-    changes: Vec<Change>,
-    boundaries: Vec<Boundaries>,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    field: String,
-    from: Value,
-    to: Value,
-    effect: String,
-}
-
-#[derive(Deserialize)]
-struct Boundaries {
-    window: String,
-    starts_at: Vec<String>,
-}
-
 #[derive(Deserialize)]
 struct Previewed {
-    preview: Preview,
+    preview: BoardPreview,
 }
 
 #[derive(Template)]
@@ -250,7 +229,7 @@ struct DefinePage {
     parts: Vec<Part>,
     drop_windows: String,
     problem: Option<Problem>,
-    preview: Option<Preview>,
+    preview: Option<BoardPreview>,
     curl: String,
 }
 

@@ -14,58 +14,13 @@ use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
-use crate::domain::time::Timestamp;
+use crate::http::event_status::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::store::random;
 
 /// How many random bytes the id of an event has that is sent from here.
 const ID_BYTES: usize = 8;
-
-#[derive(Deserialize)]
-struct Found {
-    events: Vec<Event>,
-}
-
-/// An event of the id that is looked for.
-#[derive(Deserialize)]
-#[serde(tag = "status", rename_all = "lowercase")]
-enum Event {
-    Queued {
-        member: String,
-        at: Timestamp,
-        queued_at: Timestamp,
-    },
-    Applied {
-        at: Timestamp,
-        outcome: String,
-        standings: Vec<Outcome>,
-    },
-    Rejected {
-        at: Timestamp,
-        problem: Told,
-    },
-    Dead {
-        member: Option<String>,
-        at: Option<Timestamp>,
-        reason: String,
-        died_at: Timestamp,
-    },
-}
-
-#[derive(Deserialize)]
-struct Outcome {
-    window: String,
-    key: String,
-    score: Number,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    code: String,
-    title: String,
-    detail: String,
-}
 
 /// Which event.
 #[derive(Default, Deserialize)]
@@ -117,7 +72,7 @@ pub(super) struct EventsPage {
     done: Option<&'static str>,
     params: Params,
     /// What is known of it; `None` if no id is given.
-    events: Option<Vec<Event>>,
+    events: Option<Vec<EventStatusBody>>,
     /// Whether the viewer may see the queue.
     may_configure: bool,
     new: New,
@@ -141,7 +96,7 @@ impl Page for EventsPage {
         let events = if params.id.is_empty() {
             None
         } else {
-            let found: Found = viewer.read(&found_at).await?;
+            let found: EventStatuses = viewer.read(&found_at).await?;
             Some(found.events)
         };
         let Opening {

@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::address::address;
@@ -13,8 +12,8 @@ use super::page::{Frame, html, to};
 use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done};
-use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
+use crate::http::moderation::{HiddenList, HiddenMember};
 use crate::http::problem::Problem;
 
 /// How many members a part of the list has.
@@ -26,26 +25,10 @@ struct HiddenPage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
-    hidden: Vec<Hidden>,
+    hidden: Vec<HiddenMember>,
     parts: Parts,
     done: Option<&'static str>,
     curl: String,
-}
-
-#[derive(Deserialize)]
-struct List {
-    hidden: Vec<Hidden>,
-    next: Option<String>,
-}
-
-/// A hidden member, as `/v1` tells it.
-#[derive(Deserialize)]
-pub(super) struct Hidden {
-    pub(super) member: String,
-    pub(super) reason: String,
-    pub(super) by: String,
-    pub(super) since: Timestamp,
-    pub(super) until: Option<Timestamp>,
 }
 
 /// The list.
@@ -56,7 +39,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
     let listed_at = address(&["v1", "boards", &board, "hidden"], &query);
-    let found: List = viewer.read(&listed_at).await?;
+    let found: HiddenList = viewer.read(&listed_at).await?;
     let Opening {
         frame,
         heading,

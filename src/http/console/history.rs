@@ -1,14 +1,18 @@
 //! How a member stood in the last periods of a window: in a league from the seats that it had, elsewhere from the standings.
 
 use axum::http::Method;
-use serde::Deserialize;
-use serde_json::{Number, json};
+use serde_json::json;
 
 use super::address::address;
 use super::chart::{Chart, Figure};
 use super::session::Viewer;
 use crate::domain::access::Scope;
+use crate::domain::league::decision::Move;
+use crate::domain::score::ShownScore;
 use crate::http::problem::{NO_LEAGUE, Problem};
+use crate::http::standings::answers::PlayedBody;
+use crate::http::standings::queries::{QueryResult, QueryResults};
+use crate::http::standings::tiers::HistoryBody;
 
 /// Over how many periods it goes.
 const PERIODS_MAX: &str = "30";
@@ -28,50 +32,13 @@ pub(super) struct Line {
 }
 
 /// How it stood there.
-#[derive(Deserialize)]
 pub(super) struct PastEntry {
     pub(super) rank: Option<u64>,
-    pub(super) score: Number,
-    #[serde(default)]
+    pub(super) score: ShownScore,
     pub(super) total: Option<u64>,
     /// In a league, the cohort, and where the member went from it.
-    #[serde(default)]
     pub(super) cohort: Option<String>,
-    #[serde(default)]
-    pub(super) moved: Option<String>,
-}
-
-/// A period that is listed.
-#[derive(Deserialize)]
-pub(super) struct Period {
-    pub(super) key: String,
-}
-
-#[derive(Deserialize)]
-struct Answers {
-    results: Vec<Answer>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Answer {
-    Member(PastEntry),
-    Problem {},
-}
-
-#[derive(Deserialize)]
-struct Seats {
-    seats: Vec<Seat>,
-}
-
-#[derive(Deserialize)]
-struct Seat {
-    key: String,
-    cohort: String,
-    position: Option<u64>,
-    score: Number,
-    #[serde(rename = "move")]
-    moved: String,
+    pub(super) moved: Option<Move>,
 }
 
 impl History {
@@ -87,7 +54,7 @@ impl History {
             return Self::default();
         }
         let ranks = figures(&lines, |entry| entry.rank);
-        let scores = figures(&lines, |entry| entry.score.as_f64());
+        let scores = figures(&lines, |entry| entry.score.to_string().parse().ok());
         let charts = vec![
             Chart::ranks("ranks", "Rank", &ranks),
             Chart::bars("scores", "Score", &scores),
@@ -120,42 +87,49 @@ impl Viewer {
             "v1", "boards", board, "league", "members", member, "history",
         ];
         let query = [limit, ("hidden", hidden)];
-        match self.read::<Seats>(&address(&path, &query)).await {
-            Ok(Seats { seats }) => {
+        match self.read::<HistoryBody>(&address(&path, &query)).await {
+            Ok(HistoryBody { seats, .. }) => {
                 return Ok(History::of(seats.into_iter().map(Line::from).collect()));
             }
             Err(problem) if problem.kind == NO_LEAGUE => {}
             Err(problem) => return Err(problem),
         }
-        let periods: Vec<Period> = self.periods(board, window, &[limit]).await?;
+        let periods = self.periods(board, window, &[limit]).await?;
         if periods.len() < 2 {
             return Ok(History::default());
         }
         let hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
-        let queries = periods.iter().map(|Period { key }| {
+        let queries = periods.iter().map(|listed| {
             json!({
-                "type": "member", "board": board, "window": window, "key": key, "member": member,
+                "type": "member", "board": board, "window": window, "key": listed.period.key,
+                "member": member,
                 "hidden": hidden,
             })
         });
         let queries = json!({"queries": queries.collect::<Vec<_>>()});
-        let found: Answers = self
+        let found: QueryResults = self
             .call(Method::POST, "/v1/standings/query", Some(&queries))
             .await?;
         let lines = periods.into_iter().zip(found.results);
-        let lines = lines.map(|(Period { key }, answer)| Line {
-            key,
+        let lines = lines.map(|(listed, answer)| Line {
+            key: listed.period.key,
             entry: match answer {
-                Answer::Member(entry) => Some(entry),
-                Answer::Problem {} => None,
+                QueryResult::Member(found) => Some(PastEntry {
+                    rank: found.entry.rank,
+                    score: found.entry.score,
+                    total: Some(found.total),
+                    cohort: found.standing.cohort,
+                    moved: None,
+                }),
+                _ => None,
             },
         });
         Ok(History::of(lines.collect()))
     }
 }
 
-impl From<Seat> for Line {
-    fn from(seat: Seat) -> Self {
+impl From<PlayedBody> for Line {
+    fn from(seat: PlayedBody) -> Self {
         let entry = PastEntry {
             rank: seat.position,
             score: seat.score,

@@ -2,12 +2,13 @@
 
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde::Deserialize;
 
 use super::page::{Frame, html};
-use super::service::{Ready, VERSION};
+use super::service::VERSION;
 use super::session::{Viewer, Visitor};
+use crate::http::health::Ready;
 use crate::http::problem::Problem;
+use crate::http::summary::SummaryBody;
 
 /// The board that `make demo` fills.
 const DEMO_BOARD: &str = "demo_flights";
@@ -23,13 +24,7 @@ struct Home {
     /// What the service says of itself; the problem if it is not ready.
     ready: Result<Ready, Problem>,
     /// The board of the demo, if it is there.
-    demo: Option<Board>,
-}
-
-#[derive(Deserialize)]
-struct Board {
-    board: String,
-    title: String,
+    demo: Option<SummaryBody>,
 }
 
 /// The page.
@@ -37,9 +32,6 @@ pub(super) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let Some(viewer) = visitor.viewer().filter(Viewer::is_anybody) else {
         return Ok(Redirect::to("/console").into_response());
     };
-    let demo = viewer
-        .read(&format!("/v1/boards/{DEMO_BOARD}/summary"))
-        .await;
     html(&Home {
         frame: Frame::new(&viewer, "First steps"),
         origin: visitor.origin(),
@@ -47,6 +39,6 @@ pub(super) async fn show(visitor: Visitor) -> Result<Response, Problem> {
         version: VERSION,
         ready: viewer.ready().await,
         // The page is of use without it.
-        demo: demo.ok(),
+        demo: viewer.summary(DEMO_BOARD).await.ok(),
     })
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 
 use super::address::address;
@@ -18,25 +17,13 @@ use super::session::Viewer;
 use super::shown::done;
 use crate::domain::board::FieldError;
 use crate::http::extract::Path;
+use crate::http::initial::{InitialEntry, InitialList};
 use crate::http::problem::Problem;
 
 /// How many scores a part of the list has.
 const SCORES_MAX: &str = "100";
 /// How many lines a preview shows.
 const LINES_SHOWN: usize = 20;
-
-#[derive(Deserialize)]
-struct List {
-    total: u64,
-    entries: Vec<Entry>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    member: String,
-    score: Number,
-}
 
 /// A line that was filled in.
 #[derive(Debug, PartialEq)]
@@ -122,7 +109,7 @@ pub(super) struct InitialPage {
     heading: Heading,
     done: Option<&'static str>,
     total: u64,
-    entries: Vec<Entry>,
+    entries: Vec<InitialEntry>,
     parts: Parts,
     text: String,
     faults: Faults,
@@ -139,7 +126,7 @@ impl Page for InitialPage {
         let query = [("after", params.after.as_str()), ("limit", SCORES_MAX)];
         let own = ["v1", "boards", board, "initial-scores"];
         let listed_at = address(&own, &query);
-        let found: List = viewer.read(&listed_at).await?;
+        let found: InitialList = viewer.read(&listed_at).await?;
         let Opening { frame, heading, .. } = Opening::read(viewer, board, "Initial scores").await?;
         let path = ["console", "boards", board, "initial-scores"];
         let next = found.next.as_deref();

@@ -10,46 +10,22 @@ use super::page::{Frame, html};
 use super::parts::Parts;
 use super::session::Viewer;
 use super::shown::Clock;
-use crate::domain::time::Timestamp;
+use crate::domain::task::TaskStatus;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
+use crate::http::tasks::{JobList, KindOfTask, TaskBody};
 
 /// How many jobs under way are shown, and how many at their end a part of the list has.
 const RUNNING_MAX: &str = "100";
 const DONE_MAX: &str = "25";
 
-/// Something that is done on all boards, one after the other.
-#[derive(Deserialize)]
-pub(super) struct Job {
-    id: String,
-    kind: String,
-    status: String,
-    done: u64,
-    total: u64,
-    failed: Vec<Failed>,
-    created_at: Timestamp,
-    finished_at: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct Failed {
-    board: String,
-    problem: Told,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    code: String,
-    detail: String,
-}
-
-impl Job {
+impl TaskBody {
     /// What it does.
     fn name(&self) -> &'static str {
-        match self.kind.as_str() {
-            "hide" => "A member is hidden on all boards",
-            "unhide" => "A member is brought back on all boards",
-            _ => "What an erased member has left is removed",
+        match self.kind {
+            KindOfTask::Hide => "A member is hidden on all boards",
+            KindOfTask::Unhide => "A member is brought back on all boards",
+            KindOfTask::Erase => "What an erased member has left is removed",
         }
     }
 
@@ -60,15 +36,9 @@ impl Job {
 }
 
 /// Leads to a job that was begun.
-pub(super) fn to_job(job: &Job) -> Response {
+pub(super) fn to_job(job: &TaskBody) -> Response {
     let to = address(&["console", "jobs", &job.id], &[]);
     Redirect::to(&to).into_response()
-}
-
-#[derive(Deserialize)]
-struct List {
-    jobs: Vec<Job>,
-    next: Option<String>,
 }
 
 /// Jobs under way, or at their end.
@@ -76,7 +46,7 @@ struct Section {
     name: &'static str,
     /// What is said where there are none.
     none: &'static str,
-    jobs: Vec<Job>,
+    jobs: Vec<TaskBody>,
 }
 
 /// Which part of those at their end.
@@ -106,8 +76,8 @@ pub(super) async fn list(
     let list = |query: &[_]| address(&["v1", "jobs"], query);
     let running_at = list(&[("status", "running"), ("limit", RUNNING_MAX)]);
     let done_at = list(&[("status", "done"), ("after", &after), ("limit", DONE_MAX)]);
-    let running: List = viewer.read(&running_at).await?;
-    let done: List = viewer.read(&done_at).await?;
+    let running: JobList = viewer.read(&running_at).await?;
+    let done: JobList = viewer.read(&done_at).await?;
     let path = ["console", "jobs"];
     html(&ListPage {
         frame: Frame::new(&viewer, "Jobs for all boards"),
@@ -135,7 +105,7 @@ pub(super) async fn list(
 struct JobPage {
     frame: Frame,
     clock: Clock,
-    job: Job,
+    job: TaskBody,
     curl: String,
 }
 

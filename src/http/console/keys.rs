@@ -4,7 +4,6 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
 use chrono_tz::Tz;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::address::address;
@@ -15,7 +14,7 @@ use super::secret;
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
-use crate::domain::time::Timestamp;
+use crate::http::api_keys::{KeyBody, KeyList, KeyWithSecret};
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
@@ -33,31 +32,6 @@ const SCOPES: [(Scope, &str); 5] = [
     (Scope::Configure, "define boards, webhooks"),
     (Scope::Admin, "everything, keys too"),
 ];
-
-#[derive(Deserialize)]
-struct Key {
-    name: String,
-    scopes: Vec<String>,
-    boards: Vec<String>,
-    rate: Option<String>,
-    expires_at: Option<Timestamp>,
-    created_at: Timestamp,
-    last_used: Option<Timestamp>,
-    previous_until: Option<Timestamp>,
-    webhooks: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct KeyWithSecret {
-    secret: String,
-    warning: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    keys: Vec<Key>,
-    next: Option<String>,
-}
 
 /// What is filled in for a new key.
 #[derive(Default)]
@@ -97,7 +71,7 @@ pub(super) struct KeysPage {
     frame: Frame,
     clock: Clock,
     done: Option<&'static str>,
-    keys: Vec<Key>,
+    keys: Vec<KeyBody>,
     parts: Parts,
     new: New,
     /// Whether keys protect nothing, since the service is open.
@@ -113,7 +87,7 @@ impl Page for KeysPage {
     async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
         let query = [("after", params.after.as_str()), ("limit", KEYS_MAX)];
         let listed_at = address(&["v1", "keys"], &query);
-        let found: List = viewer.read(&listed_at).await?;
+        let found: KeyList = viewer.read(&listed_at).await?;
         let example = json!({"scopes": ["read"], "boards": ["*"]});
         let put_to = address(&["v1", "keys", "NAME"], &[]);
         let create = viewer.curl_to(&Method::PUT, &put_to, Some(&example));
@@ -177,7 +151,7 @@ fn show_secret(viewer: &Viewer, name: &str, made: &KeyWithSecret) -> Result<Resp
 struct KeyPage {
     frame: Frame,
     clock: Clock,
-    key: Key,
+    key: KeyBody,
     curl: String,
 }
 

@@ -5,22 +5,25 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::{Number, json};
+use serde_json::json;
 
 use super::across::way_from;
 use super::address::address;
 use super::board::{Heading, Opening, member_address, standing_address};
 use super::forms::Form;
-use super::hidden::{Hidden, back};
+use super::hidden::back;
 use super::history::History;
 use super::members::{is_for_people, own_page};
 use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::{Clock, done};
-use super::standing::{Entry, Standing};
 use crate::domain::access::Scope;
 use crate::http::extract::{Path, Query};
+use crate::http::leagues::LeagueMemberState;
+use crate::http::moderation::HiddenMember;
 use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
+use crate::http::standings::answers::{EntryBody, MemberBody, PreviousBody, SeatBody};
+use crate::http::standings::tiers::{TierBody, TiersBody};
 
 /// How many neighbours on each side are shown.
 const AROUND: &str = "5";
@@ -40,70 +43,6 @@ pub(super) struct Params {
     done: String,
 }
 
-/// What is known of the member in the standing.
-#[derive(Deserialize)]
-struct Found {
-    #[serde(flatten)]
-    standing: Standing,
-    #[serde(flatten)]
-    entry: Entry,
-    total: u64,
-    #[serde(default)]
-    league: Option<Played>,
-    percentile: Option<f64>,
-    #[serde(default)]
-    around: Vec<Entry>,
-    previous: Option<Previous>,
-}
-
-/// Where the member of a league plays.
-#[derive(Deserialize)]
-struct Played {
-    seat: Option<Seat>,
-}
-
-#[derive(Deserialize)]
-struct Seat {
-    zone: Option<String>,
-    to_promotion: Option<Number>,
-    to_safety: Option<Number>,
-    to_demotion: Option<Number>,
-}
-
-#[derive(Deserialize)]
-struct Previous {
-    key: String,
-    rank: Option<u64>,
-    score: Number,
-    rank_change: Option<i64>,
-}
-
-/// What moderators know of a member of a league.
-#[derive(Deserialize)]
-struct Player {
-    tier: Option<String>,
-    cohort: Option<String>,
-    order: Option<Order>,
-    left_from: Option<String>,
-}
-
-/// The tier that it was ordered into.
-#[derive(Deserialize)]
-struct Order {
-    tier: String,
-    from: String,
-}
-
-#[derive(Deserialize)]
-struct League {
-    tiers: Vec<Tier>,
-}
-
-#[derive(Deserialize)]
-struct Tier {
-    tier: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/member.html")]
 #[expect(
@@ -118,7 +57,7 @@ struct MemberPage {
     key: String,
     clock: Clock,
     /// `None` if the member is not in the standing.
-    found: Option<Found>,
+    found: Option<MemberBody>,
     history: History,
     may_moderate: bool,
     /// Whether hidden members can count for the ranks and totals of the page.
@@ -128,11 +67,11 @@ struct MemberPage {
     /// Whether the viewer may erase it.
     may_erase: bool,
     /// How it is hidden, if it is, and the viewer may know.
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenMember>,
     /// Of a league, what moderators know of it.
-    player: Option<Player>,
+    player: Option<LeagueMemberState>,
     /// The tiers that it can be ordered into.
-    tiers: Vec<Tier>,
+    tiers: Vec<TierBody>,
     /// Whether the viewer may have it join and leave a league.
     may_join: bool,
     /// Its page with standings of many boards, if that is for the viewer.
@@ -172,19 +111,19 @@ impl MemberPage {
         self.to(&self.member, &self.key, hidden)
     }
 
-    fn is_own(&self, entry: &Entry) -> bool {
+    fn is_own(&self, entry: &EntryBody) -> bool {
         entry.member.as_deref() == Some(&self.member)
     }
 }
 
-impl Found {
+impl MemberBody {
     /// Where the member of a league stands between the zones of its cohort.
-    fn seat(&self) -> Option<&Seat> {
+    fn seat(&self) -> Option<&SeatBody> {
         self.league.as_ref()?.seat.as_ref()
     }
 }
 
-impl Seat {
+impl SeatBody {
     /// How many points are between it and other zones, in words.
     fn ways(&self) -> Vec<String> {
         let ways = [
@@ -198,7 +137,7 @@ impl Seat {
     }
 }
 
-impl Previous {
+impl PreviousBody {
     /// How many ranks were gained or lost, in words.
     fn change(&self) -> String {
         let ranks = |count: u64| format!("{count} {}", if count == 1 { "rank" } else { "ranks" });
@@ -240,7 +179,7 @@ pub(super) async fn show(
         &member,
     ];
     let read_at = address(&path, &query);
-    let found = match viewer.read::<Found>(&read_at).await {
+    let found = match viewer.read::<MemberBody>(&read_at).await {
         Ok(found) => Some(found),
         Err(problem) if problem.kind == MEMBER_NOT_FOUND => None,
         Err(problem) => return Err(problem),
@@ -252,7 +191,7 @@ pub(super) async fn show(
     let may_write = viewer.may_on(Scope::Write, &board);
     let league = if may_moderate || may_write {
         let path = ["v1", "boards", &board, "standings", &window, "tiers"];
-        viewer.find::<League>(&address(&path, &[])).await?
+        viewer.find::<TiersBody>(&address(&path, &[])).await?
     } else {
         None
     };
@@ -260,7 +199,7 @@ pub(super) async fn show(
     let (mut hidden, mut player) = (None, None);
     if may_moderate {
         let hidden_at = own("hidden");
-        hidden = viewer.find::<Hidden>(&hidden_at).await?;
+        hidden = viewer.find::<HiddenMember>(&hidden_at).await?;
         let why = json!({"reason": "cheating"});
         curl.push(match hidden {
             Some(_) => viewer.curl_to(&Method::DELETE, &hidden_at, None),
@@ -317,7 +256,7 @@ impl Viewer {
         board: &str,
         member: &str,
         curl: &mut Vec<String>,
-    ) -> Result<Option<Player>, Problem> {
+    ) -> Result<Option<LeagueMemberState>, Problem> {
         let path = ["v1", "boards", board, "league", "members", member];
         let played_at = address(&path, &[]);
         let player = match self.read(&played_at).await {

@@ -10,26 +10,20 @@ use serde_json::{Value, json};
 use super::across::way_from;
 use super::address::address;
 use super::forms::Form;
-use super::hidden::Hidden;
 use super::jobs::to_job;
-use super::names::Profile;
 use super::page::{Frame, carry_out, html, to};
 use super::parts::{PartParams, Parts};
 use super::session::Viewer;
-use super::shown::{Clock, done};
+use super::shown::{Clock, done, pretty};
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
 use crate::http::extract::Query;
+use crate::http::moderation::{HiddenList, HiddenMember};
 use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::profiles::MemberProfile;
 
 /// How many members a part of the list has.
 const MEMBERS_MAX: &str = "100";
-
-#[derive(Deserialize)]
-struct Orders {
-    hidden: Vec<Hidden>,
-    next: Option<String>,
-}
 
 #[derive(Template)]
 #[template(path = "console/members.html")]
@@ -39,7 +33,7 @@ struct ListPage {
     done: Option<&'static str>,
     may_write: bool,
     may_moderate: bool,
-    hidden: Vec<Hidden>,
+    hidden: Vec<HiddenMember>,
     parts: Parts,
     curl: String,
 }
@@ -81,10 +75,7 @@ pub(super) async fn list(
     let found = if may_moderate {
         viewer.read(&listed_at).await?
     } else {
-        Orders {
-            hidden: Vec::new(),
-            next: None,
-        }
+        HiddenList::default()
     };
     html(&ListPage {
         frame: Frame::new(&viewer, "Members"),
@@ -123,15 +114,13 @@ impl Filled {
     }
 }
 
-impl From<&Profile> for Filled {
-    fn from(profile: &Profile) -> Self {
-        let attributes = &profile.attributes;
-        let has_some = attributes.as_object().is_some_and(|all| !all.is_empty());
-        let json = serde_json::to_string_pretty(attributes).unwrap_or_default();
+impl From<&MemberProfile> for Filled {
+    fn from(profile: &MemberProfile) -> Self {
+        let attributes = Some(pretty(&profile.attributes));
         Self {
             name: profile.name.clone(),
             avatar_url: profile.avatar_url.clone().unwrap_or_default(),
-            attributes: if has_some { json } else { String::new() },
+            attributes: attributes.filter(|json| json != "{}").unwrap_or_default(),
         }
     }
 }
@@ -158,7 +147,7 @@ struct MemberPage {
     may_erase: bool,
     /// Its page with standings, if that is for the viewer.
     across: Option<String>,
-    profile: Option<Profile>,
+    profile: Option<MemberProfile>,
     filled: Filled,
     problem: Option<Problem>,
     curl: String,
@@ -171,7 +160,7 @@ impl MemberPage {
         let profile_at = format!("{own}/profile");
         let may_write = viewer.may(Scope::Write);
         let profile = if may_write {
-            viewer.find::<Profile>(&profile_at).await?
+            viewer.find::<MemberProfile>(&profile_at).await?
         } else {
             None
         };

@@ -1,25 +1,25 @@
 //! How members of a page have moved since the period before.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::http::Method;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::address::address;
-use super::board::Summary;
 use super::session::Viewer;
-use super::standing::{Entry, Standing};
 use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
 use crate::http::problem::Problem;
+use crate::http::standings::answers::{EntryBody, StandingBody, SubsetBody};
+use crate::http::summary::SummaryBody;
 
 /// Where the members of a page stood the period before.
 pub(super) struct Movement {
     /// The key of that period.
     pub(super) since: String,
-    ranks: HashMap<String, u64>,
+    ranks: HashMap<Arc<str>, u64>,
 }
 
 /// How a member has moved.
@@ -35,17 +35,10 @@ pub(super) enum Moved {
     New,
 }
 
-#[derive(Deserialize)]
-struct Found {
-    key: String,
-    total: u64,
-    entries: Vec<Entry>,
-}
-
 impl Movement {
     /// How the member of an entry has moved; nothing for an entry without a rank.
-    pub(super) fn of(&self, entry: &Entry) -> Option<Moved> {
-        let (member, rank) = (entry.member.as_ref()?, entry.rank?);
+    pub(super) fn of(&self, entry: &EntryBody) -> Option<Moved> {
+        let (member, rank) = (entry.member.as_deref()?, entry.rank?);
         Some(Moved::between(self.ranks.get(member).copied(), rank))
     }
 }
@@ -65,12 +58,12 @@ impl Viewer {
     /// Where members stood the period before; `None` for who may not read the board, and where no such period has members.
     pub(super) async fn movement(
         &self,
-        summary: &Summary,
-        standing: &Standing,
-        entries: &[Entry],
+        summary: &SummaryBody,
+        standing: &StandingBody,
+        entries: &[EntryBody],
         hidden: &str,
     ) -> Result<Option<Movement>, Problem> {
-        let (board, Standing { window, key, .. }) = (summary.board.as_str(), standing);
+        let (board, StandingBody { window, key, .. }) = (summary.board.as_str(), standing);
         let members = entries.iter().filter_map(|entry| entry.member.as_deref());
         let members: Vec<&str> = members.collect();
         // In a league the period before was played in other cohorts.
@@ -85,19 +78,20 @@ impl Viewer {
         let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
         let asked = format!("{}/query{}", address(&path, &[]), address(&[], &query));
         let members = json!({"ids": members});
-        let found: Option<Found> = match self.call(Method::POST, &asked, Some(&members)).await {
+        let found: Option<SubsetBody> = match self.call(Method::POST, &asked, Some(&members)).await
+        {
             Ok(found) => Some(found),
             // There was no season before it.
             Err(problem) if problem.kind.status.is_client_error() => None,
             Err(problem) => return Err(problem),
         };
         // A period may have ended since the page was read.
-        let found = found.filter(|found| found.total > 0 && found.key != *key);
+        let found = found.filter(|found| found.total > 0 && found.standing.key != *key);
         Ok(found.map(|found| {
-            let ranks = found.entries.into_iter();
+            let ranks = found.entries.into_iter().map(|line| line.entry);
             let ranks = ranks.filter_map(|entry| Some((entry.member?, entry.rank?)));
             Movement {
-                since: found.key,
+                since: found.standing.key,
                 ranks: ranks.collect(),
             }
         }))
@@ -105,8 +99,8 @@ impl Viewer {
 }
 
 /// The parameter that names the period before; nothing if there is none, or if no parameter can.
-fn before(summary: &Summary, standing: &Standing) -> Option<(&'static str, String)> {
-    let Standing { window, key, .. } = standing;
+fn before(summary: &SummaryBody, standing: &StandingBody) -> Option<(&'static str, String)> {
+    let StandingBody { window, key, .. } = standing;
     let start = standing.starts_at?;
     let mut own = summary.windows.iter();
     if own.any(|own| own.is_running(window, key)) {

@@ -13,39 +13,12 @@ use super::page::{Frame, html, to};
 use super::parts::Parts;
 use super::session::Viewer;
 use super::shown::{Clock, done};
-use crate::domain::time::Timestamp;
 use crate::http::extract::Query;
 use crate::http::problem::Problem;
+use crate::http::profiles::{MemberProfile, NameReviews};
 
 /// How many names a part of the list has.
 const NAMES_MAX: &str = "25";
-
-#[derive(Deserialize)]
-struct List {
-    reviews: Vec<Profile>,
-    next: Option<String>,
-}
-
-/// What `/v1` tells of a profile.
-#[derive(Deserialize)]
-pub(super) struct Profile {
-    pub(super) member: String,
-    pub(super) name: String,
-    pub(super) avatar_url: Option<String>,
-    pub(super) attributes: serde_json::Value,
-    pub(super) review: Review,
-    pub(super) updated_at: Timestamp,
-}
-
-/// What was said of a name.
-#[derive(Deserialize)]
-pub(super) struct Review {
-    pub(super) status: String,
-    #[serde(default)]
-    pub(super) reason: Option<String>,
-    #[serde(default)]
-    pub(super) by: Option<String>,
-}
 
 /// Which names.
 #[derive(Default, Deserialize)]
@@ -64,7 +37,7 @@ struct NamesPage {
     clock: Clock,
     done: Option<&'static str>,
     status: String,
-    names: Vec<Profile>,
+    names: Vec<MemberProfile>,
     parts: Parts,
     curl: String,
 }
@@ -87,7 +60,7 @@ pub(super) async fn list(
         ("limit", NAMES_MAX),
     ];
     let listed_at = address(&["v1", "name-reviews"], &query);
-    let found: List = viewer.read(&listed_at).await?;
+    let found: NameReviews = viewer.read(&listed_at).await?;
     let parts = Parts::new(
         "names",
         &["console", "names"],

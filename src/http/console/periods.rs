@@ -4,21 +4,21 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Number, json};
+use serde_json::json;
 
 use super::address::address;
 use super::board::{
     Heading, Opening, member_address, result_address, standing_address, state_name,
 };
-use super::chart::{Chart, Figure};
+use super::chart::{Chart, Figure, float};
 use super::page::{Frame, html};
 use super::session::Viewer;
 use crate::domain::access::Scope;
-use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
+use crate::http::results::{ListedPeriod, PeriodsBody};
+use crate::http::standings::answers::StatsBody;
+use crate::http::standings::queries::{QueryResult, QueryResults};
 
 /// How many periods a page has.
 const PERIODS_MAX: &str = "20";
@@ -31,60 +31,11 @@ pub(super) struct Params {
     before: String,
 }
 
-/// Periods that are listed, with as much of each as a page needs.
-#[derive(Deserialize)]
-struct List<P> {
-    periods: Vec<P>,
-    next: Option<String>,
-}
-
-/// A period of a list.
-#[derive(Deserialize)]
-struct Period {
-    key: String,
-    #[serde(default)]
-    state: Option<PeriodState>,
-    total: Option<Number>,
-    winner: Option<Winner>,
-    final_at: Option<Timestamp>,
-    #[serde(default)]
-    cohorts: Option<u64>,
-    #[serde(default)]
-    final_cohorts: Option<u64>,
-}
-
-/// Who leads a period, or has won it.
-#[derive(Deserialize)]
-pub(super) struct Winner {
-    pub(super) member: Option<String>,
-    pub(super) score: Number,
-}
-
-/// What the standings of the list amount to.
-#[derive(Deserialize)]
-struct Answers {
-    results: Vec<Answer>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Answer {
-    Stats(Stats),
-    Problem {},
-}
-
-/// What the events of a period amount to, on a board that counts voters.
-#[derive(Default, Deserialize)]
-struct Stats {
-    voters: Option<Number>,
-    events: Option<Number>,
-    score_sum: Option<Number>,
-}
-
 /// A period, and what it amounts to.
 struct Line {
-    period: Period,
-    stats: Stats,
+    listed: ListedPeriod,
+    /// On a board that counts voters.
+    stats: Option<StatsBody>,
 }
 
 #[derive(Template)]
@@ -105,7 +56,7 @@ struct PeriodsPage {
 
 impl Line {
     fn state(&self) -> &'static str {
-        self.period.state.map_or("", state_name)
+        self.listed.period.state.map_or("", state_name)
     }
 }
 
@@ -141,7 +92,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let path = ["v1", "boards", &board, "standings", &window, "periods"];
     let listed_at = address(&path, &[("before", &before), ("limit", PERIODS_MAX)]);
-    let List::<Period> { periods, next } = viewer.read(&listed_at).await?;
+    let PeriodsBody { periods, next } = viewer.read(&listed_at).await?;
     let summary = viewer.summary(&board).await?;
     let title = |name: &str| format!("Periods of {window}: {name}");
     let Opening { frame, heading, .. } = Opening::of_standings(&viewer, &summary, title);
@@ -151,17 +102,15 @@ pub(super) async fn list(
     } else {
         Vec::new()
     };
-    let stats = stats
-        .into_iter()
-        .chain(std::iter::repeat_with(Stats::default));
+    let stats = stats.into_iter().chain(std::iter::repeat_with(|| None));
     let lines = periods.into_iter().zip(stats);
     let lines: Vec<Line> = lines
-        .map(|(period, stats)| Line { period, stats })
+        .map(|(listed, stats)| Line { listed, stats })
         .collect();
     html(&PeriodsPage {
         frame,
         heading,
-        has_stats: lines.iter().any(|line| line.stats.events.is_some()),
+        has_stats: lines.iter().any(|line| line.stats.is_some()),
         is_league,
         charts: charts(&lines),
         lines,
@@ -174,14 +123,14 @@ pub(super) async fn list(
 
 impl Viewer {
     /// Periods of a window, the newest first; none of a window that has no periods.
-    pub(super) async fn periods<P: DeserializeOwned>(
+    pub(super) async fn periods(
         &self,
         board: &str,
         window: &str,
         query: &[(&str, &str)],
-    ) -> Result<Vec<P>, Problem> {
+    ) -> Result<Vec<ListedPeriod>, Problem> {
         let path = ["v1", "boards", board, "standings", window, "periods"];
-        let found = self.find::<List<P>>(&address(&path, query)).await?;
+        let found = self.find::<PeriodsBody>(&address(&path, query)).await?;
         Ok(found.map_or_else(Vec::new, |found| found.periods))
     }
 
@@ -190,43 +139,48 @@ impl Viewer {
         &self,
         board: &str,
         window: &str,
-        periods: &[Period],
-    ) -> Result<Vec<Stats>, Problem> {
+        periods: &[ListedPeriod],
+    ) -> Result<Vec<Option<StatsBody>>, Problem> {
         if periods.is_empty() {
             return Ok(Vec::new());
         }
         let queries = periods.iter().map(
-            |period| json!({"type": "stats", "board": board, "window": window, "key": period.key}),
+            |listed| json!({"type": "stats", "board": board, "window": window, "key": listed.period.key}),
         );
         let queries = json!({"queries": queries.collect::<Vec<_>>()});
-        let found: Answers = self
+        let found: QueryResults = self
             .call(Method::POST, "/v1/standings/query", Some(&queries))
             .await?;
         let stats = found.results.into_iter().map(|answer| match answer {
-            Answer::Stats(stats) => stats,
-            Answer::Problem {} => Stats::default(),
+            QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
+            _ => None,
         });
         Ok(stats.collect())
     }
 }
 
 /// A figure of a line, if it has it.
-type OfLine = fn(&Line) -> Option<&Number>;
+type OfLine = fn(&Line) -> Option<f64>;
 
 /// A chart of each figure that periods have, the oldest period first.
 fn charts(lines: &[Line]) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
-        ("members", "Members", |line| line.period.total.as_ref()),
-        ("voters", "Voters", |line| line.stats.voters.as_ref()),
-        ("events", "Events", |line| line.stats.events.as_ref()),
+        ("members", "Members", |line| {
+            line.listed.period.total.map(float)
+        }),
+        ("voters", "Voters", |line| {
+            line.stats.as_ref()?.voters.map(float)
+        }),
+        ("events", "Events", |line| {
+            line.stats.as_ref()?.events.map(float)
+        }),
         ("points", "Sum of scores", |line| {
-            line.stats.score_sum.as_ref()
+            line.stats.as_ref()?.score_sum?.to_string().parse().ok()
         }),
     ];
     let charts = figures.into_iter().filter_map(|(id, title, figure)| {
-        let of_line = |line| (figure(line)).and_then(Number::as_f64);
         let figures = lines.iter().rev();
-        let figures = figures.map(|line| (line.period.key.as_str(), of_line(line)));
+        let figures = figures.map(|line| (line.listed.period.key.as_str(), figure(line)));
         let figures: Vec<Figure<'_, f64>> = figures.collect();
         let count = figures
             .iter()

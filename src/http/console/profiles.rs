@@ -12,7 +12,7 @@ use super::page::{Frame, html, refused, to};
 use super::session::Viewer;
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
-use crate::http::problem::{Problem, VALIDATION_FAILED};
+use crate::http::problem::{Problem, ProblemBody, VALIDATION_FAILED};
 
 /// The fields of a line; the last two may be left out.
 const COLUMNS: [&str; 4] = ["member", "name", "avatar_url", "attributes"];
@@ -89,12 +89,7 @@ struct Answer {
 #[serde(tag = "status", rename_all = "lowercase")]
 enum Outcome {
     Stored,
-    Rejected { problem: Told },
-}
-
-#[derive(Deserialize)]
-struct Told {
-    detail: String,
+    Rejected { problem: Box<ProblemBody> },
 }
 
 /// What would be stored.

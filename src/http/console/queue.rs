@@ -3,8 +3,6 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use serde::Deserialize;
-use serde_json::{Number, Value};
 
 use super::address::address;
 use super::board::{Heading, Opening};
@@ -12,61 +10,25 @@ use super::forms::Form;
 use super::page::{self, Frame, Page, to};
 use super::parts::{PartParams, Parts};
 use super::session::Viewer;
-use super::shown::{Clock, done};
-use crate::domain::time::Timestamp;
+use super::shown::{Clock, done, pretty};
+use crate::http::dead_letters::{DeadEvent, DeadLetterBody, DeadLetterList};
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
+use crate::http::queues::QueueBody;
 
 /// How many dead letters a part of the list has.
 const LETTERS_MAX: &str = "25";
 
-/// What waits.
-#[derive(Deserialize)]
-struct Queue {
-    events: u64,
-    bytes: u64,
-    waiting_since: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    dead_letters: Vec<Letter>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Letter {
-    id: String,
-    reason: String,
-    detail: String,
-    died_at: Timestamp,
-    event: Option<Event>,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    id: String,
-    member: String,
-    score: Option<Number>,
-    at: Timestamp,
-    queued_at: Timestamp,
-    voter: Option<String>,
-    channel: Option<String>,
-    device: Option<String>,
-    data: Option<Value>,
-}
-
-impl Letter {
+impl DeadLetterBody {
     /// What is typed before it is deleted: the id of its event, if that can be read.
     fn name(&self) -> &str {
         self.event.as_ref().map_or(&self.id, |event| &event.id)
     }
 }
 
-impl Event {
+impl DeadEvent {
     fn data(&self) -> String {
-        let data = self.data.as_ref().map(serde_json::to_string_pretty);
-        data.and_then(Result::ok).unwrap_or_default()
+        self.data.as_ref().map(pretty).unwrap_or_default()
     }
 }
 
@@ -77,8 +39,8 @@ pub(super) struct QueuePage {
     heading: Heading,
     clock: Clock,
     done: Option<&'static str>,
-    queue: Queue,
-    letters: Vec<Letter>,
+    queue: QueueBody,
+    letters: Vec<DeadLetterBody>,
     parts: Parts,
     problem: Option<Problem>,
     curl: String,
@@ -93,7 +55,7 @@ impl Page for QueuePage {
         let queue = viewer.read(&queue_at).await?;
         let query = [("after", params.after.as_str()), ("limit", LETTERS_MAX)];
         let listed_at = address(&["v1", "boards", board, "dead-letters"], &query);
-        let found: List = viewer.read(&listed_at).await?;
+        let found: DeadLetterList = viewer.read(&listed_at).await?;
         let Opening {
             frame,
             heading,

@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::Number;
 
 use super::address::address;
 use super::board::{Heading, Opening};
@@ -11,35 +10,13 @@ use super::page::{Frame, html};
 use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
-use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
-
-#[derive(Deserialize)]
-struct Found {
-    quotas: Vec<Quota>,
-}
-
-#[derive(Deserialize)]
-struct Quota {
-    name: String,
-    window: String,
-    #[serde(flatten)]
-    base: Allowance,
-    extra: Vec<Allowance>,
-    frees_at: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct Allowance {
-    max: Number,
-    used: Number,
-    left: Number,
-}
+use crate::http::quotas::{Allowance, QuotaState, QuotaStates};
 
 impl Allowance {
     fn is_used_up(&self) -> bool {
-        self.left.as_f64() == Some(0.0)
+        self.left.to_string() == "0"
     }
 }
 
@@ -79,7 +56,7 @@ struct QuotasPage {
     params: Params,
     /// Whether the viewer may ask about others.
     may_ask: bool,
-    quotas: Vec<Quota>,
+    quotas: Vec<QuotaState>,
     curl: String,
 }
 
@@ -90,7 +67,7 @@ pub(super) async fn show(
     Query(params): Query<Params>,
 ) -> Result<Response, Problem> {
     let read_at = address(&["v1", "boards", &board, "quotas"], &params.named());
-    let found: Found = viewer.read(&read_at).await?;
+    let found: QuotaStates = viewer.read(&read_at).await?;
     let summary = viewer.summary(&board).await?;
     let Opening {
         frame,

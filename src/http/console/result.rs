@@ -4,7 +4,7 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
-use serde_json::{Number, Value, json};
+use serde_json::{Value, json};
 
 use super::address::address;
 use super::board::{
@@ -12,14 +12,17 @@ use super::board::{
 };
 use super::forms::Form;
 use super::page::{Frame, html};
-use super::periods::{Winner, periods_address};
+use super::periods::periods_address;
 use super::session::Viewer;
 use super::shown::Clock;
-use super::standing::Standing;
 use crate::domain::access::Scope;
-use crate::domain::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
+use crate::http::results::ResultBody;
+use crate::http::rewards::{
+    RevisedMemberBody, RevisionAction, RevisionsBody, RewardBody, RewardStateBody, RewardsBody,
+};
+use crate::http::standings::answers::StandingBody;
 
 /// How many rewards, and how many revisions a page has.
 const REWARDS_MAX: &str = "100";
@@ -39,90 +42,15 @@ pub(super) struct Params {
     done: String,
 }
 
-/// What `GET …/periods/{key}` tells.
-#[derive(Deserialize)]
-struct Found {
-    #[serde(flatten)]
-    standing: Standing,
-    total: Option<u64>,
-    winner: Option<Winner>,
-    #[serde(default)]
-    cohorts: Option<u64>,
-    #[serde(default)]
-    final_cohorts: Option<u64>,
-    final_at: Option<Timestamp>,
-    revision: Option<u64>,
-    #[serde(default)]
-    revising: bool,
-    digest: Option<String>,
-    rewards: Option<u64>,
-    cut_off: Option<u64>,
-    #[serde(default)]
-    turned: Option<Turned>,
-}
-
-/// How a cohort of a league was decided.
-#[derive(Deserialize)]
-struct Turned {
-    counted: u64,
-    promoted: u64,
-    demoted: u64,
-}
-
-#[derive(Default, Deserialize)]
-struct Rewards {
-    rewards: Vec<Reward>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Reward {
-    rule: String,
-    member: Option<String>,
-    rank: u64,
-    score: Number,
-    #[serde(rename = "reward")]
-    won: Value,
-    state: String,
-    by: Option<String>,
-    claimed_at: Option<Timestamp>,
-}
-
-#[derive(Default, Deserialize)]
-struct Revisions {
-    revisions: Vec<Revision>,
-    next: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Revision {
-    #[serde(rename = "revision")]
-    number: u64,
-    at: Timestamp,
-    members: Vec<RevisedMember>,
-    total_before: u64,
-    total: u64,
-    rewards: Vec<Change>,
-    more_rewards: bool,
-}
-
-#[derive(Deserialize)]
-struct Change {
-    rule: String,
-    member: Option<String>,
-    #[serde(rename = "change")]
-    outcome: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/result.html")]
 struct ResultPage {
     frame: Frame,
     heading: Heading,
     clock: Clock,
-    found: Found,
-    rewards: Rewards,
-    revisions: Revisions,
+    found: ResultBody,
+    rewards: RewardsBody,
+    revisions: RevisionsBody,
     params: Params,
     /// Whether rewards, revisions and the export are for the viewer.
     may_read: bool,
@@ -131,33 +59,26 @@ struct ResultPage {
     curl: String,
 }
 
-impl Reward {
+impl RewardBody {
     /// What is won: a text as it is, and anything else as JSON.
     fn thing(&self) -> String {
-        match &self.won {
-            Value::String(text) => text.clone(),
+        match serde_json::to_value(&self.reward).unwrap_or_default() {
+            Value::String(text) => text,
             other => other.to_string(),
         }
     }
 
     fn is_open(&self) -> bool {
-        self.state == "open"
+        self.state == RewardStateBody::Open
     }
 }
 
-#[derive(Deserialize)]
-struct RevisedMember {
-    action: String,
-    member: Option<String>,
-    place: u64,
-}
-
-impl RevisedMember {
+impl RevisedMemberBody {
     /// What was done with the member, in words.
     fn act(&self) -> &'static str {
-        match self.action.as_str() {
-            "hidden" => "was hidden",
-            _ => "was brought back",
+        match self.action {
+            RevisionAction::Hidden => "was hidden",
+            RevisionAction::Unhidden => "was brought back",
         }
     }
 }
@@ -168,7 +89,7 @@ impl ResultPage {
     }
 
     fn to_standing(&self) -> String {
-        let Standing { window, key, .. } = &self.found.standing;
+        let StandingBody { window, key, .. } = &self.found.standing;
         let query = [("key", key.as_str()), ("cohort", &self.params.cohort)];
         standing_address(&self.heading.board, window, &query)
     }
@@ -178,13 +99,13 @@ impl ResultPage {
     }
 
     fn to_member(&self, member: &str) -> String {
-        let Standing { window, key, .. } = &self.found.standing;
+        let StandingBody { window, key, .. } = &self.found.standing;
         member_address(&self.heading.board, window, member, (key, ""))
     }
 
     /// Another part of the same result.
     fn to(&self, more: &[(&str, &str)]) -> String {
-        let Standing { window, key, .. } = &self.found.standing;
+        let StandingBody { window, key, .. } = &self.found.standing;
         let same = [("cohort", self.params.cohort.as_str())];
         result_address(&self.heading.board, window, key, &[&same, more].concat())
     }
@@ -235,7 +156,7 @@ pub(super) async fn show(
     let path = period_path(&board, &window, &key);
     let cohort = ("cohort", params.cohort.as_str());
     let read_at = address(&path, &[cohort]);
-    let found: Found = viewer.read(&read_at).await?;
+    let found: ResultBody = viewer.read(&read_at).await?;
     // `current` and `previous` may mean another period a moment later.
     let path = period_path(&board, &window, &found.standing.key);
     let may_read = viewer.may_on(Scope::Read, &board);
@@ -257,11 +178,11 @@ pub(super) async fn show(
     let revisions = belongs("revisions", [("after", after), ("limit", REVISIONS_MAX)]);
     let rewards = match rewards {
         Some(address) => viewer.read(&address).await?,
-        None => Rewards::default(),
+        None => RewardsBody::default(),
     };
     let revisions = match revisions {
         Some(address) => viewer.read(&address).await?,
-        None => Revisions::default(),
+        None => RevisionsBody::default(),
     };
     let summary = viewer.summary(&board).await?;
     let title = |name: &str| format!("{window} {}: {name}", found.standing.key);

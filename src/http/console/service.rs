@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt};
 use serde::Deserialize;
 
 use super::address::address;
+use super::boards::{Defined, List};
 use super::page::{Frame, html};
 use super::parts::Parts;
 use super::session::Viewer;
@@ -15,7 +16,11 @@ use super::shown::{Clock, bytes};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
 use crate::http::extract::Query;
+use crate::http::footprints::MemoryBody;
+use crate::http::health::Ready;
+use crate::http::instances::{InstanceBody, InstanceList};
 use crate::http::problem::Problem;
+use crate::http::queues::{LogBody, QueueBody, QueueList};
 
 /// How many boards with events that wait are shown.
 const QUEUES_MAX: &str = "100";
@@ -26,24 +31,6 @@ const BOARDS_MAX: &str = "25";
 const BOARDS_AT_ONCE: usize = 4;
 /// After how many seconds an instance is silent that tells of itself every ten.
 const SILENT_AFTER_S: u64 = 60;
-
-/// What `GET /readyz` tells.
-#[derive(Deserialize)]
-pub(super) struct Ready {
-    windows_complete: bool,
-    pub(super) warnings: Vec<String>,
-    pub(super) faults: Vec<Fault>,
-    fault_count: usize,
-}
-
-/// Background work that fails.
-#[derive(Deserialize)]
-pub(super) struct Fault {
-    pub(super) board: String,
-    pub(super) job: String,
-    pub(super) error: String,
-    since: Timestamp,
-}
 
 /// The version of the program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -57,44 +44,13 @@ impl Viewer {
 
 /// Which instances there are, and what is behind: for those who configure all boards.
 struct Overview {
-    instances: Vec<Instance>,
-    queues: Vec<Queue>,
-    more_queues: bool,
+    instances: Vec<InstanceBody>,
+    queues: QueueList,
     /// What waits in Kafka, or why that can't be told.
-    log: Result<Log, Problem>,
+    log: Result<LogBody, Problem>,
 }
 
-#[derive(Deserialize)]
-struct Log {
-    partitions: Vec<Backlog>,
-}
-
-#[derive(Deserialize)]
-struct Backlog {
-    partition: String,
-    end: i64,
-    taken: Option<i64>,
-    left: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Instances {
-    instances: Vec<Instance>,
-}
-
-#[derive(Deserialize)]
-struct Instance {
-    id: String,
-    version: String,
-    host: Option<String>,
-    serves: bool,
-    works: bool,
-    started_at: Timestamp,
-    seen_at: Timestamp,
-    fault_count: usize,
-}
-
-impl Instance {
+impl InstanceBody {
     /// What it does, in words.
     fn part(&self) -> &'static str {
         match (self.serves, self.works) {
@@ -113,21 +69,7 @@ impl Instance {
     }
 }
 
-#[derive(Deserialize)]
-struct Queues {
-    queues: Vec<Queue>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Queue {
-    board: String,
-    events: u64,
-    bytes: u64,
-    waiting_since: Option<Timestamp>,
-}
-
-impl Queue {
+impl QueueBody {
     /// How long its first event has waited, in words.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
@@ -188,12 +130,10 @@ pub(super) async fn show(viewer: Viewer) -> Result<Response, Problem> {
 }
 
 async fn overview(viewer: &Viewer, queues_at: &str) -> Result<Overview, Problem> {
-    let Instances { instances } = viewer.read("/v1/instances").await?;
-    let Queues { queues, next } = viewer.read(queues_at).await?;
+    let InstanceList { instances } = viewer.read("/v1/instances").await?;
     Ok(Overview {
         instances,
-        queues,
-        more_queues: next.is_some(),
+        queues: viewer.read(queues_at).await?,
         log: viewer.read(LOG_AT).await,
     })
 }
@@ -205,31 +145,13 @@ pub(super) struct Params {
     after: String,
 }
 
-#[derive(Deserialize)]
-struct Boards {
-    boards: Vec<Board>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Board {
-    board: String,
-}
-
-#[derive(Deserialize)]
-struct Memory {
-    bytes: u64,
-    keys: u64,
-    sampled: u64,
-}
-
 /// A board with the memory that it takes, if that can be told.
 struct Measured {
     board: String,
-    memory: Option<Memory>,
+    memory: Option<MemoryBody>,
 }
 
-impl Memory {
+impl MemoryBody {
     fn is_whole(&self) -> bool {
         self.sampled == self.keys
     }
@@ -255,8 +177,8 @@ pub(super) async fn memory(
 ) -> Result<Response, Problem> {
     let query = [("after", params.after.as_str()), ("limit", BOARDS_MAX)];
     let listed_at = address(&["v1", "boards"], &query);
-    let found: Boards = viewer.read(&listed_at).await?;
-    let measured = stream::iter(found.boards).map(async |Board { board }| {
+    let found: List = viewer.read(&listed_at).await?;
+    let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {
         let memory_at = address(&["v1", "boards", &board, "memory"], &[]);
         let memory = viewer.read(&memory_at).await.ok();
         Measured { board, memory }

@@ -5,6 +5,7 @@ use std::fmt;
 use askama::filters::{Html, HtmlSafe, escape};
 use chrono::TimeZone;
 use chrono_tz::Tz;
+use serde::Serialize;
 
 use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
@@ -49,6 +50,19 @@ impl fmt::Display for Time {
 
 /// It has nothing but digits, and letters of the database of time zones.
 impl HtmlSafe for Time {}
+
+/// What a value of an enum is called in JSON.
+pub(super) fn name(value: &impl Serialize) -> String {
+    let name = serde_json::to_value(value).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
+}
+
+/// JSON in lines, as people read it.
+pub(super) fn pretty(json: &impl Serialize) -> String {
+    // A raw value would stay in the lines that it has.
+    let value = serde_json::to_value(json).unwrap_or_default();
+    serde_json::to_string_pretty(&value).unwrap_or_default()
+}
 
 /// So many bytes, as people read it.
 pub(super) fn bytes(count: u64) -> String {

@@ -5,13 +5,11 @@ use std::str::FromStr;
 use askama::Template;
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::Number;
 
 use super::address::address;
 use super::board::{
-    Heading, Opening, Summary, member_address, result_address, standing_address, state_name,
+    Heading, Opening, member_address, result_address, standing_address, state_name,
 };
-use super::history::Period;
 use super::movement::{Moved, Movement};
 use super::page::{Frame, html};
 use super::periods::periods_address;
@@ -19,11 +17,13 @@ use super::session::Viewer;
 use super::shown::Clock;
 use crate::domain::access::Scope;
 use crate::domain::period::Unit;
-use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
+use crate::http::standings::answers::{EntryBody, PageBody, StandingBody};
+use crate::http::standings::tiers::{CohortBody, TierBody};
+use crate::http::summary::SummaryBody;
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;
@@ -49,72 +49,17 @@ pub(super) struct Params {
     hidden: String,
 }
 
-/// Which standing an answer is about.
-#[derive(Deserialize)]
-pub(super) struct Standing {
-    pub(super) window: String,
-    pub(super) key: String,
-    #[serde(default)]
-    pub(super) cohort: Option<String>,
-    pub(super) starts_at: Option<Timestamp>,
-    pub(super) ends_at: Option<Timestamp>,
-    #[serde(default)]
-    pub(super) state: Option<PeriodState>,
-}
-
-/// An entry of a standing.
-#[derive(Deserialize)]
-pub(super) struct Entry {
-    pub(super) rank: Option<u64>,
-    pub(super) member: Option<String>,
-    pub(super) score: Number,
-    #[serde(default)]
-    pub(super) reached_at: Option<Timestamp>,
-    #[serde(default)]
-    pub(super) profile: Option<Profile>,
-    #[serde(default)]
-    pub(super) hidden: bool,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Profile {
-    pub(super) name: String,
-}
-
-/// A page of a standing.
-#[derive(Deserialize)]
-struct Found {
-    #[serde(flatten)]
-    standing: Standing,
-    total: u64,
-    listed: u64,
-    entries: Vec<Entry>,
-}
-
 /// The tiers of a league, or the cohorts of one.
 #[derive(Deserialize)]
 struct League {
     #[serde(flatten)]
-    standing: Standing,
+    standing: StandingBody,
     #[serde(default)]
-    tiers: Vec<ListedTier>,
+    tiers: Vec<TierBody>,
     #[serde(default)]
-    cohorts: Vec<Cohort>,
+    cohorts: Vec<CohortBody>,
     #[serde(default)]
     next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ListedTier {
-    tier: String,
-    cohorts: u64,
-    members: u64,
-}
-
-#[derive(Deserialize)]
-struct Cohort {
-    cohort: String,
-    members: u64,
 }
 
 /// The windows of the board, the period, and the ways to others.
@@ -123,7 +68,7 @@ struct Bar {
     window: String,
     windows: Vec<String>,
     clock: Clock,
-    standing: Standing,
+    standing: StandingBody,
     keys: Vec<String>,
     earlier: Option<String>,
     later: Option<String>,
@@ -150,14 +95,14 @@ fn amid_previous(unit: Unit, end: Timestamp) -> Option<Timestamp> {
 impl Bar {
     async fn new(
         viewer: &Viewer,
-        summary: &Summary,
-        standing: Standing,
+        summary: &SummaryBody,
+        standing: StandingBody,
         params: Params,
     ) -> Result<Self, Problem> {
         let (board, window) = (summary.board.clone(), standing.window.clone());
         let listed = async |query: &[(&str, &str)]| {
-            let periods: Vec<Period> = viewer.periods(&board, &window, query).await?;
-            let keys = periods.into_iter().map(|period| period.key);
+            let periods = viewer.periods(&board, &window, query).await?;
+            let keys = periods.into_iter().map(|listed| listed.period.key);
             Ok::<Vec<String>, Problem>(keys.collect())
         };
         let key = standing.key.as_str();
@@ -192,9 +137,9 @@ impl Bar {
             windows: summary
                 .windows
                 .iter()
-                .map(|own| own.window.clone())
+                .map(|own| own.window.to_string())
                 .collect(),
-            clock: Clock(summary.timezone),
+            clock: Clock(summary.timezone.0),
             may_see_hidden: viewer.may_on(Scope::Moderate, &board)
                 && viewer.may_on(Scope::Read, &board),
             board,
@@ -287,7 +232,7 @@ struct StandingPage {
     bar: Bar,
     total: u64,
     listed: u64,
-    entries: Vec<Entry>,
+    entries: Vec<EntryBody>,
     /// Where the members stood the period before, if there is one; or why that can't be read.
     movement: Result<Option<Movement>, ProblemBody>,
     number: u64,
@@ -302,8 +247,8 @@ struct LeaguePage {
     frame: Frame,
     heading: Heading,
     bar: Bar,
-    tiers: Vec<ListedTier>,
-    cohorts: Vec<Cohort>,
+    tiers: Vec<TierBody>,
+    cohorts: Vec<CohortBody>,
     next: Option<String>,
     curl: String,
 }
@@ -334,7 +279,7 @@ pub(super) async fn show(
         ("include", include),
     ];
     let read_at = address(&path, &query);
-    let found: Found = match viewer.read(&read_at).await {
+    let found: PageBody = match viewer.read(&read_at).await {
         Err(problem) if problem.kind == COHORT_REQUIRED => {
             return league(&viewer, &board, &window, params).await;
         }

@@ -5,10 +5,11 @@ use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::address::address;
-use super::board::{Heading, Opening, Summary};
+use super::board::{Heading, Opening};
+use super::boards::Defined;
 use super::forms::Form;
 use super::page::{self, Frame, Page, html, to};
 use super::session::Viewer;
@@ -16,41 +17,19 @@ use super::shown::{Clock, done};
 use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
 use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
 use crate::http::extract::Path;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
+use crate::http::results::PeriodBody;
+use crate::http::shards::Spread;
+use crate::http::summary::SummaryBody;
 
 /// How many periods of a window are looked at, the newest first.
 const PERIODS_MAX: &str = "20";
 
-/// What is asked of the definition.
-#[derive(Deserialize)]
-struct Definition {
-    windows: Vec<String>,
-    closes_at: Option<Timestamp>,
-    finalize: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    #[serde(rename = "shards")]
-    count: u16,
-    moving_to: Option<u16>,
-    copied: u64,
-}
-
-#[derive(Deserialize)]
-struct Period {
-    key: String,
-    ends_at: Option<Timestamp>,
-    state: Option<PeriodState>,
-    total: Option<u64>,
-}
-
 /// A period that is over, and not final yet.
 struct Waiting {
     window: String,
-    period: Period,
+    period: PeriodBody,
 }
 
 /// What was done before the page was shown.
@@ -67,11 +46,11 @@ pub(super) struct UpkeepPage {
     heading: Heading,
     clock: Clock,
     done: Option<&'static str>,
-    definition: Definition,
+    definition: Defined,
     waiting: Vec<Waiting>,
     /// Whether the viewer may see which periods wait.
     may_read: bool,
-    shards: Shards,
+    shards: Spread,
     problem: Option<Problem>,
     curl: String,
 }
@@ -82,7 +61,7 @@ impl Page for UpkeepPage {
 
     async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
         let of_board = |part: &[&str]| address(&[&["v1", "boards", board], part].concat(), &[]);
-        let definition: Definition = viewer.read(&of_board(&[])).await?;
+        let definition: Defined = viewer.read(&of_board(&[])).await?;
         let shards = viewer.read(&of_board(&["shards"])).await?;
         let summary = viewer.summary_if_shown(board).await?;
         let waiting = match &summary {
@@ -125,13 +104,13 @@ impl Page for UpkeepPage {
 async fn waiting(
     viewer: &Viewer,
     board: &str,
-    definition: &Definition,
+    definition: &Defined,
 ) -> Result<Vec<Waiting>, Problem> {
     let mut waiting = Vec::new();
     for window in &definition.windows {
         let newest = [("limit", PERIODS_MAX)];
-        let periods: Vec<Period> = viewer.periods(board, window, &newest).await?;
-        let over = periods.into_iter();
+        let periods = viewer.periods(board, window, &newest).await?;
+        let over = periods.into_iter().map(|listed| listed.period);
         let over = over.filter(|period| period.state == Some(PeriodState::Closing));
         waiting.extend(over.map(|period| Waiting {
             window: window.clone(),
@@ -219,7 +198,7 @@ pub(super) async fn spread(
         };
         let wanted = json!({"count": count.map_err(wrong)?});
         let own = address(&["v1", "boards", &board, "shards"], &[]);
-        let spread: Shards = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
+        let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
         Ok(spread.moving_to.map_or("changed", |_| "moving"))
     };
     carry_out(&viewer, &board, spread).await
@@ -231,7 +210,7 @@ struct DeletePage {
     frame: Frame,
     heading: Heading,
     /// What is lost; none if the board can't be read.
-    summary: Option<Summary>,
+    summary: Option<SummaryBody>,
     curl: String,
 }
 

@@ -13,11 +13,12 @@ use super::page::{Frame, Page, carry_out, to};
 use super::parts::{PartParams, Parts};
 use super::secret;
 use super::session::Viewer;
-use super::shown::{Clock, done};
+use super::shown::{Clock, done, pretty};
+use crate::domain::delivery::DeliveryStatus;
 use crate::domain::message::MessageKind;
-use crate::domain::time::Timestamp;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
+use crate::http::webhooks::{DeliveryBody, DeliveryList, WebhookBody, WebhookList};
 
 /// How many webhooks, and how many deliveries, a part of a list has.
 const WEBHOOKS_MAX: &str = "100";
@@ -25,24 +26,6 @@ const DELIVERIES_MAX: &str = "25";
 /// What a secret is for.
 const ABOUT_SECRET: &str =
     "With it the receiver checks the signatures of messages, as Standard Webhooks 1.0.0 says.";
-
-#[derive(Deserialize)]
-struct Webhook {
-    name: String,
-    url: String,
-    events: Vec<String>,
-    boards: Vec<String>,
-    created_at: Timestamp,
-    previous_until: Option<Timestamp>,
-    disabled_at: Option<Timestamp>,
-    disabled_because: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct List {
-    webhooks: Vec<Webhook>,
-    next: Option<String>,
-}
 
 /// A webhook after a change: it has its secret if it is new.
 #[derive(Deserialize)]
@@ -54,16 +37,18 @@ struct Put {
 #[derive(Default)]
 struct Wanted {
     url: String,
-    events: Vec<String>,
+    events: Vec<MessageKind>,
     boards: String,
 }
 
 impl Wanted {
     fn of(form: &Form) -> Self {
-        let events = form.chosen("event").into_iter();
+        let chosen = form.chosen("event");
+        let events = MessageKind::OF_EVENTS.into_iter();
+        let events = events.filter(|kind| chosen.contains(&kind.name()));
         Self {
             url: form.field("url").to_owned(),
-            events: events.map(ToOwned::to_owned).collect(),
+            events: events.collect(),
             boards: form.field("boards").to_owned(),
         }
     }
@@ -73,7 +58,7 @@ impl Wanted {
         reason = "templates pass references"
     )]
     fn has(&self, kind: &MessageKind) -> bool {
-        self.events.iter().any(|own| own == kind.name())
+        self.events.contains(kind)
     }
 
     /// All that webhooks can be told of.
@@ -83,12 +68,12 @@ impl Wanted {
     }
 }
 
-impl From<&Webhook> for Wanted {
-    fn from(webhook: &Webhook) -> Self {
+impl From<&WebhookBody> for Wanted {
+    fn from(webhook: &WebhookBody) -> Self {
         Self {
             url: webhook.url.clone(),
             events: webhook.events.clone(),
-            boards: webhook.boards.join("\n"),
+            boards: webhook.boards.patterns().collect::<Vec<_>>().join("\n"),
         }
     }
 }
@@ -111,7 +96,7 @@ async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Put, Problem> {
 pub(super) struct ListPage {
     frame: Frame,
     done: Option<&'static str>,
-    webhooks: Vec<Webhook>,
+    webhooks: Vec<WebhookBody>,
     parts: Parts,
     name: String,
     wanted: Wanted,
@@ -126,7 +111,7 @@ impl Page for ListPage {
     async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
         let query = [("after", params.after.as_str()), ("limit", WEBHOOKS_MAX)];
         let listed_at = address(&["v1", "webhooks"], &query);
-        let found: List = viewer.read(&listed_at).await?;
+        let found: WebhookList = viewer.read(&listed_at).await?;
         let example = json!({
             "url": "https://app.example/standings", "events": ["period.final"], "boards": ["*"],
         });
@@ -186,33 +171,14 @@ fn shown(viewer: &Viewer, name: &str, put: Put, done: &str) -> Result<Response, 
     )
 }
 
-#[derive(Deserialize)]
-struct Delivery {
-    id: String,
-    event: Option<String>,
-    status: String,
-    created_at: Timestamp,
-    tries: u32,
-    next_try_at: Option<Timestamp>,
-    last_try_at: Option<Timestamp>,
-    last_error: Option<String>,
-    payload: Value,
-}
-
-impl Delivery {
+impl DeliveryBody {
     fn is_pending(&self) -> bool {
-        self.status == "pending"
+        self.status == DeliveryStatus::Pending
     }
 
     fn json(&self) -> String {
-        serde_json::to_string_pretty(&self.payload).unwrap_or_default()
+        pretty(&self.payload)
     }
-}
-
-#[derive(Deserialize)]
-struct Deliveries {
-    deliveries: Vec<Delivery>,
-    next: Option<String>,
 }
 
 /// Which deliveries.
@@ -231,9 +197,9 @@ pub(super) struct WebhookPage {
     frame: Frame,
     clock: Clock,
     done: Option<&'static str>,
-    webhook: Webhook,
+    webhook: WebhookBody,
     wanted: Wanted,
-    deliveries: Vec<Delivery>,
+    deliveries: Vec<DeliveryBody>,
     status: String,
     parts: Parts,
     problem: Option<Problem>,
@@ -246,7 +212,7 @@ impl Page for WebhookPage {
 
     async fn read(viewer: &Viewer, name: &String, params: Params) -> Result<Self, Problem> {
         let own = own_address(name);
-        let webhook: Webhook = viewer.read(&own).await?;
+        let webhook: WebhookBody = viewer.read(&own).await?;
         let query = [
             ("status", params.status.as_str()),
             ("after", &params.after),
@@ -254,7 +220,7 @@ impl Page for WebhookPage {
         ];
         let of_webhook = |part| address(&["v1", "webhooks", name, part], &[]);
         let listed_at = address(&["v1", "webhooks", name, "deliveries"], &query);
-        let found: Deliveries = viewer.read(&listed_at).await?;
+        let found: DeliveryList = viewer.read(&listed_at).await?;
         let curl = [
             viewer.curl(&own),
             viewer.curl(&listed_at),

@@ -17,7 +17,6 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use serde_json::Number;
 use tower::ServiceExt;
 
 use self::colours::Colours;
@@ -29,6 +28,7 @@ use super::extract::{Path, Query, board_id, bounded};
 use super::observe::HasBody;
 use super::problem::{BOARD_NOT_FOUND, Problem};
 use super::proxies::Arrival;
+use super::standings::answers::{EntryBody, PageBody};
 use crate::domain::include::Include;
 use crate::service::Error;
 
@@ -61,28 +61,6 @@ struct Params {
     colours: Colours,
 }
 
-/// A page of the standing.
-#[derive(Deserialize)]
-struct Standing {
-    key: String,
-    total: u64,
-    entries: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    rank: Option<u64>,
-    member: Option<String>,
-    score: Number,
-    #[serde(default)]
-    profile: Option<Profile>,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    name: String,
-}
-
 #[derive(Template)]
 #[template(path = "embed/standing.html")]
 struct Shown<'a> {
@@ -92,7 +70,7 @@ struct Shown<'a> {
     colours: Option<String>,
     /// Where `/v1` tells each change of it.
     stream: &'a str,
-    standing: Standing,
+    standing: PageBody,
 }
 
 #[derive(Template)]
@@ -101,17 +79,21 @@ struct Trouble<'a> {
     problem: &'a Problem,
 }
 
-impl Standing {
+impl PageBody {
     /// The period, if it is not that of all time.
     fn period(&self, window: &str) -> &str {
-        if self.key == window { "" } else { &self.key }
+        match &self.standing.key {
+            key if key == window => "",
+            key => key,
+        }
     }
 }
 
-impl Entry {
+impl EntryBody {
     /// What the member is called.
     fn name(&self) -> &str {
-        let name = self.profile.as_ref().map(|profile| profile.name.as_str());
+        let shown = self.profile.as_ref().and_then(Option::as_ref);
+        let name = shown.map(|shown| shown.profile().name.as_str());
         name.or(self.member.as_deref()).unwrap_or("–")
     }
 }
@@ -218,7 +200,7 @@ impl Embed {
     }
 
     /// Reads a standing as somebody without a key.
-    async fn read(&self, address: &str, arrival: &Arrival) -> Result<Standing, Problem> {
+    async fn read(&self, address: &str, arrival: &Arrival) -> Result<PageBody, Problem> {
         let fault =
             |error: &dyn std::fmt::Display| Problem::internal(format!("a page to embed: {error}"));
         let request = Request::get(uri(address)?).body(Body::empty());

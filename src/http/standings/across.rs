@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
@@ -26,7 +26,7 @@ use crate::store::{Dated, Freshness};
 const BOARDS_MAX: usize = 100;
 
 /// Where a member stands on many boards.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberStandings {
     /// The member.
     #[schema(example = "999")]
@@ -36,7 +36,7 @@ pub struct MemberStandings {
 }
 
 /// Where a member stands on a board, or why that is not known.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BoardStanding {
     /// The member's entry.
@@ -46,7 +46,7 @@ pub enum BoardStanding {
 }
 
 /// A member's entry on a board.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BoardEntry {
     /// Which standing.
     #[serde(flatten)]
@@ -60,7 +60,7 @@ pub struct BoardEntry {
 }
 
 /// Why a board has no answer.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BoardProblem {
     /// The board.
     #[schema(example = "run_hero")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::board::Board;
@@ -15,7 +15,7 @@ use crate::domain::league::zone::{Edges, Zone};
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::league_member::InLeague;
 use crate::service::member::{FoundMember, MemberView};
@@ -27,7 +27,7 @@ use crate::service::subset::FoundSubset;
 use crate::store::standings::Entry;
 
 /// One line of a standing.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Entry)]
 pub struct EntryBody {
     /// The rank, from 1, as the board's `ranking` counts; null for a member that `keep_top` does not list.
@@ -59,7 +59,7 @@ pub struct EntryBody {
     #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
     pub data: Option<Option<EntryData>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
     /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
@@ -70,7 +70,7 @@ pub struct EntryBody {
 }
 
 /// Which standing an answer is about.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Standing)]
 pub struct StandingBody {
     /// The board.
@@ -87,11 +87,13 @@ pub struct StandingBody {
     #[schema(value_type = String, required = false, example = "silver-17")]
     pub cohort: Option<String>,
     /// When the standing begins; null for `all`.
-    #[schema(format = DateTime, example = "2026-11-20T16:00:00Z")]
-    pub starts_at: Option<String>,
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-20T16:00:00Z")]
+    pub starts_at: Option<Timestamp>,
     /// When the standing ends; null for `all`.
-    #[schema(format = DateTime, example = "2026-11-21T16:00:00Z")]
-    pub ends_at: Option<String>,
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-21T16:00:00Z")]
+    pub ends_at: Option<Timestamp>,
     /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
     /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +107,7 @@ pub struct StandingBody {
 }
 
 /// A page of a standing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Page)]
 pub struct PageBody {
     /// Which standing.
@@ -131,7 +133,7 @@ pub struct PageBody {
 }
 
 /// A neighbour of a member, and the distance between their scores.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Neighbour)]
 pub struct NeighbourBody {
     /// The neighbour's rank; null for a member that `keep_top` does not list.
@@ -150,13 +152,13 @@ pub struct NeighbourBody {
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
 }
 
 /// Where a member stood the period before.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Previous)]
 pub struct PreviousBody {
     /// The key of that period.
@@ -175,7 +177,7 @@ pub struct PreviousBody {
 }
 
 /// A member of a standing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Member)]
 pub struct MemberBody {
     /// Which standing.
@@ -209,7 +211,7 @@ pub struct MemberBody {
 }
 
 /// Where a member of a league plays.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = InLeague)]
 pub struct InLeagueBody {
     /// The tier in which the member plays, or will play once it has a seat; null while its last cohort is being decided.
@@ -224,7 +226,7 @@ pub struct InLeagueBody {
 }
 
 /// Where a member sits, and how far it is from the edges of the zones. Points count as if the others gained none.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = SeatInCohort)]
 pub struct SeatBody {
     /// The cohort.
@@ -248,7 +250,7 @@ pub struct SeatBody {
 }
 
 /// What a seat has led to.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = PlayedSeat)]
 pub struct PlayedBody {
     /// The key of the period.
@@ -275,7 +277,7 @@ pub struct PlayedBody {
 }
 
 /// A line of a subset.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = SubsetEntry)]
 pub struct SubsetEntryBody {
     /// The rank among the members of the subset, from 1: with `ranking` `competition` or `dense` equal members have the same.
@@ -304,7 +306,7 @@ pub struct PercentileBody {
 }
 
 /// Some members of a standing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Subset)]
 pub struct SubsetBody {
     /// Which standing.
@@ -320,7 +322,7 @@ pub struct SubsetBody {
 }
 
 /// What a standing amounts to.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Stats)]
 pub struct StatsBody {
     /// Which standing.
@@ -366,8 +368,8 @@ impl StandingBody {
             window: target.window.to_string(),
             key: target.key.clone(),
             cohort: target.cohort.clone(),
-            starts_at: target.starts_at.map(Timestamp::to_rfc3339_seconds),
-            ends_at: target.ends_at.map(Timestamp::to_rfc3339_seconds),
+            starts_at: target.starts_at,
+            ends_at: target.ends_at,
             state,
             revision: None,
         }

@@ -179,7 +179,7 @@ pub struct Queries {
 }
 
 /// The answer to one query, with the query's `type`; or `problem`.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum QueryResult {
     /// To a query of type `page`.
@@ -195,14 +195,14 @@ pub enum QueryResult {
 }
 
 /// Why a query has no answer.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NoAnswer {
     /// Why the query has no answer.
     pub problem: ProblemBody,
 }
 
 /// The answers, in the order of the queries.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QueryResults {
     /// An answer for each query, in the order of the queries.
     pub results: Vec<QueryResult>,

@@ -31,7 +31,7 @@ use crate::store::standings::Sight;
 const ITEMS_MAX: u64 = 100;
 
 /// A tier of a period.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = TierSummary)]
 pub struct TierBody {
     /// Its name.
@@ -52,7 +52,7 @@ pub struct TierBody {
 }
 
 /// The tiers of a league in a period.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Tiers)]
 pub struct TiersBody {
     /// Which period.
@@ -63,7 +63,7 @@ pub struct TiersBody {
 }
 
 /// A cohort of a tier.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = CohortSummary)]
 pub struct CohortBody {
     /// The cohort.
@@ -92,7 +92,7 @@ pub struct CohortsBody {
 }
 
 /// The seats that a member of a league had.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = History)]
 pub struct HistoryBody {
     /// The board.
