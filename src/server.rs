@@ -132,11 +132,11 @@ async fn serve_on(
     let leaving = Arc::clone(&service);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
-    loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
+    loops.repeat(JobKind::of_every_instance(), &service);
     if args.background {
-        let mut jobs = JobKind::IN_BACKGROUND.to_vec();
-        jobs.retain(|job| *job != JobKind::Queues || args.apply_queues);
-        loops.repeat(&jobs, &service);
+        let jobs = JobKind::in_background();
+        let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
+        loops.repeat(jobs, &service);
         if let Some(kafka) = kafka.filter(|_| args.apply_queues) {
             loops.consume(&kafka, &service);
         }
@@ -245,8 +245,8 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     let service = Service::set_up(store, Clock::system(), setup);
     first_contact(&service).await?;
     let mut loops = Loops::begin();
-    loops.repeat(&JobKind::OF_EVERY_INSTANCE, &service);
-    loops.repeat(&JobKind::IN_BACKGROUND, &service);
+    loops.repeat(JobKind::of_every_instance(), &service);
+    loops.repeat(JobKind::in_background(), &service);
     if let Some(kafka) = kafka {
         loops.consume(&kafka, &service);
     }
@@ -320,9 +320,9 @@ impl Loops {
             .spawn(restarted(name, move || task(stop.clone())));
     }
 
-    fn repeat(&mut self, jobs: &[JobKind], service: &Arc<Service>) {
+    fn repeat(&mut self, jobs: impl Iterator<Item = JobKind>, service: &Arc<Service>) {
         for job in jobs {
-            let (job, service) = (*job, Arc::clone(service));
+            let service = Arc::clone(service);
             self.spawn(job.name(), move |stop| {
                 worker::repeat(job, Arc::clone(&service), stop)
             });
@@ -369,7 +369,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             last = Some(error);
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
-        for job in JobKind::OF_EVERY_INSTANCE {
+        for job in JobKind::of_every_instance() {
             if let Err(error) = worker::run(job, &service.engine).await {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");

@@ -30,33 +30,6 @@ use crate::throttle;
 /// The longest pause after failures; they double the interval up to it.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// How long the loop sleeps between two runs.
-fn interval(kind: JobKind) -> Duration {
-    match kind {
-        JobKind::Queues => Duration::from_millis(100),
-        JobKind::Definition | JobKind::ApiKeys => Duration::from_millis(250),
-        JobKind::Rollover | JobKind::Webhooks => Duration::from_millis(500),
-        JobKind::Warnings | JobKind::ApiKeyUses | JobKind::Instances => Duration::from_secs(10),
-        JobKind::Clock
-        | JobKind::Reshard
-        | JobKind::Purge
-        | JobKind::Announcement
-        | JobKind::Reservations
-        | JobKind::Staleness
-        | JobKind::Hides
-        | JobKind::Erasures
-        | JobKind::Revisions
-        | JobKind::HiddenLists
-        | JobKind::Outboxes
-        | JobKind::Closings
-        | JobKind::QueueIndex
-        | JobKind::QueueSizes
-        | JobKind::Tasks => Duration::from_secs(1),
-        // One walk over all keys is for all boards that were deleted by then.
-        JobKind::Sweep | JobKind::Audit => Duration::from_mins(1),
-    }
-}
-
 /// The longest pause after failures.
 fn pause_max(kind: JobKind) -> Duration {
     match kind {
@@ -115,12 +88,12 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
 
 /// Runs a job again and again until it is told to stop, less often while it fails.
 pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: CancellationToken) {
-    let mut pause = interval(kind);
+    let mut pause = kind.interval();
     loop {
         let run = Box::pin(run(kind, &service.engine));
         match cancelled.run_until_cancelled(run).await {
             None => return,
-            Some(Ok(())) => pause = interval(kind),
+            Some(Ok(())) => pause = kind.interval(),
             Some(Err(error)) => {
                 let job = kind.name();
                 throttle::say(&format!("background job: {error}"), |more| {

@@ -153,7 +153,7 @@ fn report(all: &mut BTreeMap<(JobKind, Subject), Fault>) {
     // Only these kinds of background work are done board by board.
     for job in [JobKind::Definition, JobKind::QueueSizes]
         .into_iter()
-        .chain(JobKind::IN_BACKGROUND)
+        .chain(JobKind::in_background())
     {
         let count = all.keys().filter(|(other, _)| *other == job).count();
         #[expect(clippy::cast_precision_loss, reason = "a count of faults")]

@@ -62,123 +62,112 @@ pub enum Progress {
     Done,
 }
 
-/// The kinds of background work. Their names are told in the log, in metrics and in faults.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum JobKind {
+/// Who does a job.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Doer {
+    /// Every instance, to keep its memory and its clock right, and its operator informed.
+    Everyone,
+    /// Whoever works in the background: one instance is enough.
+    Anyone,
+}
+
+/// Declares the jobs: each with its name, who does it, and for how many milliseconds its loop sleeps between two runs.
+macro_rules! jobs {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal;)*) => {
+        /// The kinds of background work. Their names are told in the log, in metrics and in faults.
+        #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+        pub enum JobKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl JobKind {
+            const ALL: &[(Self, Doer)] = &[$((Self::$kind, Doer::$doer)),*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// How long its loop sleeps between two runs.
+            pub fn interval(self) -> Duration {
+                Duration::from_millis(match self {
+                    $(Self::$kind => $interval_ms,)*
+                })
+            }
+        }
+    };
+}
+
+jobs! {
     /// Comparing the clock with Redis' clock.
-    Clock,
-    /// Holding the definitions of boards in memory as they are stored.
-    Definition,
+    Clock = "clock", Everyone, 1_000;
     /// Holding the API keys in memory as they are stored.
-    ApiKeys,
-    /// Noting when API keys were used.
-    ApiKeyUses,
-    /// Telling how old the answers of replicas may be.
-    Staleness,
-    /// Telling others that the instance is there.
-    Instances,
+    ApiKeys = "api-keys", Everyone, 250;
+    /// Holding the definitions of boards in memory as they are stored.
+    Definition = "definition", Everyone, 250;
     /// Telling in the log what of Redis somebody should look after.
-    Warnings,
-    /// Completing derived standings ahead of time.
-    Rollover,
-    /// Moving the data of a board to other shards.
-    Reshard,
-    /// Unlinking data that is not needed any more.
-    Purge,
-    /// Announcing a change whose maker is gone.
-    Announcement,
-    /// Looking among all keys for what deleted boards have left.
-    Sweep,
-    /// Settling reservations that are left behind.
-    Reservations,
-    /// Dropping old lines of the audit log.
-    Audit,
-    /// Finding more members for lists that are kept short and have many hidden members.
-    HiddenLists,
-    /// Ending hides whose end has come.
-    Hides,
-    /// Doing on all boards what somebody has ordered.
-    Tasks,
-    /// Removing what erased members have left.
-    Erasures,
-    /// Handing messages on from the outboxes of boards to the queues of webhooks.
-    Outboxes,
-    /// Sending what is queued for webhooks.
-    Webhooks,
-    /// Revising results after members were hidden or brought back.
-    Revisions,
-    /// Making periods final whose wait is over.
-    Closings,
-    /// Applying what waits in queues.
-    Queues,
-    /// Putting queues back into their index.
-    QueueIndex,
+    Warnings = "warnings", Everyone, 10_000;
+    /// Noting when API keys were used.
+    ApiKeyUses = "api-key-uses", Everyone, 10_000;
+    /// Telling how old the answers of replicas may be.
+    Staleness = "staleness", Everyone, 1_000;
+    /// Telling others that the instance is there.
+    Instances = "instances", Everyone, 10_000;
     /// Looking how much waits in queues.
-    QueueSizes,
+    QueueSizes = "queue-sizes", Everyone, 1_000;
+    /// Completing derived standings ahead of time.
+    Rollover = "rollover", Anyone, 500;
+    /// Moving the data of a board to other shards.
+    Reshard = "reshard", Anyone, 1_000;
+    /// Unlinking data that is not needed any more.
+    Purge = "purge", Anyone, 1_000;
+    /// Announcing a change whose maker is gone.
+    Announcement = "announcement", Anyone, 1_000;
+    /// Looking among all keys for what deleted boards have left: one walk is for all that were deleted by then.
+    Sweep = "sweep", Anyone, 60_000;
+    /// Settling reservations that are left behind.
+    Reservations = "reservations", Anyone, 1_000;
+    /// Dropping old lines of the audit log.
+    Audit = "audit", Anyone, 60_000;
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists = "hidden-lists", Anyone, 1_000;
+    /// Ending hides whose end has come.
+    Hides = "hides", Anyone, 1_000;
+    /// Doing on all boards what somebody has ordered.
+    Tasks = "tasks", Anyone, 1_000;
+    /// Removing what erased members have left.
+    Erasures = "erasures", Anyone, 1_000;
+    /// Handing messages on from the outboxes of boards to the queues of webhooks.
+    Outboxes = "outboxes", Anyone, 1_000;
+    /// Sending what is queued for webhooks.
+    Webhooks = "webhooks", Anyone, 500;
+    /// Revising results after members were hidden or brought back.
+    Revisions = "revisions", Anyone, 1_000;
+    /// Making periods final whose wait is over.
+    Closings = "closings", Anyone, 1_000;
+    /// Applying what waits in queues.
+    Queues = "queues", Anyone, 100;
+    /// Putting queues back into their index.
+    QueueIndex = "queue-index", Anyone, 1_000;
 }
 
 impl JobKind {
-    /// What every instance does, to keep its memory and its clock right, and its operator informed.
-    pub const OF_EVERY_INSTANCE: [Self; 8] = [
-        Self::Clock,
-        Self::ApiKeys,
-        Self::Definition,
-        Self::Warnings,
-        Self::ApiKeyUses,
-        Self::Staleness,
-        Self::Instances,
-        Self::QueueSizes,
-    ];
-    /// What one instance is enough for.
-    pub const IN_BACKGROUND: [Self; 17] = [
-        Self::Rollover,
-        Self::Reshard,
-        Self::Purge,
-        Self::Announcement,
-        Self::Sweep,
-        Self::Reservations,
-        Self::Audit,
-        Self::HiddenLists,
-        Self::Hides,
-        Self::Tasks,
-        Self::Erasures,
-        Self::Outboxes,
-        Self::Webhooks,
-        Self::Revisions,
-        Self::Closings,
-        Self::Queues,
-        Self::QueueIndex,
-    ];
+    fn of(doer: Doer) -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter();
+        all.filter(move |(_, own)| *own == doer)
+            .map(|(kind, _)| *kind)
+    }
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Clock => "clock",
-            Self::Definition => "definition",
-            Self::ApiKeys => "api-keys",
-            Self::ApiKeyUses => "api-key-uses",
-            Self::Staleness => "staleness",
-            Self::Instances => "instances",
-            Self::Warnings => "warnings",
-            Self::Rollover => "rollover",
-            Self::Reshard => "reshard",
-            Self::Purge => "purge",
-            Self::Announcement => "announcement",
-            Self::Sweep => "sweep",
-            Self::Reservations => "reservations",
-            Self::Audit => "audit",
-            Self::HiddenLists => "hidden-lists",
-            Self::Hides => "hides",
-            Self::Tasks => "tasks",
-            Self::Erasures => "erasures",
-            Self::Outboxes => "outboxes",
-            Self::Webhooks => "webhooks",
-            Self::Revisions => "revisions",
-            Self::Closings => "closings",
-            Self::Queues => "queues",
-            Self::QueueIndex => "queue-index",
-            Self::QueueSizes => "queue-sizes",
-        }
+    /// What every instance does, to keep its memory and its clock right, and its operator informed.
+    pub fn of_every_instance() -> impl Iterator<Item = Self> {
+        Self::of(Doer::Everyone)
+    }
+
+    /// What one instance is enough for.
+    pub fn in_background() -> impl Iterator<Item = Self> {
+        Self::of(Doer::Anyone)
     }
 }
 
