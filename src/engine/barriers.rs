@@ -1,15 +1,15 @@
 //! Raising the barriers of a board's shards.
 
 use super::jobs::Progress;
-use super::{ATTEMPTS_MAX, Engine, Error};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::store::Versioned;
 use crate::store::barriers::{LogEnds, Patience, Raised};
 use crate::store::closings::Decision;
 use crate::store::queues::QueueName;
-use crate::store::{StoreError, Versioned};
 
 impl Engine {
     /// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
@@ -21,19 +21,21 @@ impl Engine {
     ) -> Result<bool, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            let decision = self.store.decide_closing(&live.board, until).await;
-            match decision.unless_stale()? {
-                Some(Decision::Decided) => {
-                    let raised = self.raise_barriers(&live.board, until, None).await;
-                    if let Some(progress) = raised.unless_stale()? {
-                        return Ok(progress == Progress::Done);
-                    }
-                }
-                Some(Decision::Pending) => return Ok(false),
-                None => self.reload(id).await?,
+            let raised = self.try_to_raise(&live.board, until).await;
+            if let Some(is_done) = raised.unless_stale()? {
+                return Ok(is_done);
             }
+            self.reload(id).await?;
         }
         Err(Error::busy())
+    }
+
+    async fn try_to_raise(&self, board: &Board, until: Timestamp) -> Result<bool, Error> {
+        if self.store.decide_closing(board, until).await? == Decision::Pending {
+            return Ok(false);
+        }
+        let raised = self.raise_barriers(board, until, None).await?;
+        Ok(raised == Progress::Done)
     }
 
     /// Raises the barriers of all shards of a board to an instant for which a closing is decided. Stale: the board was deleted
@@ -44,11 +46,7 @@ impl Engine {
         until: Timestamp,
         patience: Option<Patience>,
     ) -> Result<Progress, Error> {
-        let confirmed = self.store.confirm_closing(board).await;
-        if confirmed.unless_stale()?.is_none() {
-            self.reload(&board.id).await?;
-            return Err(StoreError::Stale.into());
-        }
+        self.store.confirm_closing(board).await?;
         self.close_shards(&board.id, until, patience).await
     }
 
@@ -67,45 +65,49 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             // It waits while the board is being moved from one sharding to another.
             let live = self.live_board(id).await?;
-            let log = self.log.as_ref().filter(|_| !live.board.is_league());
-            let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
-            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-            let raised = self.raise(&shards, until, patience, unasked).await;
-            let Some(mut raised) = raised.unless_stale()? else {
-                self.reload(id).await?;
-                continue;
-            };
-            let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
-            let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
-            if let Some(log) = log.filter(|_| !asking.is_empty()) {
-                // Their barriers stand. So what counts and is not in their queues lies before these.
-                let ends = log.ends().await?;
-                let known = LogEnds::Known(&ends);
-                let asked = self.raise(&asking, until, patience, known).await;
-                let Some(asked) = asked.unless_stale()? else {
-                    self.reload(id).await?;
-                    continue;
-                };
-                raised.extend(asked);
+            let closed = self.try_to_close(&live, until, patience).await;
+            if let Some(progress) = closed.unless_stale()? {
+                return Ok(progress);
             }
-            if log.is_some() {
-                let waits = |(_, raised): &&(&Shard, _)| *raised == Raised::WaitsForLog;
-                let (wanted, others): (Vec<_>, Vec<_>) = raised.iter().partition(waits);
-                let names = |shards: Vec<&(&Shard, _)>| {
-                    let names = shards.into_iter();
-                    names.map(|(shard, _)| QueueName::of(shard)).collect()
-                };
-                self.store.want_intake(names(wanted), true).await?;
-                self.store.want_intake(names(others), false).await?;
-            }
-            let is_seen = raised.iter().all(|(_, raised)| *raised == Raised::Seen);
-            return Ok(if is_seen {
-                Progress::Done
-            } else {
-                Progress::More
-            });
+            self.reload(id).await?;
         }
         Err(Error::busy())
+    }
+
+    async fn try_to_close(
+        &self,
+        live: &LiveBoard,
+        until: Timestamp,
+        patience: Option<Patience>,
+    ) -> Result<Progress, Error> {
+        let log = self.log.as_ref().filter(|_| !live.board.is_league());
+        let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
+        let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+        let mut raised = self.raise(&shards, until, patience, unasked).await?;
+        let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
+        let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
+        if let Some(log) = log.filter(|_| !asking.is_empty()) {
+            // Their barriers stand. So what counts and is not in their queues lies before these.
+            let ends = log.ends().await?;
+            let known = LogEnds::Known(&ends);
+            raised.extend(self.raise(&asking, until, patience, known).await?);
+        }
+        if log.is_some() {
+            let waits = |(_, raised): &&(&Shard, _)| *raised == Raised::WaitsForLog;
+            let (wanted, others): (Vec<_>, Vec<_>) = raised.iter().partition(waits);
+            let names = |shards: Vec<&(&Shard, _)>| {
+                let names = shards.into_iter();
+                names.map(|(shard, _)| QueueName::of(shard)).collect()
+            };
+            self.store.want_intake(names(wanted), true).await?;
+            self.store.want_intake(names(others), false).await?;
+        }
+        let is_seen = raised.iter().all(|(_, raised)| *raised == Raised::Seen);
+        Ok(if is_seen {
+            Progress::Done
+        } else {
+            Progress::More
+        })
     }
 
     /// Raises the barriers of some shards.

@@ -41,8 +41,6 @@ pub(super) struct Ledger {
     pub(super) record: Record,
     /// What was on the disk at the start.
     found: Option<Record>,
-    /// Whether an earlier run is gone on with.
-    pub(super) is_resumed: bool,
     /// Where the record lies; `None` of a stream, which can't be resumed.
     path: Option<PathBuf>,
     rejects: Option<Rejects>,
@@ -92,7 +90,6 @@ impl Ledger {
         let rejects = rejects.map(|path| Rejects::open(path, kept)).transpose()?;
         let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
         let mut ledger = Self {
-            is_resumed: kept.is_some(),
             record,
             found,
             path,
@@ -105,6 +102,11 @@ impl Ledger {
         };
         ledger.save()?;
         Ok(ledger)
+    }
+
+    /// Whether an earlier run is gone on with.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| !found.is_finished)
     }
 
     /// Whether an interrupted import could go on.
@@ -179,8 +181,8 @@ impl Ledger {
     /// Ends an import that has sent nothing: leaves what was found.
     pub(super) fn undo(&mut self) -> Result<(), ImportError> {
         if let Some(rejects) = &mut self.rejects {
-            let found = self.found.as_ref().filter(|_| self.is_resumed);
-            rejects.cut(found.map_or(0, |found| found.rejects_bytes))?;
+            let resumed = self.found.as_ref().filter(|found| !found.is_finished);
+            rejects.cut(resumed.map_or(0, |resumed| resumed.rejects_bytes))?;
             rejects.close()?;
         }
         match (&self.path, &self.found) {

@@ -360,7 +360,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
         ));
     }
     let rows = ledger.record.rows;
-    if ledger.is_resumed {
+    if ledger.is_resumed() {
         let first = rows + 1;
         progress.notice(&format!(
             "going on with an interrupted import at row {first}"
