@@ -249,6 +249,22 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
     erased.is_some_and(|erased| erased.is_ok())
 }
 
+/// How many entries each of these standings has, once two looks agree: what a killed request has sent may reach Redis between the reads
+/// of one look.
+async fn totals_at_rest(client: &Client, windows: [&str; 3]) -> Vec<Value> {
+    let mut before = Vec::new();
+    loop {
+        let mut totals = Vec::new();
+        for window in windows {
+            totals.push(page(client, window).await[0].clone());
+        }
+        if totals == before {
+            return totals;
+        }
+        before = totals;
+    }
+}
+
 /// Plays one erasure after the other, each of which is killed one step later, until one comes to its end. With `kills_redis`
 /// Redis dies with it.
 async fn kill_at_each_step(kills_redis: bool) {
@@ -270,10 +286,7 @@ async fn kill_at_each_step(kills_redis: bool) {
                 .await;
             }
         }
-        let mut totals = Vec::new();
-        for window in windows {
-            totals.push(page(&other.client, window).await[0].clone());
-        }
+        let totals = totals_at_rest(&other.client, windows).await;
         assert!(
             totals.iter().all(|total| *total == totals[0]),
             "{waits}: {totals:?}"

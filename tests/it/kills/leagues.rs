@@ -397,7 +397,7 @@ async fn compare_period(client: &Client, model: &mut Model, (period, key): (i64,
             let seat = member.unwrap().seats.get_mut(&period).unwrap();
             let reached_at = entry["reached_at"].as_str().unwrap();
             let reached_at = DateTime::parse_from_rfc3339(reached_at).unwrap();
-            seat.reached_at = reached_at.timestamp_millis();
+            seat.reached_at = reached_at.timestamp_micros();
         }
         let entries = entries.iter();
         let entries = entries.map(|entry| json!([entry["member"], entry["score"]]));
