@@ -17,10 +17,11 @@
 //! | module | idea |
 //! | --- | --- |
 //! | [`domain`] | what a standing is: values, calendars, boards, plans; no IO, no clock |
+//! | [`problems`] | what can be wrong with a request: one table |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
 //! | [`engine`] | the machinery under the use cases: batchers, merge of shards, steps of an event, background work |
 //! | [`service`] | the use cases, one file each; knows no HTTP |
-//! | [`http`] | one table of routes, problems, API keys, the `OpenAPI` document |
+//! | [`http`] | one table of routes, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts the service together, runs it and ends it |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
@@ -48,6 +49,7 @@ pub mod env_file;
 pub mod http;
 pub mod kafka;
 pub mod log;
+pub mod problems;
 pub mod server;
 pub mod service;
 pub mod store;

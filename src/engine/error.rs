@@ -1,268 +1,39 @@
-//! What can go wrong, in the words of the domain. `http/problem.rs` is the one place that gives errors a status.
+//! What can go wrong: problems of requests, and what the service itself reacts to.
 
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
 use thiserror::Error;
 
-use crate::domain::access::KeyName;
 use crate::domain::board::{Board, FieldError};
 use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
-use crate::domain::hide::HIDDEN_MAX;
-use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::message::MessageId;
-use crate::domain::name::Name;
+use crate::domain::ids::BoardId;
 use crate::domain::quota::QuotaWindow;
-use crate::domain::reward::RuleId;
-use crate::domain::score::{Bound, ScoreError};
+use crate::domain::score::Bound;
 use crate::domain::time::Timestamp;
-use crate::domain::webhook::WebhookName;
-use crate::domain::window::Window;
-use crate::store::api_keys::API_KEYS_MAX;
+use crate::problems::{
+    BOARD_CLOSED, BOARD_NOT_FOUND, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED, EVENT_IN_FUTURE,
+    EVENT_TOO_LATE, INTERNAL, Kind, LEAGUE_TURNING, LOG_UNAVAILABLE, MEMBER_ERASED, NOT_SEATED,
+    Own, PERIOD_CLOSED, Problem, QUOTA_EXCEEDED, RATE_LIMITED, SCORE_OUT_OF_RANGE, STORE_FULL,
+    STORE_UNAVAILABLE, UsedUp, VALIDATION_FAILED,
+};
 use crate::store::boards::Unreadable;
-use crate::store::tasks::ORDERS_MAX;
-use crate::store::webhooks::WEBHOOKS_MAX;
 use crate::store::{StoreError, Versioned};
 
-/// Why a request was not carried out.
+/// Why a request was not carried out. What the service itself reacts to is a variant of its own.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
+    /// Something is wrong with the request.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
     /// There is no such board.
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
-    /// There is no such API key.
-    #[error("there is no API key {0}")]
-    KeyNotFound(KeyName),
-    /// There is such an API key already.
-    #[error("there is an API key {0} already")]
-    KeyExists(KeyName),
-    /// There are as many API keys as there may be.
-    #[error("there are {API_KEYS_MAX} API keys already; delete one")]
-    TooManyKeys,
-    /// There is no such webhook.
-    #[error("there is no webhook {0}")]
-    WebhookNotFound(WebhookName),
-    /// There are as many webhooks as there may be.
-    #[error("there are {WEBHOOKS_MAX} webhooks already; delete one")]
-    TooManyWebhooks,
-    /// Nothing is sent to the webhook.
-    #[error("the webhook {0} is disabled; PUT it again to enable it")]
-    WebhookDisabled(WebhookName),
-    /// The webhook has no such delivery.
-    #[error("there is no delivery {0}; what is at its end is kept for 30 days")]
-    DeliveryNotFound(MessageId),
-    /// The caller's key is for other boards than what it is about.
-    #[error("the key is for other boards")]
-    ForOtherBoards,
-    /// The member has no profile.
-    #[error("{0} has no profile")]
-    ProfileNotFound(MemberId),
-    /// The name is not the one that was judged, or the picture is another one.
-    #[error("the member is called {:?} by now, or has another picture", .0.as_str())]
-    NameChanged(Name),
-    /// Who has written a name can't approve it.
-    #[error("who has written a name can't approve it; this needs another key")]
-    OwnName,
-    /// The member is not hidden.
-    #[error("{:?} is not hidden on board {board}", member.as_str())]
-    NotHidden {
-        /// The board.
-        board: BoardId,
-        /// Who was to be brought back.
-        member: MemberId,
-    },
-    /// As many members of the board are hidden as may be.
-    #[error("{HIDDEN_MAX} members of board {0} are hidden already; bring some back")]
-    TooManyHidden(BoardId),
     /// Too much of the past was built for who asks, or too many ask for that; try again after this time.
     #[error("so many standings of the past are being built that this one has to wait")]
-    TooMuchPast(std::time::Duration),
-    /// There are as many standing orders as there may be.
-    #[error("there are {ORDERS_MAX} standing orders already; end some")]
-    TooManyOrders,
-    /// There is no such job.
-    #[error("there is no job {0}; a job is kept for seven days after its end")]
-    TaskNotFound(String),
-    /// The member isn't listed in the standing.
-    #[error(
-        "{member:?} is not in {}the standing {} of board {board}",
-        of_cohort(cohort.as_deref()),
-        standing(window, key)
-    )]
-    MemberNotFound {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-        /// In a league the cohort that was asked for.
-        cohort: Option<Box<str>>,
-        /// Who was asked for.
-        member: String,
-    },
-    /// The period has neither data nor a result.
-    #[error("the standing {} of board {board} has no data", standing(window, key))]
-    PeriodNotFound {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-    },
-    /// The window is not made of periods that end one after the other.
-    #[error("window {window} of board {board} has no results: only windows of one period have")]
-    NoPeriods {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-    },
-    /// The member has not won this, or is hidden.
-    #[error(
-        "{:?} has not won {rule} in the standing {} of board {board}", member.as_str(),
-        standing(window, key)
-    )]
-    RewardNotFound {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-        /// The rule.
-        rule: RuleId,
-        /// Who was to have won it.
-        member: MemberId,
-    },
-    /// The reward was claimed before, under this name and then.
-    #[error("the reward was claimed by {:?} at {}", .0.0, .0.1)]
-    AlreadyClaimed((String, Timestamp)),
-    /// The same, and the member has not won it any more.
-    #[error("the reward was claimed by {:?} at {}, and is not won any more", .0.0, .0.1)]
-    RewardRevoked((String, Timestamp)),
-    /// Nobody can tell whether the board has this revision.
-    #[error("the revision is not one of board {0} as it is now: read again without `min_revision`")]
-    RevisionUnknown(BoardId),
-    /// The board does not have this revision yet.
-    #[error("board {0} does not have the revision yet; try again")]
-    RevisionPending(BoardId),
-    /// The period is not final.
-    #[error("the standing {} of board {board} is not final", standing(window, key))]
-    PeriodNotFinal {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-    },
-    /// The entries of the period are gone; its result stays.
-    #[error(
-        "the entries of the standing {} of board {board} have expired",
-        standing(window, key)
-    )]
-    PeriodExpired {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-    },
-    /// The board has no such window.
-    #[error("board {board} has no window {window:?}; it has {known}")]
-    UnknownWindow {
-        /// The board.
-        board: BoardId,
-        /// What was asked for.
-        window: String,
-        /// What there is.
-        known: String,
-    },
-    /// The board is no league.
-    #[error("board {0} is no league")]
-    NoLeague(BoardId),
+    TooMuchPast(Duration),
     /// The last period of a league is being turned over: for so many milliseconds at the least.
     #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
     LeagueTurning(u64),
-    /// A league has no standing of a whole period.
-    #[error(
-        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}/cohorts/{{cohort}}), the cohort of a member \
-         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Requests about results name it: `cohort=`"
-    )]
-    CohortRequired {
-        /// The board.
-        board: BoardId,
-        /// Its window.
-        window: String,
-    },
-    /// The cohort was never opened, or its period is not kept any more.
-    #[error(
-        "there is no cohort {cohort:?} in the standing {} of board {board}",
-        standing(window, key)
-    )]
-    CohortNotFound {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-        /// What was asked for.
-        cohort: String,
-    },
-    /// The league has no such tier in the period.
-    #[error(
-        "there is no tier {tier:?} in the standing {} of board {board}; its tiers are {known}",
-        standing(window, key)
-    )]
-    UnknownTier {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: String,
-        /// The period.
-        key: String,
-        /// What was asked for.
-        tier: String,
-        /// What there is.
-        known: String,
-    },
-    /// A parameter of the request makes no sense.
-    #[error("{name}: {detail}")]
-    InvalidParameter {
-        /// The parameter.
-        name: &'static str,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// The document has errors.
-    #[error("the document is not valid")]
-    Invalid(Vec<FieldError>),
-    /// These fields of the definition can't change now, because the board has events or is moving.
-    #[error("these fields of the board can't change now: `errors` names them and says why")]
-    BoardInUse(Vec<FieldError>),
-    /// These fields of the definition would change what is final.
-    #[error("these fields would change periods that are final: `errors` names them and says why")]
-    BoardFinal(Vec<FieldError>),
-    /// The period has not ended yet.
-    #[error("{window} {key} of board {board} has not ended{}", ends_at(*.end))]
-    PeriodRunning {
-        /// The board.
-        board: BoardId,
-        /// The window.
-        window: Window,
-        /// The period.
-        key: String,
-        /// When it ends, if it does.
-        end: Option<Timestamp>,
-    },
-    /// The board makes no periods final, or not this one.
-    #[error("{0}")]
-    NotFinalized(String),
-    /// The change would take data away in these windows, and was not confirmed.
-    #[error("{}", windows_in_use(.0))]
-    WindowsInUse(Vec<Window>),
     /// The stored definition can't be read: a newer release may have written it.
     #[error("the stored definition of board {board} can't be read: {detail}")]
     Unreadable {
@@ -274,17 +45,6 @@ pub enum Error {
     /// The data of a board has another format than this release works with.
     #[error("{0}")]
     OtherFormat(String),
-    /// The definition is not the one that the request is for.
-    #[error("the definition of the board is not the one that If-Match or If-None-Match demands")]
-    PreconditionFailed,
-    /// A score has too many decimals or is too large.
-    #[error("score {score} {error}")]
-    Score {
-        /// The score as it was sent.
-        score: String,
-        /// What is wrong with it.
-        error: ScoreError,
-    },
     /// An event is not taken.
     #[error("{detail}")]
     Rejected {
@@ -293,29 +53,12 @@ pub enum Error {
         /// The same for people.
         detail: String,
     },
-    /// As many events wait to be applied as may.
-    #[error("as many events wait to be applied as may; try again")]
-    QueueFull,
-    /// The log of queued events does not do what was asked of it.
-    #[error("the log of queued events can't be used: {0}")]
-    Log(String),
-    /// More of the log is to be read than is read for one question.
-    #[error("too many events in the log were not taken yet to tell of this one; try again")]
-    LogTooLong,
-    /// There is no such dead letter.
-    #[error(
-        "there is no dead letter {0}; it may have been replayed, or the board has moved since it was listed"
-    )]
-    LetterNotFound(String),
-    /// The event of a dead letter can't be queued again.
-    #[error("the event can't be queued again: {0}")]
-    NotReplayable(String),
-    /// The board is moving to other shards.
-    #[error("board {0} is moving to other shards, and queues nothing until then; try again")]
-    BoardMoving(BoardId),
     /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),
+    /// The log of queued events does not do what was asked of it.
+    #[error("the log of queued events can't be used: {0}")]
+    Log(String),
     /// The time may be wrong by much, so that nothing is done that can't be undone.
     #[error("no period is made final: {0}")]
     ClockDoubted(String),
@@ -327,16 +70,58 @@ pub enum Error {
     Store(#[from] StoreError),
 }
 
-fn windows_in_use(windows: &[Window]) -> String {
-    let names: Vec<String> = windows.iter().map(ToString::to_string).collect();
-    let names = names.join(",");
-    format!(
-        "{names}: has data that would be lost for good; to give it up, send the same with ?drop_windows={names}"
-    )
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
 }
 
-fn ends_at(end: Option<Timestamp>) -> String {
-    end.map_or_else(String::new, |end| format!(": it ends at {end}"))
+/// What clients are told of what the service itself reacts to.
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let kind = match error {
+            Error::Problem(problem) => return *problem,
+            Error::QuotaExceeded(quota) => {
+                return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
+            }
+            Error::LeagueTurning(wait_ms) => {
+                let wait_s = wait_ms.div_ceil(1_000).max(1);
+                return Self::new(LEAGUE_TURNING, detail).with(Own::RetryAfter(wait_s));
+            }
+            Error::TooMuchPast(wait) => {
+                return Self::new(RATE_LIMITED, detail).with(Own::RetryAfter(wait.as_secs() + 1));
+            }
+            Error::ClockDoubted(_) => {
+                return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
+                    .because(detail);
+            }
+            Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Stale) => {
+                return Self::new(STORE_UNAVAILABLE, STORE_UNAVAILABLE.page.example)
+                    .because(detail);
+            }
+            Error::Store(StoreError::Full(_)) => STORE_FULL,
+            Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
+            Error::Store(_) => return Self::internal(detail),
+            Error::BoardNotFound(_) => BOARD_NOT_FOUND,
+            Error::Unreadable { .. } => INTERNAL,
+            Error::OtherFormat(_) => DATA_OF_ANOTHER_VERSION,
+            Error::Log(_) => LOG_UNAVAILABLE,
+            Error::Rejected { rejection, .. } => match rejection {
+                Rejection::InFuture => EVENT_IN_FUTURE,
+                Rejection::TooLate => EVENT_TOO_LATE,
+                Rejection::Closed => BOARD_CLOSED,
+                Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
+                Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::PeriodClosed(_) => PERIOD_CLOSED,
+                Rejection::Erased(_) => MEMBER_ERASED,
+                Rejection::NotSeated => NOT_SEATED,
+                Rejection::Missing(_) => VALIDATION_FAILED,
+                Rejection::Quota(_) => QUOTA_EXCEEDED,
+            },
+        };
+        Self::new(kind, detail)
+    }
 }
 
 impl<T> Versioned<T, Error> for Result<T, Error> {
@@ -361,37 +146,12 @@ impl From<Box<Unreadable>> for Error {
     }
 }
 
-/// A quota that is used up.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct UsedUp {
-    /// Its name.
-    pub name: String,
-    /// How much it allows, in events or points.
-    pub max: u64,
-    /// How long its window is, in seconds; `None` for all time.
-    pub window_s: Option<u64>,
-    /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
-    pub frees_at: Option<Timestamp>,
-    /// How long that is from now, in seconds, rounded up.
-    pub wait_s: Option<u64>,
-    /// The same for people.
-    pub detail: String,
-}
-
-/// A standing, as people call it: of all time there is one only.
-fn standing(window: &str, key: &str) -> String {
-    if window == key {
-        window.to_owned()
-    } else {
-        format!("{window} {key}")
-    }
-}
-
-fn of_cohort(cohort: Option<&str>) -> String {
-    cohort.map_or_else(String::new, |cohort| format!("the cohort {cohort} of "))
-}
-
 impl Error {
+    /// Whether it is a problem of this kind.
+    pub fn is(&self, kind: Kind) -> bool {
+        matches!(self, Self::Problem(problem) if problem.kind == kind)
+    }
+
     /// Says why a board does not take an event of that instant.
     pub(crate) fn rejected(
         board: &Board,
@@ -445,7 +205,8 @@ impl Error {
             Rejection::Missing(dimension) => {
                 let name = dimension.name();
                 let detail = format!("is missing, and a quota of board {id} counts by it");
-                return Self::Invalid(vec![FieldError::new(format!("/{name}"), detail)]);
+                let errors = vec![FieldError::new(format!("/{name}"), detail)];
+                return Problem::invalid(errors).into();
             }
             Rejection::Quota(shortage) => return Self::quota_exceeded(board, shortage, at, now),
             Rejection::Erased(erased_at) => format!(

@@ -13,6 +13,7 @@ use crate::domain::plan::{Route, StandingName};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::problems::Problem;
 use crate::store::queued::Held;
 
 /// The most events of one request.
@@ -68,12 +69,12 @@ impl Incoming {
     pub(super) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
             let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
-            return Err(Error::Invalid(vec![FieldError::new("/data", detail)]));
+            return Err(Problem::invalid(vec![FieldError::new("/data", detail)]).into());
         }
         let score = Score::parse(&self.score, board.definition.decimals);
-        let score = score.map_err(|error| Error::Score {
-            score: self.score.chars().take(SCORE_SHOWN_MAX).collect(),
-            error,
+        let score = score.map_err(|error| {
+            let shown: String = self.score.chars().take(SCORE_SHOWN_MAX).collect();
+            Problem::score(&shown, error)
         })?;
         Ok(Event {
             id: self.id.clone(),

@@ -11,6 +11,7 @@ use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::problems::Problem;
 use crate::store::Versioned;
 use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
@@ -43,7 +44,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyHidden`] if as many members of the board are hidden as may be.
+    /// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
     pub async fn hide(
         &self,
         id: &BoardId,
@@ -81,7 +82,7 @@ impl Engine {
         let set = async |shard| {
             let hidden = self.store.hide(shard, member, hide, hidden_max);
             match hidden.await.unless_stale()? {
-                Some(Hidden::Full) => Err(Error::TooManyHidden(board.id.clone())),
+                Some(Hidden::Full) => Err(Problem::too_many_hidden(&board.id).into()),
                 Some(Hidden::Done(hiding)) => Ok(Some(hiding)),
                 None => Ok(None),
             }

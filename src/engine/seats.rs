@@ -19,6 +19,7 @@ use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
 use crate::domain::league::{Cohort, League};
 use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
+use crate::problems::Problem;
 use crate::store::seats::{
     KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
 };
@@ -295,7 +296,7 @@ pub struct FoundPlayer {
 /// The period of a league that runs now.
 fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
     let unit = board.league_unit();
-    let unit = unit.ok_or_else(|| Error::NoLeague(board.id.clone()))?;
+    let unit = unit.ok_or_else(|| Problem::no_league(&board.id))?;
     let definition = &board.definition;
     let is_open = definition.opens_at.is_none_or(|opens| opens <= now)
         && definition.closes_at.is_none_or(|closes| now < closes);
@@ -313,7 +314,7 @@ fn unknown_tier(league: &League) -> Error {
         "in the next period the league has the tiers {}",
         names.join(", ")
     );
-    Error::Invalid(vec![FieldError::new("/tier", detail)])
+    Problem::invalid(vec![FieldError::new("/tier", detail)]).into()
 }
 
 /// Attempts at something about the seat of a member, until nothing stands in its way.

@@ -38,6 +38,7 @@ use crate::domain::plan::{Instants, Route};
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::problems::Problem;
 use crate::store::events::{Answer, Ready};
 use crate::store::{StoreError, Versioned};
 
@@ -635,12 +636,9 @@ impl Engine {
         // A cohort lies in one shard.
         let is_spread = live.shards.len() > 1 && !live.board.is_league();
         if is_spread && report.detail == Detail::Ranks {
-            return Err(Error::InvalidParameter {
-                name: "ranks",
-                detail: format!(
-                    "board {id} has several shards, which can't tell ranks in one step"
-                ),
-            });
+            let detail =
+                format!("board {id} has several shards, which can't tell ranks in one step");
+            return Err(Problem::invalid_parameter("ranks", detail).into());
         }
         if !self.note_use(&live).await? {
             return Ok(());

@@ -14,9 +14,10 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::task::{Action, Failed, Failure, Left, Task};
+use crate::problems::{Problem, TOO_MANY_HIDDEN};
 use crate::store::StoreError;
 use crate::store::leases::Leased;
-use crate::store::tasks::{BegunTask, OrderChange, StoredTask};
+use crate::store::tasks::{BegunTask, ORDERS_MAX, OrderChange, StoredTask};
 use crate::throttle;
 
 /// How many boards one step comes to.
@@ -76,7 +77,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyOrders`] if it would be one standing order too many.
+    /// [`Problem::too_many_orders`] if it would be one standing order too many.
     pub async fn begin_task(
         &self,
         action: Action,
@@ -85,7 +86,7 @@ impl Engine {
         let total = self.store.board_count().await?;
         let task = Task::new(action, self.clock.now(), total);
         let begun = self.store.begin_task(&task, change).await?;
-        begun.ok_or(Error::TooManyOrders)
+        begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
     }
 
     /// Does a bounded part of the oldest task that can be read.
@@ -153,7 +154,7 @@ impl Engine {
             let failure = match &error {
                 // It was deleted meanwhile.
                 Error::BoardNotFound(_) => continue,
-                Error::TooManyHidden(_) => Failure::Full,
+                error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
                 Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
                 error if error.is_fault() => Failure::Fault,
                 _ => return Err(error),

@@ -3,8 +3,8 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::engine::error::UsedUp;
 use crate::engine::keyring::Spent;
+use crate::problems::UsedUp;
 use crate::service::events::RemainingQuota;
 
 /// What is left of quotas.

@@ -13,7 +13,6 @@ use super::extract::{Path, Query, invalid, long_items_limit};
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
-use crate::service::Error;
 
 /// Something that the service does on all boards, one after the other.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -161,7 +160,7 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
 ) -> Result<JsonResponse<TaskBody>, Problem> {
-    let unknown = || Problem::from(Error::TaskNotFound(id.clone()));
+    let unknown = || Problem::job_not_found(&id);
     let number: u64 = id.parse().map_err(|_| unknown())?;
     // A number has one form.
     if number.to_string() != id {

@@ -12,6 +12,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use super::client::{Logged, told};
 use super::settings::Settings;
 use crate::engine::Error;
+use crate::problems::Problem;
 
 /// How much memory the events may take that are under way to the brokers, in KiB.
 const BUFFER_KIB: u32 = 64 << 10;
@@ -73,7 +74,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`Error::QueueFull`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
+    /// [`Problem::queue_full`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
     pub(super) async fn append(&self, appended: Appended<'_>) -> Result<(), Error> {
         let Appended {
             topic,
@@ -93,7 +94,9 @@ impl Producer {
             self.replace(&current);
         }
         Err(match error {
-            KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => Error::QueueFull,
+            KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => {
+                Problem::queue_full().into()
+            }
             error => told(&error),
         })
     }
@@ -125,6 +128,7 @@ mod tests {
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
     use super::*;
+    use crate::problems::QUEUE_FULL;
     use crate::timeouts::TimeoutFactor;
 
     fn settings(brokers: &str, options: &str) -> Settings {
@@ -198,7 +202,8 @@ mod tests {
     async fn where_nobody_answers_events_are_refused_after_a_while_and_beyond_a_bound_at_once() {
         let producer = producer("127.0.0.1:1", "queue.buffering.max.messages=3");
         let results = join_all((0..5).map(|_| append(&producer))).await;
-        let is_full = |result: &&Result<(), Error>| matches!(result, Err(Error::QueueFull));
+        let is_full =
+            |result: &&Result<(), Error>| matches!(result, Err(error) if error.is(QUEUE_FULL));
         let is_away = |result: &&Result<(), Error>| matches!(result, Err(Error::Log(_)));
         let counts = (
             results.iter().filter(is_full).count(),

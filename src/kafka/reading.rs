@@ -18,6 +18,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::engine::Error;
 use crate::engine::intake::{EventLog, LogEvent, Sought};
 use crate::engine::queue::burying::DeadEvent;
+use crate::problems::Problem;
 
 /// The most records that are read for one question, and for how long, in milliseconds.
 const RECORDS_MAX: usize = 100_000;
@@ -244,7 +245,7 @@ impl EventLog for Kafka {
             if found.is_whole {
                 Ok(found.events)
             } else {
-                Err(Error::LogTooLong)
+                Err(Problem::log_too_long().into())
             }
         })
     }

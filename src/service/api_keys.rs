@@ -6,7 +6,8 @@ use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::engine::ATTEMPTS_MAX;
-use crate::store::api_keys::{ApiKey, Previous};
+use crate::problems::Problem;
+use crate::store::api_keys::{API_KEYS_MAX, ApiKey, Previous};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
 
@@ -58,7 +59,7 @@ impl Service {
         let now = self.engine.clock.now();
         let errors = grant.check(now);
         if !errors.is_empty() {
-            return Err(Error::Invalid(errors));
+            return Err(Problem::invalid(errors).into());
         }
         let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
         let key = ApiKey {
@@ -70,7 +71,7 @@ impl Service {
         // A key of this name may have left some. They are read first: once the key is made, its secret must not be lost.
         let webhooks = self.webhooks_of_keys().await?.remove(name);
         if !self.change_api_key(name, None, Some(&key)).await? {
-            return Err(Error::KeyExists(name.clone()));
+            return Err(Problem::key_exists(name).into());
         }
         let found = FoundKey {
             name: name.clone(),
@@ -166,7 +167,7 @@ impl Service {
         let stored = self.engine.store.load_api_keys(names).await?.pop();
         stored
             .flatten()
-            .ok_or_else(|| Error::KeyNotFound(name.clone()))
+            .ok_or_else(|| Problem::key_not_found(name).into())
     }
 
     /// Adds when keys were last used, and which webhooks are theirs.
@@ -198,7 +199,7 @@ impl Service {
         match self.engine.store.change_api_key(name, seen, new).await? {
             Changed::Done => {}
             Changed::Not => return Ok(false),
-            Changed::Full => return Err(Error::TooManyKeys),
+            Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),
         }
         self.engine.refresh_api_keys().await?;
         Ok(true)

@@ -13,6 +13,7 @@ use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::ATTEMPTS_MAX;
+use crate::problems::Problem;
 use crate::store::boards::{Defined, StoredBoard};
 
 /// How many definitions are read side by side.
@@ -69,7 +70,7 @@ impl Precondition {
         if matches && !(self.is_absent && stored.is_some()) {
             Ok(())
         } else {
-            Err(Error::PreconditionFailed)
+            Err(Problem::precondition_failed().into())
         }
     }
 }
@@ -218,10 +219,10 @@ impl Service {
         let shards = seen.map(|board| board.placement.wanted());
         let known = seen.map(|board| &board.definition);
         let definition = draft.definition(id, known, shards);
-        let definition = definition.map_err(|error| Error::Invalid(vec![error]))?;
+        let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
         let errors = definition.check();
         if !errors.is_empty() {
-            return Err(Error::Invalid(errors));
+            return Err(Problem::invalid(errors).into());
         }
         if let Some(board) = seen {
             check_league(board, &definition)?;
@@ -259,7 +260,7 @@ impl Service {
         if errors.is_empty() {
             Ok(())
         } else {
-            Err(Error::BoardFinal(errors))
+            Err(Problem::board_final().in_fields(errors).into())
         }
     }
 
@@ -351,11 +352,11 @@ impl Change {
         for window in dropped {
             if self.definition.windows.contains(window) {
                 let detail = format!("`{window}` is among the windows of the new definition");
-                return Err(Error::InvalidParameter { name, detail });
+                return Err(Problem::invalid_parameter(name, detail).into());
             }
             if !before.contains(window) && self.unchanged().is_none() {
                 let detail = format!("the board has no window `{window}`");
-                return Err(Error::InvalidParameter { name, detail });
+                return Err(Problem::invalid_parameter(name, detail).into());
             }
         }
         Ok(())
@@ -398,11 +399,14 @@ fn refusal(
         _ => board.definition.frozen_changes(definition),
     };
     if !frozen.is_empty() {
-        return (Some(0), Error::BoardInUse(frozen));
+        return (Some(0), Problem::board_in_use().in_fields(frozen).into());
     }
     let mut lost = board.windows_lost(definition);
     lost.retain(|window| !drop_windows.contains(window));
-    (board.recorded_since(&lost), Error::WindowsInUse(lost))
+    (
+        board.recorded_since(&lost),
+        Problem::windows_in_use(&lost).into(),
+    )
 }
 
 /// Checks that a league stays one, and that no other board becomes one: hides and erasures of a league lie in all its shards.
@@ -411,7 +415,8 @@ fn check_league(board: &Board, definition: &Definition) -> Result<(), Error> {
         return Ok(());
     }
     let detail = "a board is a league from its creation on, or never";
-    Err(Error::BoardInUse(vec![FieldError::new("/league", detail)]))
+    let errors = vec![FieldError::new("/league", detail)];
+    Err(Problem::board_in_use().in_fields(errors).into())
 }
 
 /// Checks that the number of shards stays, or may change now.
@@ -430,5 +435,6 @@ fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result
             board.id
         ),
     };
-    Err(Error::BoardInUse(vec![FieldError::new("/shards", detail)]))
+    let errors = vec![FieldError::new("/shards", detail)];
+    Err(Problem::board_in_use().in_fields(errors).into())
 }

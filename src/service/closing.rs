@@ -5,6 +5,7 @@ use super::results::{FoundResult, unit_of};
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::series::Track;
+use crate::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
 
 impl Service {
     /// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
@@ -23,24 +24,19 @@ impl Service {
         let board = self.engine.board(id).await?;
         let end = board.end_of(&target.standing.period);
         let Some(end) = end.filter(|end| *end <= now) else {
-            return Err(Error::PeriodRunning {
-                board: id.clone(),
-                window: target.window,
-                key: target.key,
-                end,
-            });
+            return Err(Problem::period_running(&target.name(&board), end).into());
         };
         if !board.closes(end) {
             let detail = match board.finalize_since {
                 None => format!("board {id} has no `finalize`"),
                 Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
             };
-            return Err(Error::NotFinalized(detail));
+            return Err(Problem::new(NOT_FINALIZED, detail).into());
         }
         self.engine.close_until(id, end).await?;
         let closed = Choice::Key(target.key);
         match self.period_result(id, window, &closed, None).await {
-            Err(Error::PeriodNotFound { .. }) => Ok(None),
+            Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
             found => found.map(Some),
         }
     }

@@ -10,6 +10,7 @@ use crate::domain::ids::BoardId;
 use crate::engine::ATTEMPTS_MAX;
 use crate::engine::LiveBoard;
 use crate::engine::reader::ReadError;
+use crate::problems::Problem;
 use crate::store::Freshness;
 
 /// The longest wait.
@@ -22,15 +23,15 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::RevisionUnknown`]; [`Error::RevisionPending`] if that takes too long.
+    /// [`Problem::revision_unknown`]; [`Problem::revision_pending`] if that takes too long.
     pub async fn await_edition(&self, board: &BoardId, wanted: &Edition) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
             match self.look_for(board, wanted).await? {
                 Reached::Yes => return Ok(()),
-                Reached::Unknown => return Err(Error::RevisionUnknown(board.clone())),
+                Reached::Unknown => return Err(Problem::revision_unknown(board).into()),
                 Reached::NotYet if begun.elapsed() >= WAIT_MAX => {
-                    return Err(Error::RevisionPending(board.clone()));
+                    return Err(Problem::revision_pending(board).into());
                 }
                 Reached::NotYet => tokio::time::sleep(LOOK_INTERVAL).await,
             }

@@ -9,6 +9,7 @@ use crate::domain::league::Section;
 use crate::domain::state::PeriodState;
 use crate::engine::results::standing_of;
 use crate::engine::scroll::{Place, Scroll};
+use crate::problems::Problem;
 use crate::store::results::{Moderated, PeriodResult};
 use crate::store::standings::Entry;
 
@@ -35,7 +36,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::PeriodNotFinal`]; [`Error::PeriodExpired`] if its entries are gone.
+    /// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries are gone.
     pub async fn export(&self, found: &FoundResult) -> Result<Export, Error> {
         let (board, target) = (&found.live.board, &found.period.target);
         let Some(result) = found.period.result.clone() else {
@@ -47,11 +48,7 @@ impl Service {
         let mut first = Scroll::new(board, standing, Place::default());
         let is_expected = result.total > 0 && !found.is_revising;
         if is_expected && first.next(&self.engine, 1).await?.is_empty() {
-            return Err(Error::PeriodExpired {
-                board: board.id.clone(),
-                window: target.window.to_string(),
-                key: target.key.clone(),
-            });
+            return Err(Problem::period_expired(&target.name(board)).into());
         }
         Ok(Export {
             scroll: Scroll::new(board, standing, Place::default()),

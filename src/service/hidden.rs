@@ -6,6 +6,7 @@ use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 pub use crate::engine::hides::{FoundHidden, Hiding};
+use crate::problems::Problem;
 
 impl Service {
     /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
@@ -13,7 +14,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::TooManyHidden`] if as many members of the board are hidden as may be.
+    /// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
     pub async fn hide(
         &self,
         id: &BoardId,
@@ -29,15 +30,12 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::NotHidden`] if it is not.
+    /// [`Problem::not_hidden`] if it is not.
     pub async fn hide_of(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
         let asked = std::slice::from_ref(member);
         let hidden = self.engine.hidden_among(id, asked).await?.pop();
         let hide = hidden.map(|(_, hide)| hide);
-        hide.ok_or_else(|| Error::NotHidden {
-            board: id.clone(),
-            member: member.clone(),
-        })
+        hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
     }
 
     /// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
@@ -45,13 +43,10 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::NotHidden`] if it had none.
+    /// [`Problem::not_hidden`] if it had none.
     pub async fn unhide(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
         let before = self.engine.unhide(id, member, None).await?;
         self.engine.wait_for_replicas(Instant::now()).await?;
-        before.ok_or_else(|| Error::NotHidden {
-            board: id.clone(),
-            member: member.clone(),
-        })
+        before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::problems::Problem;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::standings::{Entry, Mark, Sight};
 use crate::store::{Freshness, Versioned};
@@ -120,7 +121,7 @@ impl Service {
                             format!("with it the score in a standing would be beyond ±{max}");
                         FieldError::new(pointer(member), detail)
                     });
-                    return Err(Error::Invalid(beyond.into_iter().collect()));
+                    return Err(Problem::invalid(beyond.into_iter().collect()).into());
                 }
                 None => return Ok(None),
             }
@@ -180,10 +181,8 @@ fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
         let member = MemberId::parse(member).ok()?;
         Some(Mark::behind(board, score, Timestamp::MIN, &member))
     });
-    parsed.ok_or_else(|| Error::InvalidParameter {
-        name: "after",
-        detail: "is not what `next` of the part before says".to_owned(),
-    })
+    let detail = "is not what `next` of the part before says";
+    parsed.ok_or_else(|| Problem::invalid_parameter("after", detail).into())
 }
 
 /// What a call sets.
@@ -198,7 +197,7 @@ fn read_scores(
 ) -> Result<Vec<(MemberId, Option<Score>)>, Error> {
     if board.definition.initial.is_empty() {
         let detail = format!("board {} has no windows with initial scores", board.id);
-        return Err(Error::Invalid(vec![FieldError::new("/scores", detail)]));
+        return Err(Problem::invalid(vec![FieldError::new("/scores", detail)]).into());
     }
     let mut scores = Vec::with_capacity(texts.len());
     let mut errors = Vec::new();
@@ -217,7 +216,7 @@ fn read_scores(
     if errors.is_empty() {
         Ok(scores)
     } else {
-        Err(Error::Invalid(errors))
+        Err(Problem::invalid(errors).into())
     }
 }
 

@@ -44,7 +44,7 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownWindow`].
+    /// [`UNKNOWN_WINDOW`](crate::problems::UNKNOWN_WINDOW).
     pub fn of_running(&self, window: &str, track: Track, now: Timestamp) -> Result<Moment, Error> {
         let board = &self.live.board;
         let target = Target::find(&self.live, window, track, &Choice::Current, now)?;
@@ -64,7 +64,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::BoardNotFound`], [`Error::UnknownWindow`].
+    /// [`Error::BoardNotFound`], [`UNKNOWN_WINDOW`](crate::problems::UNKNOWN_WINDOW).
     pub async fn check_window(&self, board: &BoardId, window: &str) -> Result<(), Error> {
         let live = self.engine.live_board(board).await?;
         find_window(&live.board, window).map(|_| ())

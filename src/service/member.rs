@@ -10,6 +10,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
+use crate::problems::Problem;
 use crate::store::standings::{Neighbourhood, Query};
 use crate::store::voters::Voters;
 
@@ -92,13 +93,9 @@ impl View for MemberView {
 impl MemberView {
     /// That the member is not listed.
     pub(super) fn not_found(&self, Attempt { live, target, .. }: &Attempt<'_>) -> Error {
-        Error::MemberNotFound {
-            board: live.board.id.clone(),
-            window: target.window.to_string(),
-            key: target.key.clone(),
-            cohort: target.cohort.as_deref().map(Box::from),
-            member: self.member.to_string(),
-        }
+        let standing = target.name(&live.board);
+        let cohort = target.cohort.as_deref();
+        Problem::member_not_found(&standing, cohort, self.member.as_str()).into()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::hides::Hiding;
+use crate::problems::Problem;
 use crate::store::orders::{Order, Whom};
 use crate::store::tasks::{BegunTask, OrderChange};
 
@@ -68,12 +69,11 @@ impl Service {
                 Ok(Moderated { before, hide })
             }
             Action::Unhide(member) => {
-                let (board, member) = (board.clone(), member.clone());
-                let before = self.engine.unhide(&board, &member, None).await?;
+                let before = self.engine.unhide(board, member, None).await?;
                 let hide = None;
                 match before {
                     Some(_) => Ok(Moderated { before, hide }),
-                    None => Err(Error::NotHidden { board, member }),
+                    None => Err(Problem::not_hidden(board, member.as_str()).into()),
                 }
             }
             Action::Forget(member, number) => {
@@ -99,7 +99,7 @@ impl Service {
     /// The task with this number: what it does, and how far it has come.
     pub async fn task(&self, number: u64) -> Result<Task, Error> {
         let stored = self.engine.store.load_task(number).await?;
-        let stored = stored.ok_or_else(|| Error::TaskNotFound(number.to_string()))?;
+        let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
         Ok(stored.read()?)
     }
 

@@ -10,6 +10,7 @@ use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
+use crate::problems::Problem;
 use crate::store::profiles::Profiles;
 use crate::store::standings::{Page, Query, Selection};
 use crate::store::voters::Voters;
@@ -120,10 +121,8 @@ impl PageView {
                 let to = to.as_ref().map(|to| score_of(board, "to_score", to));
                 let (from, to) = (from.transpose()?, to.transpose()?);
                 if from.zip(to).is_some_and(|(from, to)| from > to) {
-                    return Err(Error::InvalidParameter {
-                        name: "to_score",
-                        detail: "is less than `from_score`".to_owned(),
-                    });
+                    let detail = "is less than `from_score`";
+                    return Err(Problem::invalid_parameter("to_score", detail).into());
                 }
                 Ok(Selection::between(board, [from, to], offset))
             }
@@ -132,12 +131,9 @@ impl PageView {
 }
 
 /// The score that a parameter names.
-fn score_of(board: &Board, name: &'static str, text: &str) -> Result<Score, Error> {
+fn score_of(board: &Board, name: &str, text: &str) -> Result<Score, Error> {
     let score = Score::parse(text, board.definition.decimals);
-    score.map_err(|error| Error::InvalidParameter {
-        name,
-        detail: error.to_string(),
-    })
+    score.map_err(|error| Problem::invalid_parameter(name, error).into())
 }
 
 impl Reader<'_> {

@@ -10,6 +10,7 @@ use crate::domain::series::{Series, Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
+use crate::problems::{Problem, StandingName};
 
 /// How a request names a period of a window.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -86,8 +87,10 @@ impl Target {
         let league = board.league_of(&self.standing.period);
         let (name, league) = match (name, league) {
             (None, None) => return Ok(self),
-            (Some(_), None) => return Err(Error::NoLeague(board.id.clone())),
-            (None, Some(_)) => return Err(self.cohort_required(board)),
+            (Some(_), None) => return Err(Problem::no_league(&board.id).into()),
+            (None, Some(_)) => {
+                return Err(Problem::cohort_required(&board.id, self.window).into());
+            }
             (Some(name), Some(league)) => (name, league),
         };
         match league.cohort_named(name) {
@@ -109,33 +112,30 @@ impl Target {
         }
     }
 
-    /// That a request names no cohort.
-    fn cohort_required(&self, board: &Board) -> Error {
-        Error::CohortRequired {
+    /// What people call it.
+    pub(super) fn name(&self, board: &Board) -> StandingName {
+        StandingName {
             board: board.id.clone(),
             window: self.window.to_string(),
+            key: self.key.clone(),
         }
     }
 
     /// That there is no such cohort.
     pub(super) fn cohort_not_found(&self, board: &Board, name: &str) -> Error {
-        Error::CohortNotFound {
-            board: board.id.clone(),
-            window: self.window.to_string(),
-            key: self.key.clone(),
-            cohort: name.chars().take(64).collect(),
-        }
+        let cohort: String = name.chars().take(64).collect();
+        Problem::cohort_not_found(&self.name(board), &cohort).into()
     }
 
     /// Why it has no result: it has no data, if it is final.
     pub(super) fn without_result(&self, board: &Board, is_final: bool) -> Error {
-        let board = board.id.clone();
-        let (window, key) = (self.window.to_string(), self.key.clone());
-        if is_final {
-            Error::PeriodNotFound { board, window, key }
+        let standing = self.name(board);
+        let problem = if is_final {
+            Problem::period_not_found(&standing)
         } else {
-            Error::PeriodNotFinal { board, window, key }
-        }
+            Problem::period_not_final(&standing)
+        };
+        problem.into()
     }
 
     /// The periods whose events it holds.
@@ -213,11 +213,8 @@ pub(super) fn find_window(board: &Board, name: &str) -> Result<Window, Error> {
     let found = parsed.filter(|window| windows.contains(window));
     found.ok_or_else(|| {
         let known: Vec<String> = windows.iter().map(Window::to_string).collect();
-        Error::UnknownWindow {
-            board: board.id.clone(),
-            window: name.chars().take(64).collect(),
-            known: known.join(", "),
-        }
+        let window: String = name.chars().take(64).collect();
+        Problem::unknown_window(&board.id, &window, &known.join(", ")).into()
     })
 }
 
@@ -244,8 +241,5 @@ fn find_period(
 }
 
 fn invalid_key(detail: &str) -> Error {
-    Error::InvalidParameter {
-        name: "key",
-        detail: detail.to_owned(),
-    }
+    Problem::invalid_parameter("key", detail).into()
 }

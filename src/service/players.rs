@@ -14,6 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::reader::ReadError;
 use crate::engine::seats::FoundPlayer;
 use crate::engine::{ATTEMPTS_MAX, Engine, LiveBoard};
+use crate::problems::Problem;
 use crate::store::standings::Sight;
 use crate::store::{StoreError, Versioned};
 
@@ -132,7 +133,7 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let unit = live.board.league_unit();
-            let unit = unit.ok_or_else(|| Error::NoLeague(id.clone()))?;
+            let unit = unit.ok_or_else(|| Problem::no_league(id))?;
             let before = before.map(|key| start_before(&live.board, unit, key));
             let before = before.transpose()?.unwrap_or(Timestamp::MAX);
             let seats = match self.all_seats(&live, unit, member).await {
@@ -182,10 +183,7 @@ impl Service {
 /// The beginning of the period with a key, before which seats are wanted.
 fn start_before(board: &Board, unit: Unit, key: &str) -> Result<Timestamp, Error> {
     let period = board.calendar.parse_key(unit, key);
-    let period = period.map_err(|error| Error::InvalidParameter {
-        name: "before",
-        detail: error.to_string(),
-    })?;
+    let period = period.map_err(|error| Problem::invalid_parameter("before", error))?;
     Ok(start_of(&period))
 }
 

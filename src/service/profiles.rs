@@ -8,6 +8,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict};
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
+use crate::problems::Problem;
 use crate::store::profiles::{ProfileChange, ProfileWritten, Profiles, StoredProfile};
 use crate::throttle;
 
@@ -92,7 +93,7 @@ impl Service {
         let members = [member.as_str()];
         let stored = self.engine.store.load_profiles(&members).await?.pop();
         let stored = stored.flatten();
-        let stored = stored.ok_or_else(|| Error::ProfileNotFound(member.clone()))?;
+        let stored = stored.ok_or_else(|| Problem::profile_not_found(member))?;
         let record = Arc::new(stored.read()?);
         Ok((stored, record))
     }
@@ -165,7 +166,7 @@ impl Service {
         if self.engine.store.delete_profile(member).await? {
             return Ok(());
         }
-        Err(Error::ProfileNotFound(member.clone()))
+        Err(Problem::profile_not_found(member).into())
     }
 
     /// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
@@ -179,11 +180,11 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let (seen, before) = self.stored_profile(member).await?;
             if !before.is_judged_by(verdict) {
-                return Err(Error::NameChanged(before.profile.name.clone()));
+                return Err(Problem::name_changed(before.profile.name.as_str()).into());
             }
             let is_own = !reviewer.is_empty() && before.writer == reviewer;
             if is_own && verdict.status == ReviewStatus::Approved {
-                return Err(Error::OwnName);
+                return Err(Problem::own_name().into());
             }
             let record = before.reviewed(verdict, by, self.engine.clock.now());
             let change = ProfileChange {
@@ -264,7 +265,7 @@ impl Planned {
             Err(errors) => {
                 self.latest
                     .extend(before.map(|known| (member.clone(), known)));
-                return Err(Error::Invalid(errors));
+                return Err(Problem::invalid(errors).into());
             }
         };
         let record = Arc::new(Record::written(profile, record, rules, by));

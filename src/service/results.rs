@@ -18,6 +18,7 @@ use crate::engine::merge::Merged;
 use crate::engine::reader::{ReadError, Reader};
 use crate::engine::results::winner_of;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::problems::Problem;
 use crate::store::closings::Keys;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
@@ -380,11 +381,7 @@ impl Service {
                 continue;
             };
             if !has_cohorts {
-                return Err(Error::PeriodNotFound {
-                    board: id.clone(),
-                    window: window.to_owned(),
-                    key: target.key,
-                });
+                return Err(Problem::period_not_found(&target.name(&live.board)).into());
             }
             let period = self.find_league_period(&live, target).await?;
             return Ok(Some(FoundResult {
@@ -415,8 +412,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::PeriodNotFound`], or [`Error::CohortNotFound`], if it has neither data nor a result;
-    /// [`Error::CohortRequired`] if the board is a league and no cohort is named.
+    /// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
+    /// [`Problem::cohort_required`] if the board is a league and no cohort is named.
     pub async fn period_to_export(
         &self,
         id: &BoardId,
@@ -431,7 +428,7 @@ impl Service {
             let now = self.engine.clock.now();
             let target = Target::find(&live, window, Track::Shown, choice, now)?;
             let target = target.in_cohort(&live.board, cohort)?;
-            let (key, section) = (target.key.clone(), target.standing.section());
+            let section = target.standing.section();
             let name = live.board.section_key(&section);
             let recorded = self.engine.store.result(&live.board, named, &name).await?;
             let found = match self.find_period(&live, target, recorded).await {
@@ -451,11 +448,8 @@ impl Service {
                 if let Some(cohort) = cohort {
                     return Err(found.target.cohort_not_found(&live.board, cohort));
                 }
-                return Err(Error::PeriodNotFound {
-                    board: id.clone(),
-                    window: window.to_owned(),
-                    key,
-                });
+                let standing = found.target.name(&live.board);
+                return Err(Problem::period_not_found(&standing).into());
             }
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished {
@@ -558,10 +552,7 @@ impl Between {
         for (name, key) in keys {
             let Some(key) = key else { continue };
             let parsed = live.board.calendar.parse_key(unit, key);
-            parsed.map_err(|error| Error::InvalidParameter {
-                name,
-                detail: error.to_string(),
-            })?;
+            parsed.map_err(|error| Problem::invalid_parameter(name, error))?;
         }
         Ok(())
     }
@@ -571,9 +562,6 @@ impl Between {
 pub(super) fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
     match find_window(&live.board, window)? {
         window @ Window::Period(unit) => Ok((window, unit)),
-        Window::Rolling { .. } => Err(Error::NoPeriods {
-            board: live.board.id.clone(),
-            window: window.to_owned(),
-        }),
+        Window::Rolling { .. } => Err(Problem::no_periods(&live.board.id, window).into()),
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::revisions::Revised;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED, StandingName};
 use crate::store::Versioned;
 use crate::store::results::PeriodResult;
 use crate::store::revisions::Revision;
@@ -102,13 +103,12 @@ struct FinalSection {
 
 impl ClaimRequest {
     fn not_found(&self) -> Error {
-        Error::RewardNotFound {
+        let standing = StandingName {
             board: self.board.clone(),
             window: self.window.clone(),
             key: self.key.clone(),
-            rule: self.rule.clone(),
-            member: self.member.clone(),
-        }
+        };
+        Problem::reward_not_found(&standing, &self.rule, self.member.as_str()).into()
     }
 }
 
@@ -169,8 +169,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::RewardNotFound`] if the member has not won it or is hidden, [`Error::AlreadyClaimed`] if it was claimed under
-    /// another name, [`Error::RewardRevoked`] if it was claimed and is not won any more.
+    /// [`Problem::reward_not_found`] if the member has not won it or is hidden, [`ALREADY_CLAIMED`] if it was claimed under
+    /// another name, [`REWARD_REVOKED`] if it was claimed and is not won any more.
     pub async fn claim(
         &self,
         request: &ClaimRequest,
@@ -234,8 +234,12 @@ impl Service {
             Claimed::None => return Err(not_found()),
             Claimed::New(entry) => (entry, true),
             Claimed::Same(entry) => (entry, false),
-            Claimed::Taken(entry) => return Err(Error::AlreadyClaimed(claim_of(&entry))),
-            Claimed::Revoked(entry) => return Err(Error::RewardRevoked(claim_of(&entry))),
+            Claimed::Taken(entry) => {
+                return Err(Problem::claimed(ALREADY_CLAIMED, claim_of(&entry)).into());
+            }
+            Claimed::Revoked(entry) => {
+                return Err(Problem::claimed(REWARD_REVOKED, claim_of(&entry)).into());
+            }
         };
         let rules = board.all_rules_of(&at.section.period);
         let found = FoundReward::new(rules, member.to_string(), entry);
@@ -450,9 +454,8 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
         let index = rules.iter().position(|own| own.id.as_str() == rule)?;
         Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
     })();
-    place.ok_or_else(|| Error::InvalidParameter {
-        name: "after",
-        detail: "is not what an answer has as `next`".to_owned(),
+    place.ok_or_else(|| {
+        Problem::invalid_parameter("after", "is not what an answer has as `next`").into()
     })
 }
 

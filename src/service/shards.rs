@@ -23,8 +23,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Error::BoardInUse`] while it is on its way to another number of them; [`Error::Invalid`] for a number that the board
-    /// can't have.
+    /// [`BOARD_IN_USE`](crate::problems::BOARD_IN_USE) while it is on its way to another number of them;
+    /// [`VALIDATION_FAILED`](crate::problems::VALIDATION_FAILED) for a number that the board can't have.
     pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<(u16, Progress), Error> {
         let draft = Draft::Spread(shards);
         let (board, before) = self.define_board(id, &draft, &Terms::default()).await?;

@@ -22,6 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::past::Asker;
 use crate::engine::reader::{ReadError, Reader, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::problems::Problem;
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
 use crate::store::random;
@@ -375,7 +376,7 @@ impl Service {
                 Ok((target, Some(playing)))
             }
             CohortChoice::All if board.is_league() => Ok((target, None)),
-            CohortChoice::All => Err(Error::NoLeague(board.id.clone()).into()),
+            CohortChoice::All => Err(Error::from(Problem::no_league(&board.id)).into()),
             CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
             CohortChoice::Unnamed | CohortChoice::Of(_) => {
                 Ok((target.in_cohort(board, None)?, None))

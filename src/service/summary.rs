@@ -16,6 +16,7 @@ use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::engine::reader::{ReadError, Size};
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::problems::UNKNOWN_WINDOW;
 use crate::store::Freshness;
 use crate::store::standings::Sight;
 
@@ -97,7 +98,7 @@ impl Service {
             let found = match try_join_all(read).await {
                 Ok(found) => found,
                 // The definition has changed meanwhile.
-                Err(Error::UnknownWindow { .. }) => continue,
+                Err(error) if error.is(UNKNOWN_WINDOW) => continue,
                 Err(error) => return Err(error),
             };
             let Some(live) = found.last().map(|last| Arc::clone(&last.live)) else {

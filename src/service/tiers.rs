@@ -9,6 +9,7 @@ use super::standing::{Attempt, View};
 use crate::domain::league::{Cohort, League, Section};
 use crate::domain::series::Standing;
 use crate::engine::reader::ReadError;
+use crate::problems::Problem;
 
 /// The tiers of a league in a period.
 #[derive(Clone, Copy, Debug)]
@@ -101,22 +102,18 @@ impl CohortsView {
         let cohort = attempt.league().cohort_named(name);
         let number = cohort.filter(|cohort| cohort.tier == tier);
         let number = number.map(|cohort| cohort.number);
-        number.ok_or_else(|| Error::InvalidParameter {
-            name: "after",
-            detail: format!("is no cohort of the tier {}", self.tier),
+        number.ok_or_else(|| {
+            let detail = format!("is no cohort of the tier {}", self.tier);
+            Problem::invalid_parameter("after", detail).into()
         })
     }
 
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
         let tiers = attempt.league().tiers.iter();
         let known: Vec<&str> = tiers.map(|tier| tier.name.as_str()).collect();
-        Error::UnknownTier {
-            board: attempt.live.board.id.clone(),
-            window: attempt.target.window.to_string(),
-            key: attempt.target.key.clone(),
-            tier: self.tier.chars().take(64).collect(),
-            known: known.join(", "),
-        }
+        let standing = attempt.target.name(&attempt.live.board);
+        let tier: String = self.tier.chars().take(64).collect();
+        Problem::unknown_tier(&standing, &tier, &known.join(", ")).into()
     }
 }
 

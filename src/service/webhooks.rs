@@ -11,9 +11,11 @@ use crate::domain::webhook::{
     GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
 };
 use crate::engine::ATTEMPTS_MAX;
+use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
 use crate::store::deliveries::{DeliveryMark, ListedDeliveries};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
+use crate::store::webhooks::WEBHOOKS_MAX;
 use crate::store::{StoreError, Versioned};
 
 /// A webhook and its name.
@@ -54,9 +56,9 @@ impl Service {
         wanted: Wanted,
     ) -> Result<Put, Error> {
         let kinds = wanted.check(self.engine.sender.allows_private);
-        let events = kinds.map_err(Error::Invalid)?;
+        let events = kinds.map_err(Problem::invalid)?;
         if !may.cover(&wanted.boards) {
-            return Err(Error::ForOtherBoards);
+            return Err(Problem::for_other_boards().into());
         }
         let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
         for _ in 0..ATTEMPTS_MAX {
@@ -158,7 +160,8 @@ impl Service {
         for name in &deleted {
             match self.delete_webhook(&all, name).await {
                 // Somebody else has deleted it.
-                Ok(_) | Err(Error::WebhookNotFound(_)) => {}
+                Ok(_) => {}
+                Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -197,7 +200,7 @@ impl Service {
         });
         let (before, after) = revised.await?;
         if before.disabled.is_some() {
-            return Err(Error::WebhookDisabled(name.clone()));
+            return Err(Problem::webhook_disabled(name).into());
         }
         let now = self.engine.clock.now();
         let Webhook {
@@ -213,7 +216,7 @@ impl Service {
         let taken = store.queue_deliveries(None, name, one, now).await;
         match taken.unless_stale()? {
             Some(()) => Ok(queued),
-            None => Err(Error::WebhookNotFound(name.clone())),
+            None => Err(Problem::webhook_not_found(name).into()),
         }
     }
 
@@ -242,10 +245,10 @@ impl Service {
             let (_, webhook) = self.stored_webhook(may, name).await?;
             let stored = self.engine.store.load_delivery(name, &id).await?;
             let Some(stored) = stored else {
-                return Err(Error::DeliveryNotFound(id));
+                return Err(Problem::delivery_not_found(id).into());
             };
             if webhook.disabled.is_some() {
-                return Err(Error::WebhookDisabled(name.clone()));
+                return Err(Problem::webhook_disabled(name).into());
             }
             let now = self.engine.clock.now();
             let delivery = stored.read()?.anew(now);
@@ -286,7 +289,7 @@ impl Service {
         name: &WebhookName,
     ) -> Result<(Stored<Webhook>, Webhook), Error> {
         let stored = self.engine.store.load_webhook(name).await?;
-        let stored = stored.ok_or_else(|| Error::WebhookNotFound(name.clone()))?;
+        let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
         let webhook = reachable(&stored, may)?;
         Ok((stored, webhook))
     }
@@ -307,7 +310,7 @@ impl Service {
         {
             Changed::Done => Ok(true),
             Changed::Not => Ok(false),
-            Changed::Full => Err(Error::TooManyWebhooks),
+            Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
         }
     }
 }
@@ -323,7 +326,7 @@ fn reachable(stored: &Stored<Webhook>, may: &Boards) -> Result<Webhook, Error> {
     if may.cover(&webhook.boards) {
         Ok(webhook)
     } else {
-        Err(Error::ForOtherBoards)
+        Err(Problem::for_other_boards().into())
     }
 }
 

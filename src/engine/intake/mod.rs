@@ -189,6 +189,6 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Log`]; [`Error::LogTooLong`], if there is more to be read than it reads for one question.
+    /// [`Error::Log`]; [`Problem::log_too_long`](crate::problems::Problem::log_too_long), if there is more to be read than it reads for one question.
     fn find<'a>(&'a self, sought: Sought<'a>) -> BoxFuture<'a, Result<Vec<LogEvent>, Error>>;
 }

@@ -20,6 +20,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::problems::Problem;
 use crate::store::StoreError;
 use crate::store::intake::{Take, Taken};
 use crate::store::queues::QueueName;
@@ -407,12 +408,12 @@ impl Intake {
                     engine.rooms.note(store, shard, bytes);
                     taken = Some(offset);
                     if offset < part_upto {
-                        break End::Waits(Error::QueueFull);
+                        break End::Waits(Problem::queue_full().into());
                     }
                     (base, is_known) = (part_upto, true);
                 }
                 Ok(Taken::Held) => {
-                    break End::Waits(Error::BoardMoving(live.board.id.clone()));
+                    break End::Waits(Problem::board_moving(&live.board.id).into());
                 }
                 Ok(Taken::GoneBack) => break End::GoneBack,
                 Err(StoreError::Stale) => break End::Stale,

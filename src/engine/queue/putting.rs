@@ -18,6 +18,7 @@ use crate::engine::intake::EventLog;
 use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::problems::Problem;
 use crate::store::queues::{Put, QueueName};
 use crate::store::{Store, StoreError, random};
 
@@ -313,7 +314,7 @@ impl QueuedBatch {
                 let detail = format!("the event waits already, and can't be read: {why}");
                 Err(StoreError::Unexpected(detail).into())
             }
-            Ok(Put::NoRoom) => Err(Error::QueueFull),
+            Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
             Err(error) => Err(error),
         };
         self.ended.push((index, result));

@@ -6,7 +6,7 @@ use crate::domain::board::FieldError;
 use crate::domain::event::Rejection;
 use crate::domain::time::Timestamp;
 use crate::engine::Error;
-use crate::engine::error::UsedUp;
+use crate::problems::{Problem, UsedUp, VALIDATION_FAILED};
 
 /// A refusal, stored as JSON. It names no member.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -34,7 +34,9 @@ impl Refusal {
         let why = match error.clone() {
             Error::Rejected { rejection, detail } => Why::Rejected { rejection, detail },
             Error::QuotaExceeded(used_up) => Why::QuotaExceeded(used_up),
-            Error::Invalid(errors) => Why::Invalid(errors),
+            Error::Problem(problem) if problem.kind == VALIDATION_FAILED => {
+                Why::Invalid(problem.errors)
+            }
             _ => return None,
         };
         Some(Self { at, why })
@@ -52,7 +54,7 @@ impl From<Refusal> for Error {
         match refusal.why {
             Why::Rejected { rejection, detail } => Self::Rejected { rejection, detail },
             Why::QuotaExceeded(used_up) => Self::QuotaExceeded(used_up),
-            Why::Invalid(errors) => Self::Invalid(errors),
+            Why::Invalid(errors) => Problem::invalid(errors).into(),
         }
     }
 }
@@ -84,7 +86,7 @@ mod tests {
             rejected(Rejection::OutOfRange(window)),
             rejected(Rejection::PeriodClosed(at)),
             Error::QuotaExceeded(Box::new(used_up)),
-            Error::Invalid(vec![FieldError::new("/voter", "is missing")]),
+            Problem::invalid(vec![FieldError::new("/voter", "is missing")]).into(),
         ] {
             let refusal = Refusal::of(&error, at).unwrap();
             let json = refusal.to_json();

@@ -8,6 +8,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::problems::Problem;
 use crate::store::Versioned;
 use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
 use crate::store::queued::EntryId;
@@ -42,7 +43,7 @@ impl Engine {
                 continue;
             };
             if !live.board.has_queues() {
-                return Err(Error::BoardMoving(id.clone()));
+                return Err(Problem::board_moving(id).into());
             }
             let (event, now) = (found.event().ok(), self.clock.now());
             if let Some(event) = &event {
@@ -84,7 +85,7 @@ impl Engine {
                     let rejection = Rejection::Erased(erased_at);
                     return Err(Error::rejected(&live.board, rejection, at, now));
                 }
-                Some(Replayed::NoRoom) => return Err(Error::QueueFull),
+                Some(Replayed::NoRoom) => return Err(Problem::queue_full().into()),
             }
         }
         Err(Error::busy())
@@ -135,7 +136,7 @@ impl Engine {
 }
 
 fn not_found(letter: &LetterId) -> Error {
-    Error::LetterNotFound(letter.to_string())
+    Problem::dead_letter_not_found(letter).into()
 }
 
 /// Whether an event would not be a dead letter again at once.
@@ -145,12 +146,12 @@ fn check(
     event: &QueuedEvent,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let no = |detail| Err(Error::NotReplayable(detail));
+    let no = |detail: &str| Err(Problem::not_replayable(detail).into());
     if let Some(detail) = event.too_long_wait(now) {
-        return no(detail);
+        return no(&detail);
     }
     if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
-        return no("it lies in another shard than its member".to_owned());
+        return no("it lies in another shard than its member");
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use standings::engine::Error;
 use standings::engine::events::Incoming;
 use standings::engine::intake::{DeadRecord, EventLog, Intake, LogEvent, Passing, Sought, Taking};
 use standings::engine::queue::room::QueueBounds;
+use standings::problems::Problem;
 
 use crate::harness::jobs::ApplyQueues;
 use crate::harness::redis::eventually;
@@ -211,7 +212,7 @@ impl EventLog for Log {
                 found.extend(is_it.then_some(event));
             }
             if found.is_empty() && looks > self.looks_max.load(Ordering::Relaxed) {
-                return Err(Error::LogTooLong);
+                return Err(Problem::log_too_long().into());
             }
             Ok(found)
         }

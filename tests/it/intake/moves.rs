@@ -1,8 +1,8 @@
 //! Boards that move to other shards while records of the log come in, and while nobody takes any.
 
 use serde_json::json;
-use standings::engine::Error;
 use standings::engine::intake::Taking;
+use standings::problems::BOARD_MOVING;
 
 use super::log::{Consumer, PARTITIONS, Site, record};
 use super::taking::{assert_sums, define, write};
@@ -114,13 +114,13 @@ async fn records_come_into_the_old_queues_until_the_move_holds_them() {
         assert!(break_off(moving, 1_000).await.is_none());
         let held = old[0].take(10).await;
         assert!(
-            matches!(held, Taking::Waits(Error::BoardMoving(_))),
+            matches!(&held, Taking::Waits(error) if error.is(BOARD_MOVING)),
             "{held:?}"
         );
         old[0].pass_all().await;
         let held = old[0].resume().await;
         assert!(
-            matches!(held, Taking::Waits(Error::BoardMoving(_))),
+            matches!(&held, Taking::Waits(error) if error.is(BOARD_MOVING)),
             "{held:?}"
         );
         let words: [&[u8]; 4] = [b"HSET", b"st:{b}", b"move:until", b"0"];

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use standings::domain::intake::Extent;
-use standings::engine::Error;
 use standings::engine::intake::{DeadCause, Intake, Passing, Taking};
 use standings::engine::queue::room::QueueBounds;
+use standings::problems::QUEUE_FULL;
 
 use super::log::{NOW, PARTITIONS, Site, instant, partition, record};
 
@@ -243,7 +243,7 @@ async fn without_room_records_wait_in_the_log() {
         while !consumer.try_to_take_all().await {
             let again = consumer.resume().await;
             assert!(
-                matches!(again, Taking::Waits(Error::QueueFull)),
+                matches!(&again, Taking::Waits(error) if error.is(QUEUE_FULL)),
                 "{again:?}"
             );
             waits += 1;
