@@ -4,32 +4,28 @@
 //! tells by [`Audit`] what it has changed. A line names members by pseudonyms only, those of the path and those of the body
 //! (`domain/audit.rs`).
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::Json as JsonResponse;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request as HttpRequest, State};
 use axum::http::request::Parts;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use metrics::counter;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tower::{Layer, Service};
 use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::auth::caller_of;
+use super::auth::{Gate, caller_of};
 use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, invalid, list_limit, member_id};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
-use super::proxies::TrustedProxies;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
@@ -68,134 +64,77 @@ impl<S: Send + Sync> FromRequestParts<S> for Audit {
     }
 }
 
-/// Puts what writes requests down before a route.
-#[derive(Clone)]
-pub(super) struct Auditor {
-    app: Arc<App>,
-    proxies: TrustedProxies,
-}
-
-impl Auditor {
-    pub(super) fn new(app: Arc<App>, proxies: TrustedProxies) -> Self {
-        Self { app, proxies }
-    }
-}
-
-impl<S> Layer<S> for Auditor {
-    type Service = Audited<S>;
-
-    fn layer(&self, inner: S) -> Audited<S> {
-        Audited {
-            inner,
-            auditor: self.clone(),
-        }
-    }
-}
-
-/// A route whose requests are written down.
-#[derive(Clone)]
-pub(super) struct Audited<S> {
-    inner: S,
-    auditor: Auditor,
-}
-
-impl<S> Service<HttpRequest> for Audited<S>
-where
-    S: Service<HttpRequest, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: HttpRequest) -> Self::Future {
-        let waiting = self.inner.clone();
-        let route = std::mem::replace(&mut self.inner, waiting);
-        let auditor = self.auditor.clone();
-        Box::pin(async move {
-            let answer = auditor.carry_out(request, route).await;
-            Ok(answer.unwrap_or_else(IntoResponse::into_response))
-        })
-    }
-}
-
-impl Auditor {
-    /// Writes a request down, and has it carried out to its end, also where its client is gone.
-    async fn carry_out<S>(self, request: HttpRequest, mut route: S) -> Result<Response, Problem>
-    where
-        S: Service<HttpRequest, Response = Response, Error = Infallible> + Send + 'static,
-        S::Future: Send,
-    {
-        let (mut parts, body) = request.into_parts();
-        let by = caller_of(&parts.extensions)?.takers();
-        let body = JsonBytes::read(
-            &parts.headers,
-            (body, BODY_BYTES_MAX),
-            (&self.app.memory, by),
-        );
-        let body = body.await?;
-        let intent = self.request(&mut parts, &body)?;
-        let audit = Audit::default();
-        parts.extensions.insert(audit.clone());
-        // The handler takes the memory of the body itself.
-        let request = HttpRequest::from_parts(parts, Body::from(body.0));
-        let carried_out = tokio::spawn(async move {
-            let line = self.app.service.begin_audit_line(intent).await?;
-            let answered = AssertUnwindSafe(route.call(request)).catch_unwind().await;
-            let response = answered.unwrap_or_else(|panic| {
-                let message = supervise::message_of(&*panic);
-                Ok(Problem::internal(format!("a panic: {message}")).into_response())
-            });
-            let Ok(response) = response;
-            let ended = ended(&response, &audit);
-            if let Err(error) = self.app.service.end_audit_line(line, ended).await {
-                counter!("standings_audit_outcomes_lost_total").increment(1);
-                throttle::say("the outcome of an audited request is lost", |more| {
-                    tracing::error!(%error, more, "an outcome could not be written into the audit log");
-                });
-            }
-            Ok(response)
+/// Stands before a route: writes its request down, and has it carried out to its end, also where its client is gone.
+pub(super) async fn write_down(
+    State(gate): State<Arc<Gate>>,
+    request: HttpRequest,
+    route: Next,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let by = caller_of(&parts.extensions)?.takers();
+    let body = JsonBytes::read(
+        &parts.headers,
+        (body, BODY_BYTES_MAX),
+        (&gate.app.memory, by),
+    );
+    let body = body.await?;
+    let intent = intent_of(&gate, &mut parts, &body)?;
+    let audit = Audit::default();
+    parts.extensions.insert(audit.clone());
+    // The handler takes the memory of the body itself.
+    let request = HttpRequest::from_parts(parts, Body::from(body.0));
+    let carried_out = tokio::spawn(async move {
+        let service = &gate.app.service;
+        let line = service.begin_audit_line(intent).await?;
+        let answered = AssertUnwindSafe(route.run(request)).catch_unwind().await;
+        let response = answered.unwrap_or_else(|panic| {
+            let message = supervise::message_of(&*panic);
+            Problem::internal(format!("a panic: {message}")).into_response()
         });
-        let ended_early = |error| Problem::internal(format!("a request that was let go: {error}"));
-        carried_out.await.map_err(ended_early)?
-    }
+        let ended = ended(&response, &audit);
+        if let Err(error) = service.end_audit_line(line, ended).await {
+            counter!("standings_audit_outcomes_lost_total").increment(1);
+            throttle::say("the outcome of an audited request is lost", |more| {
+                tracing::error!(%error, more, "an outcome could not be written into the audit log");
+            });
+        }
+        Ok(response)
+    });
+    let ended_early = |error| Problem::internal(format!("a request that was let go: {error}"));
+    carried_out.await.map_err(ended_early)?
+}
 
-    /// What is written down of a request.
-    fn request(&self, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
-        let caller = caller_of(&parts.extensions)?;
-        let player = caller.player().map(|(player, _)| player.sub().clone());
-        let by = caller.name();
-        let Path {
-            board,
-            member,
-            rest,
-        } = Path::of(parts);
-        let route = parts.extensions.get::<MatchedPath>();
-        let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
-        let id = parts.headers.get(REQUEST_ID);
-        let address = self.proxies.client(&parts.headers, &parts.extensions);
-        Ok(Request {
-            by,
-            player,
-            method: parts.method.to_string(),
-            route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
-            board,
-            member,
-            path: rest.into(),
-            query: query.collect(),
-            body: serde_json::from_slice(&body.0).unwrap_or_default(),
-            address: address.map(|address| address.to_string()),
-            request_id: id
-                .and_then(|id| id.to_str().ok())
-                .unwrap_or_default()
-                .to_owned(),
-        })
-    }
+/// What is written down of a request.
+fn intent_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+    let caller = caller_of(&parts.extensions)?;
+    let player = caller.player().map(|(player, _)| player.sub().clone());
+    let by = caller.name();
+    let Path {
+        board,
+        member,
+        rest,
+    } = Path::of(parts);
+    let route = parts.extensions.get::<MatchedPath>();
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
+    let id = parts.headers.get(REQUEST_ID);
+    let address = gate.client(parts);
+    Ok(Request {
+        by,
+        player,
+        method: parts.method.to_string(),
+        route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+        board,
+        member,
+        path: rest.into(),
+        query: query.collect(),
+        body: serde_json::from_slice(&body.0).unwrap_or_default(),
+        address: address.map(|address| address.to_string()),
+        request_id: id
+            .and_then(|id| id.to_str().ok())
+            .unwrap_or_default()
+            .to_owned(),
+    })
 }
 
 /// The parameters of a path.

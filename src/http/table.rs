@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::SecurityRequirement;
@@ -196,7 +196,8 @@ pub(super) fn router(
         router.routes(match gate {
             Some(gate) => route.map(|methods| {
                 let methods = if access.is_audited {
-                    methods.route_layer(gate.audit())
+                    let written_down = from_fn_with_state(Arc::clone(gate), audit::write_down);
+                    methods.route_layer(written_down)
                 } else {
                     methods
                 };

@@ -1,0 +1,237 @@
+//! What stands before a route, and lets in who may.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures::TryFutureExt;
+use tower::{Layer, Service};
+
+use super::access::{Access, For};
+use super::caller::{Caller, KnownBy, board_of};
+use super::gate::{Gate, too_fast};
+use crate::domain::access::{Boards, Scope, Scopes};
+use crate::engine::keyring::Spent;
+use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::{caching, ratelimit};
+use crate::service::Error;
+
+/// Puts a guard before a route.
+#[derive(Clone)]
+pub(in crate::http) struct Guard {
+    gate: Arc<Gate>,
+    access: Access,
+}
+
+/// What the gate says of a request.
+enum Decision {
+    /// The caller may go on.
+    Admitted(Caller),
+    /// The caller may go on if the board of the path is there.
+    IfThere(Caller),
+    /// Anybody may go on if the board of the path is public; otherwise this is the answer.
+    IfPublic(Problem),
+    /// Who has sent this token for streams may go on if that is good.
+    IfGood(String),
+    /// The answer.
+    Refused(Problem),
+}
+
+impl Gate {
+    /// What stands before a route.
+    pub(in crate::http) fn guard(self: &Arc<Self>, access: Access) -> Guard {
+        Guard {
+            gate: Arc::clone(self),
+            access,
+        }
+    }
+
+    /// Finds out whether a request may go on, and what it leaves of the rate of its key.
+    fn decide(&self, access: Access, parts: &mut Parts) -> (Option<Spent>, Decision) {
+        if let Some(token) = self.sent_token(access, parts) {
+            return (None, Decision::IfGood(token));
+        }
+        let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
+        let identified = self.identify(access, parts);
+        Self::judge(access, parts, identified, is_nobody)
+    }
+
+    /// Finds out whether who was identified may go on.
+    fn judge(
+        access: Access,
+        parts: &mut Parts,
+        identified: Result<(Caller, Option<Spent>), Problem>,
+        is_nobody: bool,
+    ) -> (Option<Spent>, Decision) {
+        let (caller, spent) = match identified {
+            Ok((caller, spent)) => (Ok(caller), spent),
+            Err(problem) => (Err(problem), None),
+        };
+        if let Some(Spent {
+            rate,
+            remaining: None,
+            ..
+        }) = spent
+        {
+            return (spent, Decision::Refused(too_fast(rate)));
+        }
+        let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
+        let decision = match checked {
+            // There are many players, and a body costs: theirs are read only for boards that are there.
+            Ok(caller)
+                if access.is_for_players
+                    && access.boards == For::Path
+                    && caller.player().is_some() =>
+            {
+                Decision::IfThere(caller)
+            }
+            Ok(caller) => Decision::Admitted(caller),
+            // Whoever sends a key that is wrong is told so.
+            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
+                Decision::IfPublic(problem)
+            }
+            Err(problem) => Decision::Refused(problem),
+        };
+        (spent, decision)
+    }
+
+    /// Takes a decision that has to wait to its end; returns who may go on.
+    async fn admit(
+        &self,
+        access: Access,
+        parts: &mut Parts,
+        (spent, decision): (Option<Spent>, Decision),
+    ) -> (Option<Spent>, Result<Caller, Problem>) {
+        match decision {
+            Decision::Admitted(caller) => (spent, Ok(caller)),
+            Decision::Refused(problem) => (spent, Err(problem)),
+            Decision::IfThere(caller) => (spent, self.check_board(parts).await.map(|()| caller)),
+            Decision::IfPublic(problem) => (spent, self.visitor(parts, problem).await),
+            Decision::IfGood(token) => {
+                let opened = self.opened_by(&token).await.map(|caller| (caller, None));
+                let judged = Self::judge(access, parts, opened, false);
+                Box::pin(self.admit(access, parts, judged)).await
+            }
+        }
+    }
+
+    /// Has a route know its caller.
+    fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
+        if caller.ip.is_none() && !caller.has_sent_key() {
+            caller.ip = self.client(parts);
+        }
+        parts.extensions.insert(caller);
+    }
+
+    /// Checks that the board of the path is there. What is no id the route itself refuses.
+    async fn check_board(&self, parts: &mut Parts) -> Result<(), Problem> {
+        if let Some(id) = board_of(parts) {
+            self.app.service.engine.live_board(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// Anybody, if the board of the path is public; otherwise the problem.
+    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
+        let Some(id) = board_of(parts) else {
+            return Err(problem);
+        };
+        match self.app.service.engine.live_board(&id).await {
+            Ok(live) if live.board.definition.public => {
+                let read = Scopes::from_iter([Scope::Read]);
+                Ok(Caller {
+                    includes: live.board.definition.public_includes(),
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
+                })
+            }
+            Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
+    fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
+        caching::rule_answer(access, self.app.is_open, &mut response);
+        let headers = response.headers_mut();
+        let rule = headers.get(header::CACHE_CONTROL);
+        let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
+        if !is_public && !self.app.is_open {
+            headers.append(header::VARY, HeaderValue::from_static("authorization"));
+        }
+        if let Some(spent) = spent {
+            ratelimit::of_key(spent, headers);
+        }
+        response
+    }
+}
+
+impl<S> Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded {
+            inner,
+            guard: self.clone(),
+        }
+    }
+}
+
+/// A route behind its guard.
+#[derive(Clone)]
+pub(in crate::http) struct Guarded<S> {
+    inner: S,
+    guard: Guard,
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Guard { gate, access } = self.guard.clone();
+        let (mut parts, body) = request.into_parts();
+        let (spent, decision) = gate.decide(access, &mut parts);
+        match decision {
+            // The route is called without a copy of it.
+            Decision::Admitted(caller) => {
+                gate.let_in(&mut parts, caller);
+                let answer = self.inner.call(Request::from_parts(parts, body));
+                Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
+            }
+            Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
+                let waiting = self.inner.clone();
+                let mut route = std::mem::replace(&mut self.inner, waiting);
+                Box::pin(async move {
+                    let decided = (spent, decision);
+                    let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
+                    let response = match admitted {
+                        Ok(caller) => {
+                            gate.let_in(&mut parts, caller);
+                            route.call(Request::from_parts(parts, body)).await?
+                        }
+                        Err(problem) => problem.into_response(),
+                    };
+                    Ok(gate.finish(access, spent.as_ref(), response))
+                })
+            }
+            Decision::Refused(problem) => {
+                let response = gate.finish(access, spent.as_ref(), problem.into_response());
+                Box::pin(std::future::ready(Ok(response)))
+            }
+        }
+    }
+}
