@@ -1,16 +1,18 @@
 //! What can be wrong with a request: one table of all kinds of problems, with what the service says of each. `http/problem.rs` shows
 //! them; what only the service itself reacts to is in `engine/error.rs`.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::access::KeyName;
 use crate::domain::board::FieldError;
+use crate::domain::document::{self, DocumentError};
 use crate::domain::hide::HIDDEN_MAX;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::message::MessageId;
+use crate::domain::plan::StandingName;
 use crate::domain::reward::RuleId;
 use crate::domain::score::ScoreError;
 use crate::domain::time::Timestamp;
@@ -187,13 +189,13 @@ problems! {
         "The period has neither data nor a result, or the window has no results: those of the last N periods have none.",
         "Check the key. `GET /v1/boards/{board}/standings/{window}/periods` lists the periods that have data.",
         "the standing day 2026-11-20 of board run_hero has no data"
-        => period_not_found(standing: &StandingName) "the standing {standing} has no data"
+        => period_not_found(board: &BoardId, standing: &StandingName) "the standing {standing} of board {board} has no data"
         => no_periods(board: &BoardId, window: &str) "window {window} of board {board} has no results: only windows of one period have";
     REWARD_NOT_FOUND = NOT_FOUND, "reward-not-found", "The member has not won this",
         "The member has not won this in the period, or not any more, or is hidden.",
         "Grant nothing. `GET /v1/boards/{board}/standings/{window}/periods/{key}/rewards` lists what members have won.",
         "\"999\" has not won crown in the standing week 2026-11-16 of board run_hero"
-        => reward_not_found(standing: &StandingName, rule: &RuleId, member: &str) "{member:?} has not won {rule} in the standing {standing}";
+        => reward_not_found(board: &BoardId, standing: &StandingName, rule: &RuleId, member: &str) "{member:?} has not won {rule} in the standing {standing} of board {board}";
     ALREADY_CLAIMED = CONFLICT, "already-claimed", "The reward was claimed before",
         "The reward was claimed before under another name: `claimed_by` and `claimed_at` say by whom and when. The service did nothing.",
         "Grant nothing: whoever has claimed the reward grants it.",
@@ -206,7 +208,7 @@ problems! {
         "The period is running, or its events may still count. Without `finalize` in its definition a board has no final periods.",
         "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
         "the standing day 2026-11-21 of board run_hero is not final"
-        => period_not_final(standing: &StandingName) "the standing {standing} is not final";
+        => period_not_final(board: &BoardId, standing: &StandingName) "the standing {standing} of board {board} is not final";
     REVISION_UNKNOWN = CONFLICT, "revision-unknown", "The revision is not known",
         "The read names a `min_revision`, and nobody can tell whether the board has it: Redis was started again or another server has taken over since, the board has moved to other shards, or it is another board. The service did nothing.",
         "Read again without `min_revision`, and go on with the `revision` of that answer.",
@@ -221,7 +223,7 @@ problems! {
         "The `retention` of the period has passed, so its entries are gone. Its result stays.",
         "Read the result: `GET /v1/boards/{board}/standings/{window}/periods/{key}`. To keep entries for longer, set `retention`.",
         "the entries of the standing day 2026-11-21 of board run_hero have expired"
-        => period_expired(standing: &StandingName) "the entries of the standing {standing} have expired";
+        => period_expired(board: &BoardId, standing: &StandingName) "the entries of the standing {standing} of board {board} have expired";
     NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
         "There is nothing at this address.",
         "Check the address. `/docs` shows all operations.",
@@ -346,12 +348,12 @@ problems! {
         "No such cohort was opened in the period, or the period is no longer kept. A cohort is called by its tier, as the period's settings name it, and its number: `silver-17`.",
         "Check the name and the period. `GET /v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts` lists the cohorts of a tier.",
         "there is no cohort \"silver-17\" in the standing week 2026-11-16 of board run_league"
-        => cohort_not_found(standing: &StandingName, cohort: &str) "there is no cohort {cohort:?} in the standing {standing}";
+        => cohort_not_found(board: &BoardId, standing: &StandingName, cohort: &str) "there is no cohort {cohort:?} in the standing {standing} of board {board}";
     UNKNOWN_TIER = NOT_FOUND, "unknown-tier", "The league does not have this tier",
         "The league does not have this tier in the period; `detail` names the tiers that it has.",
         "Read another tier, or add this one to the board's definition: it is there from the next period on.",
         "there is no tier \"steel\" in the standing week 2026-11-16 of board run_league; its tiers are bronze, silver, gold"
-        => unknown_tier(standing: &StandingName, tier: &str, known: &str) "there is no tier {tier:?} in the standing {standing}; its tiers are {known}";
+        => unknown_tier(board: &BoardId, standing: &StandingName, tier: &str, known: &str) "there is no tier {tier:?} in the standing {standing} of board {board}; its tiers are {known}";
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "The service has a fault",
         "The service or the stored data has a fault.",
         "Tell the operator the `request_id`: the service's log has the cause under it. The event may have been taken: send it again with the same id, and it counts once.",
@@ -446,29 +448,6 @@ pub struct UsedUp {
     pub detail: String,
 }
 
-/// A standing, as people call it: `week 2026-11-16 of board run_hero`.
-#[derive(Clone, Debug)]
-pub struct StandingName {
-    /// The board.
-    pub board: BoardId,
-    /// The window.
-    pub window: String,
-    /// The period.
-    pub key: String,
-}
-
-impl Display for StandingName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { board, window, key } = self;
-        // Of all time there is one only.
-        if window == key {
-            write!(f, "{window} of board {board}")
-        } else {
-            write!(f, "{window} {key} of board {board}")
-        }
-    }
-}
-
 impl Problem {
     /// A problem without a place in the body.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
@@ -528,9 +507,15 @@ impl Problem {
     }
 
     /// The member isn't listed in the standing, in a league in this cohort of it.
-    pub fn member_not_found(standing: &StandingName, cohort: Option<&str>, member: &str) -> Self {
+    pub fn member_not_found(
+        board: &BoardId,
+        standing: &StandingName,
+        cohort: Option<&str>,
+        member: &str,
+    ) -> Self {
         let cohort = cohort.map_or_else(String::new, |cohort| format!("the cohort {cohort} of "));
-        let detail = format!("{member:?} is not in {cohort}the standing {standing}");
+        let detail =
+            format!("{member:?} is not in {cohort}the standing {standing} of board {board}");
         Self::new(MEMBER_NOT_FOUND, detail)
     }
 
@@ -546,8 +531,12 @@ impl Problem {
     }
 
     /// The period has not ended yet; it ends then, if it does.
-    pub fn period_running(standing: &StandingName, end: Option<Timestamp>) -> Self {
-        let StandingName { board, window, key } = standing;
+    pub fn period_running(
+        board: &BoardId,
+        standing: &StandingName,
+        end: Option<Timestamp>,
+    ) -> Self {
+        let StandingName { window, key } = standing;
         let end = end.map_or_else(String::new, |end| format!(": it ends at {end}"));
         let detail = format!("{window} {key} of board {board} has not ended{end}");
         Self::new(PERIOD_RUNNING, detail)
@@ -562,4 +551,14 @@ impl Problem {
         );
         Self::new(WINDOWS_IN_USE, detail)
     }
+}
+
+/// Parses a JSON object; what is no JSON is told from what is not the JSON that is expected, and where.
+pub fn parse_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
+    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    document::read(text).map_err(|error| match error {
+        DocumentError::Malformed(detail) => malformed(detail),
+        DocumentError::Unexpected(error) => Problem::invalid(vec![error]),
+    })
 }

@@ -5,6 +5,7 @@
 //! in the same periods, so routes are made once and shared.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -94,13 +95,25 @@ pub struct Route {
     names: Vec<(Window, StandingName)>,
 }
 
-/// What a standing is called in answers.
+/// What a standing of a board is called in answers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StandingName {
     /// Its window.
     pub window: Arc<str>,
     /// Its period's key.
     pub key: Arc<str>,
+}
+
+impl fmt::Display for StandingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { window, key } = self;
+        // Of all time there is one only.
+        if window == key {
+            write!(f, "{window}")
+        } else {
+            write!(f, "{window} {key}")
+        }
+    }
 }
 
 impl StandingName {

@@ -18,7 +18,7 @@ use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::state::Seen;
 use crate::domain::time::Timestamp;
-use crate::store::standings::{Answer, Barred, Query, Sight};
+use crate::store::standings::{Answer, Query, ShardAnswer, Sight};
 use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -64,7 +64,7 @@ pub struct Reading {
 }
 
 /// What is read for one query.
-type Read = Dated<Barred>;
+type Read = Dated<ShardAnswer>;
 
 /// The distinct queries of a call, and what they cost.
 #[derive(Debug, Default)]
@@ -149,8 +149,8 @@ struct Calls {
 }
 
 impl Calls {
-    fn note(&mut self, shard: &Shard, as_of: Option<Instant>, barred: &Barred) {
-        let barrier = barred.barrier;
+    fn note(&mut self, shard: &Shard, as_of: Option<Instant>, seen: &ShardAnswer) {
+        let barrier = seen.barrier;
         self.barrier = if self.is_any() {
             self.barrier.min(barrier)
         } else {
@@ -158,9 +158,9 @@ impl Calls {
         };
         self.as_of = self.as_of.into_iter().chain(as_of).min();
         let index = shard.shard_id.index;
-        let changed = self.changed.entry(index).or_insert(barred.changed);
-        self.is_torn |= *changed != barred.changed;
-        let with_entries = barred.has_entries.iter().flatten().filter(|(_, has)| *has);
+        let changed = self.changed.entry(index).or_insert(seen.changed);
+        self.is_torn |= *changed != seen.changed;
+        let with_entries = seen.has_entries.iter().flatten().filter(|(_, has)| *has);
         let with_entries = with_entries.map(|(standing, _)| (index, *standing));
         self.with_entries.extend(with_entries);
     }
@@ -282,11 +282,8 @@ impl<'a> Reader<'a> {
         if let Err(ReadError::Retry) = read {
             self.engine.reload(&shard.shard.id).await?;
         }
-        let Dated {
-            value: barred,
-            as_of,
-        } = read?;
-        match barred.answer {
+        let Dated { value: seen, as_of } = read?;
+        match seen.answer {
             Answer::Incomplete(start_ms) => {
                 Box::pin(self.complete(&shard.shard, series, start_ms)).await?;
             }
@@ -295,8 +292,8 @@ impl<'a> Reader<'a> {
                 self.engine.widen(&shard.shard, &standing).await?;
             }
             _ => {
-                self.calls.lock().note(&shard.shard, as_of, &barred);
-                return Ok(T::try_from(barred.answer).map_err(|_| fault())?);
+                self.calls.lock().note(&shard.shard, as_of, &seen);
+                return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
             }
         }
         Err(ReadError::Retry)
@@ -362,11 +359,11 @@ impl Engine {
             .submit(Query::Changed([None; 2]));
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let read = submitted.await.ok_or_else(fault)?.unless_stale()?;
-        let Some(Dated { value: barred, .. }) = read else {
+        let Some(Dated { value: seen, .. }) = read else {
             self.reload(&live.board.id).await?;
             return Err(ReadError::Retry);
         };
-        Ok((barred.changed, barred.barrier))
+        Ok((seen.changed, seen.barrier))
     }
 }
 

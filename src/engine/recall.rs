@@ -146,14 +146,14 @@ impl Engine {
                 Ok(Some(recalled)) => {
                     let member = submission.incoming().member.clone();
                     submission.send();
-                    submission.is_known_elsewhere();
+                    submission.mark_known_elsewhere();
                     // Its own cohort may lie in the same shard, and have taken it meanwhile.
                     let is_in = |earlier: &Section| match &recalled {
                         Recalled::Taken(known) => earlier.period.contains(known.outcome.at),
                         Recalled::Reused => false,
                     };
                     if let Some(earlier) = submission.earlier_cohort().filter(is_in) {
-                        submission.is_of(earlier);
+                        submission.move_to(earlier);
                     }
                     self.answer(live, &member, recalled).await
                 }

@@ -342,14 +342,14 @@ impl<'a> Attempts<'a> {
     }
 
     /// Begins the next attempt, in the period that runs then.
-    async fn next(&mut self) -> Result<Table<'a>, Error> {
+    async fn next(&mut self) -> Result<SeatAttempt<'a>, Error> {
         if self.count == ATTEMPTS_MAX {
             return Err(Error::busy());
         }
         self.count += 1;
         let live = self.engine.live_board(self.board).await?;
         let now = self.engine.clock.arrival_from(self.not_before);
-        Ok(Table {
+        Ok(SeatAttempt {
             engine: self.engine,
             period: running_period(&live.board, now)?,
             live,
@@ -383,7 +383,7 @@ impl<'a> Attempts<'a> {
 }
 
 /// Where one attempt at the seat of a member is made.
-struct Table<'a> {
+struct SeatAttempt<'a> {
     engine: &'a Engine,
     live: Arc<LiveBoard>,
     member: &'a MemberId,
@@ -391,7 +391,7 @@ struct Table<'a> {
     now: Timestamp,
 }
 
-impl Table<'_> {
+impl SeatAttempt<'_> {
     async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
         self.note_use().await?;
         let known = self.read().await?;

@@ -405,7 +405,7 @@ impl Submission {
     }
 
     /// Takes note that another shard remembers it.
-    pub(crate) fn is_known_elsewhere(&mut self) {
+    pub(crate) fn mark_known_elsewhere(&mut self) {
         self.is_known_elsewhere = true;
     }
 
@@ -418,7 +418,7 @@ impl Submission {
     }
 
     /// Takes note that this cohort remembers it, and not the one that it was planned for.
-    pub(crate) fn is_of(&mut self, earlier: Section) {
+    pub(crate) fn move_to(&mut self, earlier: Section) {
         if let State::Sent(_, _, section) = &mut self.state {
             *section = Some(earlier);
         }

@@ -17,24 +17,23 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, parse_json};
+use super::extract::{BoardPath, JsonBytes, Path, Query, board_id};
 use super::memory::Written;
 use super::problem::{
     INTERNAL, INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL,
-    VALIDATION_FAILED,
+    VALIDATION_FAILED, parse_json,
 };
 use super::ratelimit;
 use crate::domain::board::FieldError;
-use crate::domain::data::EntryData;
-use crate::domain::event::{Detail, Origin, Status};
-use crate::domain::ids::{BoardId, EventId, Label, MemberId};
+use crate::domain::event::{Detail, Status};
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::plan::StandingName;
 use crate::domain::queued::QueuedEvent;
-use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::events::{BATCH_MAX, Incoming, Manner, Received, Report, Submitted};
+use crate::service::event_body::EventBody;
+use crate::service::events::{BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -42,80 +41,6 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
-
-/// Declares a struct, and gives it a list of the names of its fields.
-macro_rules! with_field_names {
-    (
-        $(#[$meta:meta])*
-        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
-    ) => {
-        $(#[$meta])*
-        struct $name<$life> { $($(#[$field_meta])* $field: $kind,)+ }
-
-        impl $name<'_> {
-            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
-        }
-    };
-}
-
-with_field_names! {
-    /// One event.
-    // The only list of an event's fields: the schemas and the columns of an import follow from it.
-    #[derive(Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    struct EventBody<'a> {
-        /// The board's id.
-        #[serde(borrow, default)]
-        #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
-        board: Option<Cow<'a, str>>,
-        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
-        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        id: Option<Cow<'a, str>>,
-        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
-        #[serde(borrow)]
-        #[schema(value_type = String, min_length = 1, max_length = 128)]
-        member: Cow<'a, str>,
-        /// The score, with at most as many digits behind the point as the board's `decimals` says.
-        #[serde(borrow)]
-        #[schema(value_type = f64)]
-        score: &'a RawValue,
-        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
-        /// `accept_late`. Left out, it is the time at which the service reads the event.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, format = DateTime, required = false)]
-        at: Option<Cow<'a, str>>,
-        /// Who sent the event. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        voter: Option<Cow<'a, str>>,
-        /// Through which channel the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        channel: Option<Cow<'a, str>>,
-        /// From which device the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        device: Option<Cow<'a, str>>,
-        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
-        ip: Option<Cow<'a, str>>,
-        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
-        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
-        data: Option<&'a RawValue>,
-    }
-}
-
-/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
-/// `data`.
-pub const COLUMNS: &[&str] = match EventBody::NAMES {
-    [_board, columns @ ..] => columns,
-    [] => &[],
-};
 
 /// One event, whose board the path names.
 pub struct EventSchema;
@@ -374,26 +299,15 @@ fn one_event_only() -> Problem {
     Problem::invalid(vec![FieldError::new("", detail)])
 }
 
-/// Takes a field, or notes what is wrong with it.
-fn take<T, E: std::fmt::Display>(
-    errors: &mut Vec<FieldError>,
-    pointer: &str,
-    parsed: Result<T, E>,
-) -> Option<T> {
-    parsed
-        .map_err(|error| errors.push(FieldError::new(pointer, error)))
-        .ok()
-}
-
 /// What the headers of a request say of its events.
-pub struct Wishes {
+pub struct EventHeaders {
     /// The header `Idempotency-Key`.
     key: Option<HeaderValue>,
     /// Whether `Prefer` asks for an answer before the events are applied.
     prefers_async: bool,
 }
 
-impl Wishes {
+impl EventHeaders {
     fn key(&self) -> Result<Option<&str>, Problem> {
         let key = self.key.as_ref();
         let key = key.map(|value| value.to_str().map(str::trim));
@@ -404,7 +318,7 @@ impl Wishes {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Wishes {
+impl<S: Send + Sync> FromRequestParts<S> for EventHeaders {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -426,86 +340,6 @@ fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap
     if prefers_async && is_queued {
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
     }
-}
-
-impl EventBody<'_> {
-    /// The event that came in at this time, with the board of the path and the id of the header, if there are such.
-    fn check(
-        &self,
-        path_board: Option<&BoardId>,
-        key: Option<&str>,
-        arrived_at: Timestamp,
-    ) -> Result<Incoming, Problem> {
-        let mut errors = Vec::new();
-        let board = match (&self.board, path_board) {
-            (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
-            (Some(board), Some(path)) if **board != *path.as_str() => {
-                take(&mut errors, "/board", Err("is not the board of the path"))
-            }
-            (_, Some(path)) => Some(path.clone()),
-            (None, None) => take(&mut errors, "/board", Err("missing field `board`")),
-        };
-        let id = match (self.id.as_deref(), key) {
-            (Some(id), Some(key)) if id != key => {
-                take::<EventId, _>(
-                    &mut errors,
-                    "/id",
-                    Err("differs from the header Idempotency-Key"),
-                );
-                None
-            }
-            (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
-            (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
-            (None, None) => None,
-        };
-        let member = take(&mut errors, "/member", MemberId::parse(&self.member));
-        let score = self.score.get();
-        if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-            errors.push(FieldError::new("/score", "must be a number"));
-        }
-        let at = self
-            .at
-            .as_deref()
-            .and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
-        let mut label = |pointer, text: &Option<Cow<'_, str>>| {
-            take(&mut errors, pointer, Label::parse(text.as_deref()?))
-        };
-        let origin = Origin {
-            voter: label("/voter", &self.voter),
-            channel: label("/channel", &self.channel),
-            device: label("/device", &self.device),
-            ip: self
-                .ip
-                .as_deref()
-                .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
-        };
-        let data = self
-            .data
-            .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
-        match (board, member) {
-            (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
-                board,
-                id,
-                member,
-                score: score.to_owned(),
-                at,
-                arrived_at,
-                origin,
-                data,
-                queued: None,
-            }),
-            _ => Err(Problem::invalid(errors)),
-        }
-    }
-}
-
-/// Reads an event that came in at this time and names its board, as an item of a batch is written.
-///
-/// # Errors
-///
-/// What is wrong with it, as whoever sends such an item is answered.
-pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
-    parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
 }
 
 impl TakenEvent {
@@ -629,11 +463,11 @@ pub async fn post_one(
     Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<SubmitParams>,
     caller: Caller,
-    wishes: Wishes,
+    headers: EventHeaders,
     body: JsonBytes,
 ) -> Result<Response, Problem> {
     let board = board_id(&board)?;
-    let key = wishes.key()?;
+    let key = headers.key()?;
     let read = || {
         let event = body.parse::<EventBody<'_>>().map_err(|problem| {
             let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
@@ -642,15 +476,15 @@ pub async fn post_one(
         caller.send(event.check(Some(&board), key, app.service.arrival())?)
     };
     let events = Arc::from([read()?]);
-    let manner = Manner {
+    let options = SubmitOptions {
         report: Report {
             detail: params.detail()?,
             quotas: true,
         },
-        prefers_async: wishes.prefers_async,
+        prefers_async: headers.prefers_async,
         player: caller.player().map(|(player, _)| player.sub()),
     };
-    let received = app.service.submit_one(&events, manner).await?;
+    let received = app.service.submit_one(&events, options).await?;
     Ok(match &received {
         Received::Taken(submitted) => {
             let answer = JsonResponse(TakenEvent::new(&events[0], submitted));
@@ -659,7 +493,7 @@ pub async fn post_one(
         Received::Queued(queued) => {
             let answer = JsonResponse(QueuedEventBody::new(&events[0].board, queued));
             let mut headers = HeaderMap::new();
-            tell_preference(manner.prefers_async, true, &mut headers);
+            tell_preference(options.prefers_async, true, &mut headers);
             (StatusCode::ACCEPTED, headers, answer).into_response()
         }
     })
@@ -696,10 +530,10 @@ pub async fn post_many(
     State(app): State<Arc<App>>,
     Query(params): Query<SubmitParams>,
     caller: Caller,
-    wishes: Wishes,
+    headers: EventHeaders,
     body: JsonBytes,
 ) -> Result<(HeaderMap, Written), Problem> {
-    let key = wishes.key()?;
+    let key = headers.key()?;
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
@@ -728,19 +562,19 @@ pub async fn post_many(
         .memory
         .for_batch(&by, events.len(), (detail, data))
         .await?;
-    let manner = Manner {
+    let options = SubmitOptions {
         report: Report {
             detail,
             quotas: false,
         },
-        prefers_async: wishes.prefers_async,
+        prefers_async: headers.prefers_async,
         player: caller.player().map(|(player, _)| player.sub()),
     };
-    let results = app.service.submit(&sound, manner).await;
+    let results = app.service.submit(&sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
     let mut told = HeaderMap::new();
     tell_preference(
-        manner.prefers_async,
+        options.prefers_async,
         results.iter().any(is_queued),
         &mut told,
     );

@@ -23,10 +23,9 @@ use super::auth::caller_of;
 use super::memory::Memory;
 use super::problem::{
     INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
-    UNSUPPORTED_MEDIA_TYPE,
+    UNSUPPORTED_MEDIA_TYPE, parse_json,
 };
 use super::supply::{Taken, Takers};
-use crate::domain::document::{self, DocumentError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::service::period::Choice;
@@ -159,16 +158,6 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
         let bytes = JsonBytes::from_request(request, app).await?;
         Ok(Self(bytes.parse()?, bytes.1))
     }
-}
-
-/// Parses a JSON object; what is no JSON is told from what is not the JSON that is expected, and where.
-pub fn parse_json<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
-    let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
-    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
-    document::read(text).map_err(|error| match error {
-        DocumentError::Malformed(detail) => malformed(detail),
-        DocumentError::Unexpected(error) => Problem::invalid(vec![error]),
-    })
 }
 
 /// What a body may be. A merge patch may be sent as JSON too.

@@ -40,7 +40,6 @@ pub mod ratelimit;
 pub mod rendered;
 pub mod results;
 pub mod rewards;
-mod said_once;
 pub mod shards;
 pub mod standings;
 pub mod streams;
@@ -48,6 +47,7 @@ pub mod summary;
 pub mod supply;
 pub mod table;
 pub mod tasks;
+mod unique_headers;
 pub mod webhooks;
 
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use super::meters::Meters;
 use super::problem::{
     MALFORMED_REQUEST, Problem, ProblemBody, REVISION_PENDING, STORE_UNAVAILABLE,
 };
-use super::said_once;
+use super::unique_headers;
 use crate::timeouts::TimeoutFactor;
 use crate::{supervise, throttle};
 
@@ -79,7 +79,7 @@ where
         let id = seen.id.clone();
         request.headers_mut().insert(REQUEST_ID, id);
         let (timeout, meters) = (self.request_timeout, Arc::clone(&self.meters));
-        let answer = match said_once::check(request.headers()) {
+        let answer = match unique_headers::check(request.headers()) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(problem) => Either::Right(future::ok(problem.into_response())),
         };

@@ -13,7 +13,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
 use crate::engine::Error;
 use crate::engine::intake::LogEvent;
-use crate::http::events::read_item;
+use crate::service::event_body::read_item;
 
 /// The generation of the board: a new board of the same name does not get the event.
 const GENERATION: &str = "standings-generation";

@@ -24,7 +24,7 @@ impl Service {
         let board = self.engine.board(id).await?;
         let end = board.end_of(&target.standing.period);
         let Some(end) = end.filter(|end| *end <= now) else {
-            return Err(Problem::period_running(&target.name(&board), end).into());
+            return Err(Problem::period_running(id, &target.name(), end).into());
         };
         if !board.closes(end) {
             let detail = match board.finalize_since {

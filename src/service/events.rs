@@ -49,7 +49,7 @@ impl Counters {
 
 /// How the events of a request are to be taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner<'a> {
+pub struct SubmitOptions<'a> {
     /// What the results tell.
     pub report: Report,
     /// Whether events may be queued, also on boards that apply them before they answer.
@@ -80,9 +80,9 @@ impl Service {
     pub async fn submit_one(
         &self,
         request: &Arc<[Incoming]>,
-        manner: Manner<'_>,
+        options: SubmitOptions<'_>,
     ) -> Result<Received, Error> {
-        let results = self.submit_to(&request[0].board, request, vec![0], manner);
+        let results = self.submit_to(&request[0].board, request, vec![0], options);
         let result = results.await.pop().map(|(_, result)| result);
         result.unwrap_or_else(lost)
     }
@@ -91,14 +91,15 @@ impl Service {
     pub async fn submit(
         &self,
         request: &Arc<[Incoming]>,
-        manner: Manner<'_>,
+        options: SubmitOptions<'_>,
     ) -> Vec<Result<Received, Error>> {
         let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
         for (index, incoming) in request.iter().enumerate() {
             by_board.entry(&incoming.board).or_default().push(index);
         }
         let boards = by_board.into_iter();
-        let boards = boards.map(|(board, indexes)| self.submit_to(board, request, indexes, manner));
+        let boards =
+            boards.map(|(board, indexes)| self.submit_to(board, request, indexes, options));
         let mut results: Vec<_> = request.iter().map(|_| None).collect();
         for (index, result) in join_all(boards).await.into_iter().flatten() {
             results[index] = Some(result);
@@ -114,7 +115,7 @@ impl Service {
         board: &BoardId,
         request: &Arc<[Incoming]>,
         mut indexes: Vec<usize>,
-        manner: Manner<'_>,
+        options: SubmitOptions<'_>,
     ) -> Results {
         let live = match self.engine.live_board(board).await {
             Ok(live) => live,
@@ -125,8 +126,8 @@ impl Service {
             }
         };
         let mut results = Vec::with_capacity(indexes.len());
-        if live.board.queues(manner.prefers_async) {
-            let player = manner.player;
+        if live.board.queues(options.prefers_async) {
+            let player = options.player;
             let batch = self.engine.queue(live, request, indexes, player).await;
             let ended = batch.ended.into_iter();
             results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
@@ -137,7 +138,7 @@ impl Service {
             let submissions = submissions.map(|index| Submission::new(request, index));
             let submitted = self
                 .engine
-                .submit(board, submissions.collect(), manner.report);
+                .submit(board, submissions.collect(), options.report);
             let submitted = submitted.boxed().await.into_iter();
             results.extend(submitted.map(|submission| {
                 let (index, result) = submission.into_result();

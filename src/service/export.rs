@@ -48,7 +48,7 @@ impl Service {
         let mut first = Scroll::new(board, standing, Place::default());
         let is_expected = result.total > 0 && !found.is_revising;
         if is_expected && first.next(&self.engine, 1).await?.is_empty() {
-            return Err(Problem::period_expired(&target.name(board)).into());
+            return Err(Problem::period_expired(&board.id, &target.name()).into());
         }
         Ok(Export {
             scroll: Scroll::new(board, standing, Place::default()),

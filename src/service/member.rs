@@ -93,9 +93,9 @@ impl View for MemberView {
 impl MemberView {
     /// That the member is not listed.
     pub(super) fn not_found(&self, Attempt { live, target, .. }: &Attempt<'_>) -> Error {
-        let standing = target.name(&live.board);
+        let (board, standing) = (&live.board.id, target.name());
         let cohort = target.cohort.as_deref();
-        Problem::member_not_found(&standing, cohort, self.member.as_str()).into()
+        Problem::member_not_found(board, &standing, cohort, self.member.as_str()).into()
     }
 }
 

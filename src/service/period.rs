@@ -5,12 +5,12 @@ use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::Period;
-use crate::domain::plan::stretch;
+use crate::domain::plan::{StandingName, stretch};
 use crate::domain::series::{Series, Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
-use crate::problems::{Problem, StandingName};
+use crate::problems::Problem;
 
 /// How a request names a period of a window.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -113,27 +113,26 @@ impl Target {
     }
 
     /// What people call it.
-    pub(super) fn name(&self, board: &Board) -> StandingName {
+    pub(super) fn name(&self) -> StandingName {
         StandingName {
-            board: board.id.clone(),
-            window: self.window.to_string(),
-            key: self.key.clone(),
+            window: self.window.to_string().into(),
+            key: self.key.as_str().into(),
         }
     }
 
     /// That there is no such cohort.
     pub(super) fn cohort_not_found(&self, board: &Board, name: &str) -> Error {
         let cohort: String = name.chars().take(64).collect();
-        Problem::cohort_not_found(&self.name(board), &cohort).into()
+        Problem::cohort_not_found(&board.id, &self.name(), &cohort).into()
     }
 
     /// Why it has no result: it has no data, if it is final.
     pub(super) fn without_result(&self, board: &Board, is_final: bool) -> Error {
-        let standing = self.name(board);
+        let standing = self.name();
         let problem = if is_final {
-            Problem::period_not_found(&standing)
+            Problem::period_not_found(&board.id, &standing)
         } else {
-            Problem::period_not_final(&standing)
+            Problem::period_not_final(&board.id, &standing)
         };
         problem.into()
     }

@@ -289,7 +289,7 @@ impl Service {
                 final_at: None,
                 cohorts: None,
             };
-            found.is_now(recorded);
+            found.take_over(recorded);
             return Ok(found);
         }
         let reader = Reader::new(&self.engine, live, Freshness::Current);
@@ -381,7 +381,7 @@ impl Service {
                 continue;
             };
             if !has_cohorts {
-                return Err(Problem::period_not_found(&target.name(&live.board)).into());
+                return Err(Problem::period_not_found(id, &target.name()).into());
             }
             let period = self.find_league_period(&live, target).await?;
             return Ok(Some(FoundResult {
@@ -448,8 +448,7 @@ impl Service {
                 if let Some(cohort) = cohort {
                     return Err(found.target.cohort_not_found(&live.board, cohort));
                 }
-                let standing = found.target.name(&live.board);
-                return Err(Problem::period_not_found(&standing).into());
+                return Err(Problem::period_not_found(id, &found.target.name()).into());
             }
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished {
@@ -515,7 +514,7 @@ impl Service {
             let name = live.board.section_key(&period.target.standing.section());
             let window = period.target.window;
             let recorded = self.engine.store.result(&live.board, window, &name);
-            period.is_now(recorded.await?);
+            period.take_over(recorded.await?);
         }
         Ok(FoundResult {
             live,
@@ -534,7 +533,7 @@ impl FoundPeriod {
     }
 
     /// Takes over what is recorded.
-    fn is_now(&mut self, recorded: Option<Recorded>) {
+    fn take_over(&mut self, recorded: Option<Recorded>) {
         if let Some(Recorded { result, .. }) = recorded {
             self.total = result.total;
             self.winner.clone_from(&result.winner);

@@ -9,13 +9,14 @@ use super::results::unit_of;
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
+use crate::domain::plan::StandingName;
 use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::revisions::Revised;
 use crate::engine::{ATTEMPTS_MAX, LiveBoard};
-use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED, StandingName};
+use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
 use crate::store::Versioned;
 use crate::store::results::PeriodResult;
 use crate::store::revisions::Revision;
@@ -104,11 +105,11 @@ struct FinalSection {
 impl ClaimRequest {
     fn not_found(&self) -> Error {
         let standing = StandingName {
-            board: self.board.clone(),
-            window: self.window.clone(),
-            key: self.key.clone(),
+            window: self.window.as_str().into(),
+            key: self.key.as_str().into(),
         };
-        Problem::reward_not_found(&standing, &self.rule, self.member.as_str()).into()
+        let member = self.member.as_str();
+        Problem::reward_not_found(&self.board, &standing, &self.rule, member).into()
     }
 }
 

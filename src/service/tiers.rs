@@ -111,9 +111,9 @@ impl CohortsView {
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
         let tiers = attempt.league().tiers.iter();
         let known: Vec<&str> = tiers.map(|tier| tier.name.as_str()).collect();
-        let standing = attempt.target.name(&attempt.live.board);
+        let (board, standing) = (&attempt.live.board.id, attempt.target.name());
         let tier: String = self.tier.chars().take(64).collect();
-        Problem::unknown_tier(&standing, &tier, &known.join(", ")).into()
+        Problem::unknown_tier(board, &standing, &tier, &known.join(", ")).into()
     }
 }
 

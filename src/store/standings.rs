@@ -496,7 +496,7 @@ pub enum Answer {
 
 /// An answer, and what the call has seen of the shard.
 #[derive(Clone, Debug)]
-pub struct Barred {
+pub struct ShardAnswer {
     /// The answer.
     pub answer: Answer,
     /// The barrier of the shard then: no event before it counts any more.
@@ -754,7 +754,7 @@ impl Store {
         queries: &[Query],
         sight: Sight,
         freshness: Freshness,
-    ) -> Result<Dated<Vec<Barred>>, StoreError> {
+    ) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
         let mut encoder = Encoder {
             shard,
             keys: vec![keys::head(shard.tag())],
@@ -810,7 +810,7 @@ fn answers(
     board: &Board,
     (queries, indexes): (&[Query], &HashMap<Standing, usize>),
     reply: Value,
-) -> Result<Vec<Barred>, StoreError> {
+) -> Result<Vec<ShardAnswer>, StoreError> {
     let mut reply = Reply::answer(reply)?;
     let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
     let answers = queries
@@ -824,20 +824,24 @@ fn answers(
         let digit = digits.as_bytes().get(indexes.get(&standing)? - 1)?;
         Some((standing, *digit == b'1'))
     };
-    let barred = queries.iter().zip(answers).map(|(query, answer)| Barred {
-        answer,
-        barrier,
-        changed,
-        has_entries: [false, true].map(|of_before| query.named(of_before).and_then(has_entries)),
-    });
-    Ok(barred.collect())
+    let seen = queries
+        .iter()
+        .zip(answers)
+        .map(|(query, answer)| ShardAnswer {
+            answer,
+            barrier,
+            changed,
+            has_entries: [false, true]
+                .map(|of_before| query.named(of_before).and_then(has_entries)),
+        });
+    Ok(seen.collect())
 }
 
 /// Whether these are answers to all of the queries, so that nothing has to be done first: a replica can't.
-fn is_complete(answers: &[Barred]) -> bool {
-    let is_missing = |barred: &Barred| {
+fn is_complete(answers: &[ShardAnswer]) -> bool {
+    let is_missing = |seen: &ShardAnswer| {
         matches!(
-            barred.answer,
+            seen.answer,
             Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
         )
     };

@@ -64,7 +64,7 @@ use super::{ServiceArgs, tell};
 use crate::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
-use crate::http::events::COLUMNS;
+use crate::service::event_body::COLUMNS;
 
 /// The most rows of a request, which the service sets.
 const BATCH_ROWS_MAX: i64 = 1_000;

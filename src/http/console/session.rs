@@ -19,10 +19,7 @@ use crate::http::auth::Holder;
 use crate::http::local;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
-use crate::store::random;
-
-/// How many random bytes an id has, each as two hexadecimal digits.
-const ID_BYTES: usize = 32;
+use crate::service::sessions::{ID_BYTES, new_id};
 
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -111,8 +108,7 @@ impl Visitor {
         }
         let nobody = || Problem::new(UNAUTHENTICATED, "sign in with an API key");
         let id = self.session.as_ref().ok_or_else(nobody)?;
-        let store = &app.service.engine.store;
-        let session = store.session(&Digest::of(id)).await.map_err(unavailable)?;
+        let session = app.service.session(id).await?;
         gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
@@ -121,10 +117,7 @@ impl Visitor {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
         let (session, begun_by) = gate.begin_session(&id, key)?;
-        let store = &app.service.engine.store;
-        let digest = Digest::of(&id);
-        let begun = store.begin_session(&digest, &session, &begun_by).await;
-        begun.map_err(unavailable)?;
+        app.service.begin_session(&id, &session, &begun_by).await?;
         self.end_session().await?;
         self.cookie(Cookie::Session, &id)
     }
@@ -136,12 +129,10 @@ impl Visitor {
     }
 
     async fn end_session(&self) -> Result<(), Problem> {
-        let Some(id) = &self.session else {
-            return Ok(());
-        };
-        let store = &self.console.app.service.engine.store;
-        let ended = store.end_session(&Digest::of(id)).await;
-        ended.map_err(unavailable)
+        if let Some(id) = &self.session {
+            self.console.app.service.end_session(id).await?;
+        }
+        Ok(())
     }
 
     /// Who has the API key of the session; `None` if nobody is signed in.
@@ -243,14 +234,6 @@ impl Visitor {
         let cookie = self.cookie(Cookie::Forms, &self.forms);
         cookie.ok().filter(|_| self.is_new)
     }
-}
-
-fn new_id() -> Result<String, Problem> {
-    random::hexadecimal::<ID_BYTES>("").map_err(unavailable)
-}
-
-fn unavailable(error: crate::store::StoreError) -> Problem {
-    crate::service::Error::from(error).into()
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Visitor {

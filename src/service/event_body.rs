@@ -1,0 +1,182 @@
+//! An event as clients write it: as the body of a request, as an item of a batch, as a record of Kafka.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::domain::board::FieldError;
+use crate::domain::data::EntryData;
+use crate::domain::event::Origin;
+use crate::domain::ids::{BoardId, EventId, Label, MemberId};
+use crate::domain::quota::Network;
+use crate::domain::time::Timestamp;
+use crate::engine::events::Incoming;
+use crate::problems::{Problem, parse_json};
+
+/// Declares a struct, and gives it a list of the names of its fields.
+macro_rules! with_field_names {
+    (
+        $(#[$meta:meta])*
+        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
+    ) => {
+        $(#[$meta])*
+        pub struct $name<$life> { $($(#[$field_meta])* pub $field: $kind,)+ }
+
+        impl $name<'_> {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+        }
+    };
+}
+
+with_field_names! {
+    /// One event.
+    // The only list of an event's fields: the schemas and the columns of an import follow from it.
+    #[derive(Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    struct EventBody<'a> {
+        /// The board's id.
+        #[serde(borrow, default)]
+        #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
+        board: Option<Cow<'a, str>>,
+        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
+        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        id: Option<Cow<'a, str>>,
+        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
+        #[serde(borrow)]
+        #[schema(value_type = String, min_length = 1, max_length = 128)]
+        member: Cow<'a, str>,
+        /// The score, with at most as many digits behind the point as the board's `decimals` says.
+        #[serde(borrow)]
+        #[schema(value_type = f64)]
+        score: &'a RawValue,
+        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+        /// `accept_late`. Left out, it is the time at which the service reads the event.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, format = DateTime, required = false)]
+        at: Option<Cow<'a, str>>,
+        /// Who sent the event. Quotas count by it.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        voter: Option<Cow<'a, str>>,
+        /// Through which channel the event came. Quotas count by it.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        channel: Option<Cow<'a, str>>,
+        /// From which device the event came. Quotas count by it.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+        device: Option<Cow<'a, str>>,
+        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
+        ip: Option<Cow<'a, str>>,
+        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
+        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+        #[serde(borrow, default)]
+        #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+        data: Option<&'a RawValue>,
+    }
+}
+
+/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
+/// `data`.
+pub const COLUMNS: &[&str] = match EventBody::NAMES {
+    [_board, columns @ ..] => columns,
+    [] => &[],
+};
+
+/// Takes a field, or notes what is wrong with it.
+fn take<T, E: Display>(
+    errors: &mut Vec<FieldError>,
+    pointer: &str,
+    parsed: Result<T, E>,
+) -> Option<T> {
+    parsed
+        .map_err(|error| errors.push(FieldError::new(pointer, error)))
+        .ok()
+}
+
+impl EventBody<'_> {
+    /// The event that came in at this time, with the board of the path and the id of the header, if there are such.
+    pub fn check(
+        &self,
+        path_board: Option<&BoardId>,
+        key: Option<&str>,
+        arrived_at: Timestamp,
+    ) -> Result<Incoming, Problem> {
+        let mut errors = Vec::new();
+        let board = match (&self.board, path_board) {
+            (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
+            (Some(board), Some(path)) if **board != *path.as_str() => {
+                take(&mut errors, "/board", Err("is not the board of the path"))
+            }
+            (_, Some(path)) => Some(path.clone()),
+            (None, None) => take(&mut errors, "/board", Err("missing field `board`")),
+        };
+        let id = match (self.id.as_deref(), key) {
+            (Some(id), Some(key)) if id != key => {
+                take::<EventId, _>(
+                    &mut errors,
+                    "/id",
+                    Err("differs from the header Idempotency-Key"),
+                );
+                None
+            }
+            (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
+            (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
+            (None, None) => None,
+        };
+        let member = take(&mut errors, "/member", MemberId::parse(&self.member));
+        let score = self.score.get();
+        if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            errors.push(FieldError::new("/score", "must be a number"));
+        }
+        let at = self
+            .at
+            .as_deref()
+            .and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
+        let mut label = |pointer, text: &Option<Cow<'_, str>>| {
+            take(&mut errors, pointer, Label::parse(text.as_deref()?))
+        };
+        let origin = Origin {
+            voter: label("/voter", &self.voter),
+            channel: label("/channel", &self.channel),
+            device: label("/device", &self.device),
+            ip: self
+                .ip
+                .as_deref()
+                .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
+        };
+        let data = self
+            .data
+            .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
+        match (board, member) {
+            (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
+                board,
+                id,
+                member,
+                score: score.to_owned(),
+                at,
+                arrived_at,
+                origin,
+                data,
+                queued: None,
+            }),
+            _ => Err(Problem::invalid(errors)),
+        }
+    }
+}
+
+/// Reads an event that came in at this time and names its board, as an item of a batch is written.
+///
+/// # Errors
+///
+/// What is wrong with it, as whoever sends such an item is answered.
+pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
+    parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
+}
