@@ -9,8 +9,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::board::{AcceptLate, Board, Update};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
 use super::league::{Cohort, Section};
@@ -46,6 +44,32 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan of an event of these instants, which takes this route.
+    pub fn new(board: &Board, event: Event, instants: Instants, route: Arc<Route>) -> Self {
+        let Instants { at, came_in, .. } = instants;
+        let rejection = reject(board, event.score, at, came_in);
+        let (rejection, amounts) = match amounts(board, &event) {
+            Ok(amounts) => (rejection, amounts),
+            Err(beyond) => {
+                let none = vec![Score::default(); columns(board)];
+                (rejection.or(Some(beyond)), none)
+            }
+        };
+        let (rejection, quotas) = match quota::uses(board, &event, at) {
+            Ok(quotas) => (rejection, quotas),
+            Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
+        };
+        Self {
+            event,
+            at,
+            rejection,
+            route,
+            amounts,
+            quotas,
+            cohort: None,
+        }
+    }
+
     /// The index of the shard that it goes to: that of its cohort, or else of its member.
     pub fn shard(&self, board: &Board) -> usize {
         let section = self.section();
@@ -194,12 +218,20 @@ pub struct Instants {
     pub now: Timestamp,
 }
 
+impl Instants {
+    /// Those of an event that has just come in.
+    pub fn of(event: &Event, arrived_at: Timestamp) -> Self {
+        Self {
+            at: event.at.unwrap_or(arrived_at),
+            came_in: arrived_at,
+            now: arrived_at,
+        }
+    }
+}
+
 /// What was planned last for a board's events, for reuse.
 #[derive(Debug, Default)]
-pub struct Routes(Mutex<Recent>);
-
-#[derive(Debug, Default)]
-struct Recent {
+pub struct Routes {
     routes: VecDeque<Arc<Route>>,
     /// By series, amount, and the starts of the event's and of the running period.
     sums: HashMap<(Series, Amount, i64, i64), Arc<Sum>>,
@@ -209,45 +241,20 @@ struct Recent {
 
 impl Routes {
     /// Plans an event that has just come in.
-    pub fn plan(&self, board: &Board, event: Event, arrived_at: Timestamp) -> Plan {
-        let instants = Instants {
-            at: event.at.unwrap_or(arrived_at),
-            came_in: arrived_at,
-            now: arrived_at,
-        };
+    pub fn plan(&mut self, board: &Board, event: Event, arrived_at: Timestamp) -> Plan {
+        let instants = Instants::of(&event, arrived_at);
         self.plan_for(board, event, instants)
     }
 
     /// Plans an event that may have come in earlier.
-    pub fn plan_for(&self, board: &Board, event: Event, instants: Instants) -> Plan {
-        let Instants { at, came_in, now } = instants;
-        let route = self.0.lock().route(board, at, now);
-        let rejection = reject(board, event.score, at, came_in);
-        let (rejection, amounts) = match amounts(board, &event) {
-            Ok(amounts) => (rejection, amounts),
-            Err(beyond) => {
-                let none = vec![Score::default(); columns(board)];
-                (rejection.or(Some(beyond)), none)
-            }
-        };
-        let (rejection, quotas) = match quota::uses(board, &event, at) {
-            Ok(quotas) => (rejection, quotas),
-            Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
-        };
-        Plan {
-            event,
-            at,
-            rejection,
-            route,
-            amounts,
-            quotas,
-            cohort: None,
-        }
+    pub fn plan_for(&mut self, board: &Board, event: Event, instants: Instants) -> Plan {
+        let route = self.route(board, instants);
+        Plan::new(board, event, instants, route)
     }
-}
 
-impl Recent {
-    fn route(&mut self, board: &Board, at: Timestamp, now: Timestamp) -> Arc<Route> {
+    /// The route of an event of these instants.
+    pub fn route(&mut self, board: &Board, instants: Instants) -> Arc<Route> {
+        let Instants { at, now, .. } = instants;
         let usable = |route: &&Arc<Route>| {
             route.at_ms.contains(&at.ms()) && route.now_ms.contains(&now.ms())
         };
@@ -541,23 +548,32 @@ mod tests {
             came_in: at(came_in),
             now,
         };
-        let routes = Routes::default();
-        let plan = |instants: Instants| {
+        let mut routes = Routes::default();
+        let plan = |routes: &mut Routes, instants: Instants| {
             let event = Event {
                 at: None,
                 ..event(1, now)
             };
             routes.plan_for(&board, event, instants)
         };
-        let taken = plan(instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z"));
+        let taken = plan(
+            &mut routes,
+            instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z"),
+        );
         assert_eq!(taken.rejection, None);
         assert_eq!(taken.at, at("2026-11-21T11:00:00Z"));
         let sync = routes.plan(&board, event(1, taken.at), now);
         assert_eq!(sync.rejection, Some(Rejection::TooLate));
         assert!(Arc::ptr_eq(&sync.route, &taken.route));
-        let late = plan(instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00.001Z"));
+        let late = plan(
+            &mut routes,
+            instants("2026-11-21T11:00:00Z", "2026-11-21T12:00:00.001Z"),
+        );
         assert_eq!(late.rejection, Some(Rejection::TooLate));
-        let early = plan(instants("2026-11-21T12:01:00.001Z", "2026-11-21T12:00:00Z"));
+        let early = plan(
+            &mut routes,
+            instants("2026-11-21T12:01:00.001Z", "2026-11-21T12:00:00Z"),
+        );
         assert_eq!(early.rejection, Some(Rejection::InFuture));
     }
 
@@ -697,7 +713,7 @@ mod tests {
     #[test]
     fn events_of_the_same_periods_share_a_route_until_the_clock_passes_a_boundary() {
         let board = board(r#"{"windows": ["hour", "day", "last-7-days"]}"#);
-        let routes = Routes::default();
+        let mut routes = Routes::default();
         let now = at("2026-11-21T12:00:00Z");
         let first = routes.plan(&board, event(1, at("2026-11-21T11:00:00Z")), now);
         let same = routes.plan(&board, event(1, at("2026-11-21T11:59:59.999Z")), now);

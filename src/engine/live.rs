@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use parking_lot::Mutex;
+
 use super::applier::Applier;
 use super::batcher::Batcher;
 use super::hidden::Listing;
@@ -15,9 +17,10 @@ use super::reservations::LiveHome;
 use super::seats::Seating;
 use super::sittings::KnownSeats;
 use crate::domain::board::Board;
+use crate::domain::event::Event;
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
-use crate::domain::plan::Routes;
+use crate::domain::plan::{Instants, Plan, Routes};
 use crate::domain::shard::Shard;
 use crate::store::{Freshness, Store};
 
@@ -27,7 +30,7 @@ pub struct LiveBoard {
     /// The board.
     pub board: Arc<Board>,
     /// The routes of its latest events.
-    pub routes: Routes,
+    routes: Mutex<Routes>,
     /// Its shards, one or more, which are in use.
     pub shards: Vec<LiveShard>,
     /// Those that it has moved away from.
@@ -74,7 +77,7 @@ impl LiveBoard {
     ) -> Self {
         let shards = board.shards().into_iter();
         Self {
-            routes: Routes::default(),
+            routes: Mutex::default(),
             shards: shards
                 .map(|shard| LiveShard::new(shard, store, rooms, queues))
                 .collect(),
@@ -86,6 +89,12 @@ impl LiveBoard {
             finishing: tokio::sync::Mutex::default(),
             board,
         }
+    }
+
+    /// Plans an event of these instants.
+    pub(crate) fn plan(&self, event: Event, instants: Instants) -> Plan {
+        let route = self.routes.lock().route(&self.board, instants);
+        Plan::new(&self.board, event, instants, route)
     }
 
     /// The shards that a period, or a cohort, lies in.

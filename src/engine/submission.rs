@@ -326,7 +326,7 @@ impl Submission {
             Err(error) => return self.fail(error),
         };
         let instants = self.instants(now);
-        let mut plan = live.routes.plan_for(board, event, instants);
+        let mut plan = live.plan(event, instants);
         plan.cohort = self.sitting.cohort;
         let follows_until = if self.may_follow() {
             plan.until(board)

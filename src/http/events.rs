@@ -473,7 +473,7 @@ pub async fn post_one(
             let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
             if is_batch { one_event_only() } else { problem }
         })?;
-        caller.send(event.check(Some(&board), key, app.service.arrival())?)
+        caller.send(event.check(Some(&board), key, app.service.engine.clock.arrival())?)
     };
     let events = Arc::from([read()?]);
     let options = SubmitOptions {
@@ -547,7 +547,7 @@ pub async fn post_many(
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
             let key = key.filter(|_| event.id.is_none());
             let id = key.map(|key| format!("{key}/{index}"));
-            let event = event.check(None, id.as_deref(), app.service.arrival())?;
+            let event = event.check(None, id.as_deref(), app.service.engine.clock.arrival())?;
             caller.require_board(Some(&event.board))?;
             sound.push(caller.send(event)?);
             Ok(sound.len() - 1)

@@ -49,10 +49,20 @@ impl Rendered {
         body: impl FnOnce() -> T,
         taken: Taken,
     ) -> Result<Self, Problem> {
-        if let Some(rendered) = page.memo.get::<Self>(with) {
-            return Ok(rendered.clone());
-        }
-        Ok(page.memo.keep(with, Self::new(&body(), taken)?).clone())
+        let written = page.memo.place(with);
+        let (body, content) = match written.get() {
+            Some(written) => written.clone(),
+            None => {
+                let Self { body, content, .. } = Self::new(&body(), taken)?;
+                written.get_or_init(|| (body, content)).clone()
+            }
+        };
+        Ok(Self {
+            body,
+            content,
+            edition: None,
+            links: None,
+        })
     }
 
     /// The same with links.

@@ -10,7 +10,6 @@ use metrics::{Counter, counter};
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
-use crate::domain::time::Timestamp;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::engine::submission::Submission;
 use crate::store::StoreError;
@@ -71,11 +70,6 @@ pub enum Received {
 type Results = Vec<(usize, Result<Received, Error>)>;
 
 impl Service {
-    /// The time of an event whose request is being read. The events of a request get theirs in its order.
-    pub fn arrival(&self) -> Timestamp {
-        self.engine.clock.arrival()
-    }
-
     /// Takes the event of a request that has one.
     pub async fn submit_one(
         &self,

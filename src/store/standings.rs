@@ -1,6 +1,5 @@
 //! Reads standings. Many queries are one script call, so that ranks, scores and gaps agree with each other.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::iter::Sum;
 use std::sync::{Arc, OnceLock};
@@ -79,30 +78,18 @@ pub struct Page {
     pub memo: Memo,
 }
 
-/// What a layer above makes of an answer once, for all who share the answer, want the same beside scores, and are told the
-/// same state: a value of a type that only this layer knows.
+/// What an answer is written as, once for all who share it, want the same beside scores, and are told the same state: the text, and a
+/// hash that tells contents apart.
 #[derive(Debug, Default)]
-pub struct Memo([[OnceLock<Box<dyn Any + Send + Sync>>; Includes::SETS]; PeriodState::COUNT + 1]);
+pub struct Memo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
 
 /// What an answer is made with: what entries have beside their scores, and the state of the standing.
 pub type MadeWith = (Includes, Option<PeriodState>);
 
 impl Memo {
-    fn place(&self, (includes, state): MadeWith) -> &OnceLock<Box<dyn Any + Send + Sync>> {
+    /// Where that stands.
+    pub fn place(&self, (includes, state): MadeWith) -> &OnceLock<(Bytes, u128)> {
         &self.0[state.map_or(PeriodState::COUNT, PeriodState::index)][includes.index()]
-    }
-
-    /// What was made, if it was.
-    pub fn get<T: 'static>(&self, with: MadeWith) -> Option<&T> {
-        let made = self.place(with).get()?.downcast_ref();
-        Some(made.expect("invariant: the memo of an answer has one type"))
-    }
-
-    /// Keeps what was made, unless another was first; returns what is kept.
-    pub fn keep<T: Any + Send + Sync>(&self, with: MadeWith, made: T) -> &T {
-        let kept = self.place(with).get_or_init(|| Box::new(made));
-        let kept = kept.downcast_ref();
-        kept.expect("invariant: the memo of an answer has one type")
     }
 }
 

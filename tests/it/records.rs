@@ -136,7 +136,7 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
     for (number, definition) in definitions.into_iter().enumerate() {
         let shard = open(&redis, &format!("b{number}"), definition).await;
         let is_sum = number % 2 == 0;
-        let (mut list, routes) = (List::default(), Routes::default());
+        let (mut list, mut routes) = (List::default(), Routes::default());
         let events = SCORES
             .into_iter()
             .flat_map(|event| DETAILS.map(|detail| (event, detail)));
@@ -151,7 +151,7 @@ async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
                 data: None,
             };
             let now: Timestamp = AT.parse().unwrap();
-            let ready = |token| Ready {
+            let mut ready = |token| Ready {
                 plan: routes.plan(&shard, event.clone(), now),
                 detail,
                 asks_quotas: false,

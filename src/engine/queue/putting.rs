@@ -9,6 +9,7 @@ use futures::future::join_all;
 
 use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
+use crate::domain::plan::Instants;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::engine::applier::{Reply, one_each, share_out};
@@ -279,7 +280,8 @@ fn judge(
 ) -> Result<Judged, Error> {
     let event = incoming.event(&live.board)?;
     let arrived_at = incoming.arrived_at;
-    let plan = live.routes.plan(&live.board, event, arrived_at);
+    let instants = Instants::of(&event, arrived_at);
+    let plan = live.plan(event, instants);
     let is_refused = plan.rejection.is_some();
     let id = match &plan.event.id {
         Some(id) => id.clone(),

@@ -50,10 +50,7 @@ impl Access {
         Self {
             scope: Some(scope),
             boards: For::Path,
-            is_public: false,
-            is_for_players: false,
-            is_stream: false,
-            is_audited: false,
+            ..Self::OPEN
         }
     }
 
