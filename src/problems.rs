@@ -494,6 +494,11 @@ impl Problem {
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)
     }
 
+    /// What is wrong at one place in the body.
+    pub fn invalid_field(pointer: impl Into<String>, detail: impl Display) -> Self {
+        Self::invalid(vec![FieldError::new(pointer, detail)])
+    }
+
     /// A fault of the service, and what the log says of it.
     pub fn internal(cause: impl Into<String>) -> Self {
         Self::new(INTERNAL, "a fault of the service; its log tells more").because(cause)

@@ -694,7 +694,14 @@ mod tests {
                 .map(|period| board.calendar.key(period))
                 .collect()
         };
-        let sum = |text| Recent::default().route(&board, at(text), now).sums[0].clone();
+        let sum = |text| {
+            let instants = Instants {
+                at: at(text),
+                came_in: now,
+                now,
+            };
+            Routes::default().route(&board, instants).sums[0].clone()
+        };
 
         let today = sum("2026-11-21T00:00:00Z");
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Error, LiveBoard};
-use crate::domain::board::{Board, FieldError};
+use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::edition::{Changed, Edition};
 use crate::domain::event::{Detail, Event, Origin, Outcome};
@@ -69,7 +69,7 @@ impl Incoming {
     pub(super) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
             let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
-            return Err(Problem::invalid(vec![FieldError::new("/data", detail)]).into());
+            return Err(Problem::invalid_field("/data", detail).into());
         }
         let score = Score::parse(&self.score, board.definition.decimals);
         let score = score.map_err(|error| {

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::seat_calls::{SeatCalls, submit};
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
-use crate::domain::board::{Board, FieldError};
+use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
@@ -314,7 +314,7 @@ fn unknown_tier(league: &League) -> Error {
         "in the next period the league has the tiers {}",
         names.join(", ")
     );
-    Problem::invalid(vec![FieldError::new("/tier", detail)]).into()
+    Problem::invalid_field("/tier", detail).into()
 }
 
 /// Attempts at something about the seat of a member, until nothing stands in its way.

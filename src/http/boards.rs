@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::audit::Audit;
 use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, list_limit};
-use super::problem::{INVALID_PARAMETER, Problem};
+use super::problem::Problem;
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
 use crate::domain::time::Timestamp;
@@ -129,10 +129,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
         None => false,
         Some("*") => true,
         Some(_) => {
-            return Err(Problem::new(
-                INVALID_PARAMETER,
-                "if-none-match: only `*` is understood here",
-            ));
+            return Err(invalid("if-none-match", "only `*` is understood here"));
         }
     };
     Ok(Precondition { matches, is_absent })

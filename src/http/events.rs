@@ -20,11 +20,9 @@ use super::auth::Caller;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id};
 use super::memory::Written;
 use super::problem::{
-    INTERNAL, INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL,
-    VALIDATION_FAILED, parse_json,
+    INTERNAL, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED, parse_json,
 };
 use super::ratelimit;
-use crate::domain::board::FieldError;
 use crate::domain::event::{Detail, Status};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::plan::StandingName;
@@ -126,9 +124,9 @@ impl SubmitParams {
             (true, false) => Ok(Detail::Standings),
             (true, true) => Ok(Detail::Ranks),
             (false, false) => Ok(Detail::Status),
-            (false, true) => Err(Problem::new(
-                INVALID_PARAMETER,
-                "ranks: can't be combined with `standings=false`",
+            (false, true) => Err(Problem::invalid_parameter(
+                "ranks",
+                "can't be combined with `standings=false`",
             )),
         }
     }
@@ -296,7 +294,7 @@ pub struct BatchResult {
 /// What is told whoever sends many events to the place for one.
 fn one_event_only() -> Problem {
     let detail = "must be one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
-    Problem::invalid(vec![FieldError::new("", detail)])
+    Problem::invalid_field("", detail)
 }
 
 /// What the headers of a request say of its events.
@@ -313,7 +311,7 @@ impl EventHeaders {
         let key = key.map(|value| value.to_str().map(str::trim));
         key.transpose().map_err(|_| {
             let detail = "the header Idempotency-Key is not ASCII";
-            Problem::invalid(vec![FieldError::new("", detail)])
+            Problem::invalid_field("", detail)
         })
     }
 }
@@ -537,7 +535,7 @@ pub async fn post_many(
     let BatchBody { events } = body.parse()?;
     if events.is_empty() || events.len() > BATCH_MAX {
         let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
-        return Err(Problem::invalid(vec![FieldError::new("/events", detail)]));
+        return Err(Problem::invalid_field("/events", detail));
     }
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<usize, Problem>> = events

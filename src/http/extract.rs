@@ -22,8 +22,7 @@ use super::App;
 use super::auth::caller_of;
 use super::memory::Memory;
 use super::problem::{
-    INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
-    UNSUPPORTED_MEDIA_TYPE, parse_json,
+    MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE, parse_json,
 };
 use super::supply::{Taken, Takers};
 use crate::domain::ids::{BoardId, MemberId};
@@ -223,7 +222,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
                 let detail = text
                     .rsplit_once("string: ")
                     .map_or(text.as_str(), |(_, detail)| detail);
-                Problem::new(INVALID_PARAMETER, format!("query: {detail}"))
+                invalid("query", detail)
             })
     }
 }
@@ -238,18 +237,13 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(path)| Self(path))
-            .map_err(|rejection| {
-                Problem::new(
-                    INVALID_PARAMETER,
-                    format!("path: {}", rejection.body_text()),
-                )
-            })
+            .map_err(|rejection| invalid("path", rejection.body_text()))
     }
 }
 
 /// Why a parameter of the path or of the query can't be used.
 pub fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
-    Problem::new(INVALID_PARAMETER, format!("{name}: {detail}"))
+    Problem::invalid_parameter(name, detail)
 }
 
 /// The board of a path.

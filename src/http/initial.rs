@@ -14,7 +14,6 @@ use super::App;
 use super::audit::Audit;
 use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit};
 use super::problem::Problem;
-use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
@@ -113,7 +112,7 @@ pub async fn patch(
             "a request has 1 to {INITIAL_MAX} scores, not {}",
             scores.len()
         );
-        return Err(Problem::invalid(vec![FieldError::new("/scores", detail)]));
+        return Err(Problem::invalid_field("/scores", detail));
     }
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();

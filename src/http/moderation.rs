@@ -303,8 +303,7 @@ impl ModerationBody {
                 Ok(Action::Hide(member, hide))
             }
             ModerationAction::Unhide if self.until.is_some() => {
-                let error = FieldError::new("/until", "only a hide has an end");
-                Err(Problem::invalid(vec![error]))
+                Err(Problem::invalid_field("/until", "only a hide has an end"))
             }
             ModerationAction::Unhide => Ok(Action::Unhide(member)),
         }
@@ -312,9 +311,7 @@ impl ModerationBody {
 
     /// The boards that are named; `None` for all.
     fn boards(&self) -> Result<Option<Vec<BoardId>>, Problem> {
-        let wrong = |pointer: String, detail: String| {
-            Problem::invalid(vec![FieldError::new(pointer, detail)])
-        };
+        let wrong = |pointer: String, detail: String| Problem::invalid_field(pointer, detail);
         let list = match &self.boards {
             Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
             Boards::List(list) if (1..=BOARDS_MAX).contains(&list.len()) => list,

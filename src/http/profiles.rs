@@ -18,7 +18,6 @@ use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id};
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody, parse_json};
 use super::standings::params::MemberPath;
-use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
 use crate::domain::profile::{
@@ -249,8 +248,10 @@ fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft,
         Some((player, _)) => {
             player.require_own(member)?;
             if attributes.is_some() {
-                let error = FieldError::new("/attributes", "is not for players to say");
-                return Err(Problem::invalid(vec![error]));
+                return Err(Problem::invalid_field(
+                    "/attributes",
+                    "is not for players to say",
+                ));
             }
             None
         }
@@ -315,7 +316,7 @@ pub async fn post_many(
             "a request has 1 to {PROFILES_MAX} profiles, not {}",
             profiles.len()
         );
-        return Err(Problem::invalid(vec![FieldError::new("/profiles", detail)]));
+        return Err(Problem::invalid_field("/profiles", detail));
     }
     let by = caller.takers();
     let taken = app.memory.for_profiles(&by, profiles.len()).await?;
@@ -363,8 +364,8 @@ fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
         avatar_url,
         attributes,
     } = parse_json(raw.get().as_bytes())?;
-    let member = MemberId::parse(&member)
-        .map_err(|error| Problem::invalid(vec![FieldError::new("/member", error)]))?;
+    let member =
+        MemberId::parse(&member).map_err(|error| Problem::invalid_field("/member", error))?;
     let body = ProfileBody {
         name,
         avatar_url,
@@ -462,8 +463,8 @@ pub async fn put_review(
 
 impl ReviewBody {
     fn verdict(self) -> Result<Verdict, Problem> {
-        let name = Name::parse(&self.name)
-            .map_err(|error| Problem::invalid(vec![FieldError::new("/name", error)]))?;
+        let name =
+            Name::parse(&self.name).map_err(|error| Problem::invalid_field("/name", error))?;
         let is_sound = |reason: &String| {
             let is_short = reason.chars().count() <= REASON_CHARS_MAX;
             is_short && !reason.chars().any(char::is_control)
@@ -472,7 +473,7 @@ impl ReviewBody {
             let detail = format!(
                 "a reason has up to {REASON_CHARS_MAX} characters, and no control characters"
             );
-            return Err(Problem::invalid(vec![FieldError::new("/reason", detail)]));
+            return Err(Problem::invalid_field("/reason", detail));
         }
         Ok(Verdict {
             name,

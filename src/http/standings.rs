@@ -30,7 +30,6 @@ use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::rendered::{self, Rendered};
 use super::supply::Taken;
-use crate::domain::board::FieldError;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
@@ -268,7 +267,7 @@ pub async fn query_subset(
     freshness: Freshness,
     Json(SubsetIdsBody { ids }, _): Json<SubsetIdsBody>,
 ) -> Result<Response, Problem> {
-    let wrong = |detail| Problem::invalid(vec![FieldError::new("/ids", detail)]);
+    let wrong = |detail| Problem::invalid_field("/ids", detail);
     let view = &subset_view(&ids).map_err(wrong)?;
     let by = caller.takers();
     let request = &StandingRequest {

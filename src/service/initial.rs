@@ -197,7 +197,7 @@ fn read_scores(
 ) -> Result<Vec<(MemberId, Option<Score>)>, Error> {
     if board.definition.initial.is_empty() {
         let detail = format!("board {} has no windows with initial scores", board.id);
-        return Err(Problem::invalid(vec![FieldError::new("/scores", detail)]).into());
+        return Err(Problem::invalid_field("/scores", detail).into());
     }
     let mut scores = Vec::with_capacity(texts.len());
     let mut errors = Vec::new();

@@ -86,7 +86,7 @@ mod tests {
             rejected(Rejection::OutOfRange(window)),
             rejected(Rejection::PeriodClosed(at)),
             Error::QuotaExceeded(Box::new(used_up)),
-            Problem::invalid(vec![FieldError::new("/voter", "is missing")]).into(),
+            Problem::invalid_field("/voter", "is missing").into(),
         ] {
             let refusal = Refusal::of(&error, at).unwrap();
             let json = refusal.to_json();

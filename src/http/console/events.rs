@@ -13,7 +13,6 @@ use super::page::{Frame, Page, carry_out, to};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
-use crate::domain::board::FieldError;
 use crate::http::event_status::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
@@ -132,7 +131,7 @@ pub(super) async fn send(
 ) -> Result<Response, Problem> {
     let sent = async {
         let (id, member) = (form.required("id")?, form.required("member")?);
-        let wrong = |_| Problem::invalid(vec![FieldError::new("/score", "is not a number")]);
+        let wrong = |_| Problem::invalid_field("/score", "is not a number");
         let score: Number = form.required("score")?.parse().map_err(wrong)?;
         let mut event = json!({"id": id, "member": member, "score": score});
         if let Some(at) = form.instant("at") {

@@ -9,7 +9,6 @@ use url::form_urlencoded;
 
 use super::Console;
 use super::session::Visitor;
-use crate::domain::board::FieldError;
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
@@ -74,7 +73,7 @@ impl Form {
     /// A field that has to be filled in, without the spaces around it.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         let filled_in = self.given(name).map(str::trim);
-        let missing = || Problem::invalid(vec![FieldError::new(format!("/{name}"), "is missing")]);
+        let missing = || Problem::invalid_field(format!("/{name}"), "is missing");
         filled_in
             .filter(|text| !text.is_empty())
             .ok_or_else(missing)
@@ -103,8 +102,7 @@ impl Form {
             return Ok(());
         }
         let detail = format!("is not {name:?}: nothing was done. Go back, and type the name");
-        let error = FieldError::new(format!("/{CONFIRMED}"), detail);
-        Err(Problem::invalid(vec![error]))
+        Err(Problem::invalid_field(format!("/{CONFIRMED}"), detail))
     }
 
     /// A field, if it is filled in.

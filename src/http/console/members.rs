@@ -16,7 +16,6 @@ use super::parts::{PartParams, Parts};
 use super::session::Viewer;
 use super::shown::{Clock, done, pretty};
 use crate::domain::access::Scope;
-use crate::domain::board::FieldError;
 use crate::http::extract::Query;
 use crate::http::moderation::{HiddenList, HiddenMember};
 use crate::http::problem::{FORBIDDEN, Problem};
@@ -228,7 +227,7 @@ async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem
     if let Some(attributes) = form.given("attributes") {
         let wrong = |error| {
             let detail = format!("is not JSON: {error}");
-            Problem::invalid(vec![FieldError::new("/attributes", detail)])
+            Problem::invalid_field("/attributes", detail)
         };
         profile["attributes"] = serde_json::from_str::<Value>(attributes).map_err(wrong)?;
     }

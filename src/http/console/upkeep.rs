@@ -15,7 +15,6 @@ use super::page::{self, Frame, Page, html, to};
 use super::session::Viewer;
 use super::shown::{Clock, done};
 use crate::domain::access::Scope;
-use crate::domain::board::FieldError;
 use crate::domain::state::PeriodState;
 use crate::http::extract::Path;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
@@ -192,10 +191,7 @@ pub(super) async fn spread(
 ) -> Result<Response, Problem> {
     let spread = async {
         let count = form.required("count")?.parse::<u16>();
-        let wrong = |_| {
-            let error = FieldError::new("/count", "is no number of shards");
-            Problem::invalid(vec![error])
-        };
+        let wrong = |_| Problem::invalid_field("/count", "is no number of shards");
         let wanted = json!({"count": count.map_err(wrong)?});
         let own = address(&["v1", "boards", &board, "shards"], &[]);
         let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;

@@ -16,7 +16,7 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness::{self, NoCache};
-use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::http::problem::{Problem, ProblemBody};
 use crate::service::period::CohortChoice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::subset::{FoundSubset, SubsetView};
@@ -105,8 +105,8 @@ pub async fn standings_of(
 ) -> Result<Response, Problem> {
     let boards: Vec<&str> = params.boards.split(',').collect();
     if boards.len() > BOARDS_MAX {
-        let detail = format!("boards: must be at most {BOARDS_MAX}");
-        return Err(Problem::new(INVALID_PARAMETER, detail));
+        let detail = format!("must be at most {BOARDS_MAX}");
+        return Err(Problem::invalid_parameter("boards", detail));
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
     let member = &member_id(&member)?;

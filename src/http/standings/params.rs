@@ -18,7 +18,7 @@ use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, board_id, bounded, choice, invalid, member_id};
-use crate::http::problem::{INVALID_PARAMETER, Problem};
+use crate::http::problem::Problem;
 use crate::http::supply::Takers;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
@@ -376,9 +376,8 @@ impl PageParams {
         let is_bounded = between.iter().any(Option::is_some);
         let entries = match &self.around_score {
             Some(_) if is_bounded || self.page.is_some() => {
-                let detail =
-                    "around_score: can't be combined with `page`, `from_score` or `to_score`";
-                return Err(Problem::new(INVALID_PARAMETER, detail));
+                let detail = "can't be combined with `page`, `from_score` or `to_score`";
+                return Err(invalid("around_score", detail));
             }
             Some(score) => Entries::Around(score.clone()),
             None if is_bounded => Entries::Between(between),
@@ -397,10 +396,8 @@ pub(super) fn percentile_view(text: &str) -> Result<(PercentileView, ShownScore)
         let view = (thousandths <= 100_000).then_some(PercentileView { thousandths });
         Some((view?, percentile.shown(decimals)))
     };
-    read().ok_or_else(|| {
-        let detail = "percentile: must be from 0 to 100, with up to 3 decimals";
-        Problem::new(INVALID_PARAMETER, detail)
-    })
+    let detail = "must be from 0 to 100, with up to 3 decimals";
+    read().ok_or_else(|| invalid("percentile", detail))
 }
 
 pub(super) fn member_view(member: &str, around: Option<u64>) -> Result<MemberView, Problem> {

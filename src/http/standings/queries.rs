@@ -18,7 +18,6 @@ use super::params::{
     HiddenChoice, entries_of_member, entries_of_page, includes, member_view, page_view,
     standing_request, subset_view,
 };
-use crate::domain::board::FieldError;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::engine::reader::Size;
@@ -248,14 +247,14 @@ pub async fn query(
             "a request has 1 to {QUERIES_MAX} queries, not {}",
             queries.len()
         );
-        return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
+        return Err(Problem::invalid_field("/queries", detail));
     }
     let entries: usize = queries.iter().map(QueryBody::entries).sum();
     if entries > QUERY_ENTRIES_MAX {
         let detail = format!(
             "the queries of a request ask for {QUERY_ENTRIES_MAX} entries at the most, all together, not {entries}"
         );
-        return Err(Problem::invalid(vec![FieldError::new("/queries", detail)]));
+        return Err(Problem::invalid_field("/queries", detail));
     }
     let (app, queries) = (&*app, &queries);
     let read = async |freshness| {

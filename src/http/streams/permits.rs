@@ -63,10 +63,7 @@ impl Permits {
                     Taker::Player(_) => format!("the player has {max} streams"),
                     Taker::Address(_) => format!("there are {max} streams to this address"),
                 };
-                Problem {
-                    own: Some(Own::RetryAfter(RETRY_AFTER_S)),
-                    ..Problem::new(TOO_MANY_STREAMS, detail)
-                }
+                Problem::new(TOO_MANY_STREAMS, detail).with(Own::RetryAfter(RETRY_AFTER_S))
             }
         })
     }
