@@ -86,8 +86,8 @@ impl From<Error> for Problem {
                 return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
             }
             Error::LeagueTurning(wait_ms) => {
-                let wait_s = wait_ms.div_ceil(1_000).max(1);
-                return Self::new(LEAGUE_TURNING, detail).with(Own::RetryAfter(wait_s));
+                let wait = Own::RetryAfter(wait_ms.div_ceil(1_000).max(1));
+                return Self::new(LEAGUE_TURNING, detail).with(wait);
             }
             Error::TooMuchPast(wait) => {
                 return Self::new(RATE_LIMITED, detail).with(Own::RetryAfter(wait.as_secs() + 1));

@@ -37,7 +37,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// Why not; [`STORE_UNAVAILABLE`] if nobody can tell at the moment.
+    /// Why not; [`STORE_UNAVAILABLE`](crate::http::problem::STORE_UNAVAILABLE) if nobody can tell at the moment.
     pub(in crate::http) fn check_still(
         &self,
         app: &App,
