@@ -505,7 +505,7 @@ impl Problem {
     }
 
     /// The score, as it was sent, has too many decimals or is too large.
-    pub fn score(score: &str, error: ScoreError) -> Self {
+    pub fn score(score: &str, error: &ScoreError) -> Self {
         let detail = format!("score {score} {error}");
         let errors = vec![FieldError::new("/score", &detail)];
         Self::new(SCORE_OUT_OF_RANGE, detail).in_fields(errors)

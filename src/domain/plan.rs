@@ -232,7 +232,7 @@ impl Instants {
 /// What was planned last for a board's events, for reuse.
 #[derive(Debug, Default)]
 pub struct Routes {
-    routes: VecDeque<Arc<Route>>,
+    latest: VecDeque<Arc<Route>>,
     /// By series, amount, and the starts of the event's and of the running period.
     sums: HashMap<(Series, Amount, i64, i64), Arc<Sum>>,
     /// How many periods the sums name.
@@ -258,11 +258,11 @@ impl Routes {
         let usable = |route: &&Arc<Route>| {
             route.at_ms.contains(&at.ms()) && route.now_ms.contains(&now.ms())
         };
-        if let Some(route) = self.routes.iter().rev().find(usable) {
+        if let Some(route) = self.latest.iter().rev().find(usable) {
             return Arc::clone(route);
         }
-        if self.routes.len() == ROUTES_MAX {
-            self.routes.pop_front();
+        if self.latest.len() == ROUTES_MAX {
+            self.latest.pop_front();
         }
         let route = Arc::new(Route::new(
             board,
@@ -270,7 +270,7 @@ impl Routes {
             now,
             |derived, period, running, amount| self.sum(board, derived, period, running, amount),
         ));
-        self.routes.push_back(Arc::clone(&route));
+        self.latest.push_back(Arc::clone(&route));
         route
     }
 

@@ -74,7 +74,7 @@ impl Incoming {
         let score = Score::parse(&self.score, board.definition.decimals);
         let score = score.map_err(|error| {
             let shown: String = self.score.chars().take(SCORE_SHOWN_MAX).collect();
-            Problem::score(&shown, error)
+            Problem::score(&shown, &error)
         })?;
         Ok(Event {
             id: self.id.clone(),

@@ -50,12 +50,11 @@ impl Rendered {
         taken: Taken,
     ) -> Result<Self, Problem> {
         let written = page.memo.place(with);
-        let (body, content) = match written.get() {
-            Some(written) => written.clone(),
-            None => {
-                let Self { body, content, .. } = Self::new(&body(), taken)?;
-                written.get_or_init(|| (body, content)).clone()
-            }
+        let (body, content) = if let Some(written) = written.get() {
+            written.clone()
+        } else {
+            let Self { body, content, .. } = Self::new(&body(), taken)?;
+            written.get_or_init(|| (body, content)).clone()
         };
         Ok(Self {
             body,
