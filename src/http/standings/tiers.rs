@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{PlayedBody, StandingBody};
 use super::params::{
-    CohortsParams, HiddenChoice, MemberPath, PeriodParams, Read, TierPath, WindowPath,
+    CohortsParams, HiddenChoice, MemberPath, Read, TierPath, TiersParams, WindowPath,
 };
 use super::show;
 use crate::domain::include::Includes;
@@ -180,7 +180,7 @@ fn of_all<P>(read: Read<P>) -> Read<P> {
 /// How many cohorts each has in a period, and how many members have a seat in them.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/tiers", tag = "leagues", operation_id = "list_tiers",
-    params(LeaguePath, WindowPath, PeriodParams, IfNoneMatch, NoCache),
+    params(LeaguePath, WindowPath, TiersParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The tiers", body = TiersBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`"),
@@ -188,7 +188,7 @@ fn of_all<P>(read: Read<P>) -> Read<P> {
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    read: Read<PeriodParams>,
+    read: Read<TiersParams>,
 ) -> Result<Response, Problem> {
     let render = |found: &_, taken| Rendered::new(&TiersBody::new(found), taken);
     show(&app, &of_all(read), (&TiersView, 0), render).await
