@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::{MutexGuard, RwLock};
 use tokio::sync::Mutex;
@@ -144,8 +145,7 @@ impl Engine {
         if let Some(live) = self.boards.get(id) {
             return Ok(live);
         }
-        // In a box, as it is rare: otherwise every future that asks for a board would have room for it.
-        let read = Box::pin(self.read_anew(id)).await?;
+        let read = self.read_anew(id).await?;
         read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
@@ -161,7 +161,10 @@ impl Engine {
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
-                    self.carry_out_orders(closed).await?;
+                    match self.carry_out_orders(closed).await {
+                        Ok(_) | Err(Error::Again) => {}
+                        Err(error) => return Err(error),
+                    }
                     return Ok(self.store.load_board(id).await?);
                 }
                 let message = format!("board {id} is just moving to other shards");
@@ -173,20 +176,26 @@ impl Engine {
 
     /// Reads a definition into memory again.
     pub(crate) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
-        Box::pin(self.read_anew(id)).await.map(drop)
+        self.read_anew(id).await.map(drop)
     }
 
-    async fn read_anew(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
-        let drops = self.boards.drops();
-        let read = self.read_into_memory(id, drops).await;
-        let error = read.as_ref().err();
-        if error.is_some_and(Error::is_fault) {
-            self.hold(id, None, drops);
-        }
-        let now = self.clock.now();
-        self.faults
-            .record(JobKind::Definition, &Subject::board(id), now, error);
-        read
+    /// In a box, as it is rare: otherwise every future that asks for a board would have room for it.
+    fn read_anew<'a>(
+        &'a self,
+        id: &'a BoardId,
+    ) -> BoxFuture<'a, Result<Option<Arc<LiveBoard>>, Error>> {
+        Box::pin(async move {
+            let drops = self.boards.drops();
+            let read = self.read_into_memory(id, drops).await;
+            let error = read.as_ref().err();
+            if error.is_some_and(Error::is_fault) {
+                self.hold(id, None, drops);
+            }
+            let now = self.clock.now();
+            self.faults
+                .record(JobKind::Definition, &Subject::board(id), now, error);
+            read
+        })
     }
 
     async fn read_into_memory(

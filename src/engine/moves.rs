@@ -38,12 +38,10 @@ use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
-use super::reader::ReadError;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
-use crate::store::StoreError;
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::leases::Leased;
@@ -86,7 +84,7 @@ enum Stop {
 impl<E: Into<Error>> From<E> for Stop {
     fn from(error: E) -> Self {
         match error.into() {
-            Error::Store(StoreError::Stale) => Self::Lost,
+            Error::Again => Self::Lost,
             error => Self::Failed(error),
         }
     }
@@ -322,11 +320,8 @@ impl Mover {
             }
             let noted = of_old.iter();
             let noted = noted.map(|(old, known)| engine.note_journal(board, old, *known, true));
-            let noted = try_join_all(noted).await.map_err(|error| match error {
-                ReadError::Retry => Stop::Lost,
-                ReadError::Failed(error) => error.into(),
-            });
-            if noted?.iter().any(|(_, is_more)| *is_more) {
+            let noted = try_join_all(noted).await?;
+            if noted.iter().any(|(_, is_more)| *is_more) {
                 continue;
             }
             for new in &self.copier.new {

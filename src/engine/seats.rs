@@ -84,9 +84,7 @@ impl Seating {
 
 /// Why a step was not done.
 pub(crate) enum Obstacle {
-    /// The definition has changed.
-    Stale,
-    /// What is stored has changed.
+    /// What is stored of the member has changed.
     Changed,
     /// The period is closed: the next one begins at this instant.
     Closed(Timestamp),
@@ -102,10 +100,7 @@ pub(crate) enum Obstacle {
 
 impl<E: Into<Error>> From<E> for Obstacle {
     fn from(error: E) -> Self {
-        match error.into() {
-            Error::Store(StoreError::Stale) => Self::Stale,
-            error => Self::Failed(error),
-        }
+        Self::Failed(error.into())
     }
 }
 
@@ -361,7 +356,7 @@ impl<'a> Attempts<'a> {
     async fn settle<T>(&mut self, attempt: Result<T, Obstacle>) -> Result<Option<T>, Error> {
         match attempt {
             Ok(done) => return Ok(Some(done)),
-            Err(Obstacle::Stale) => self.engine.reload(self.board).await?,
+            Err(Obstacle::Failed(Error::Again)) => self.engine.reload(self.board).await?,
             Err(Obstacle::Changed) => {}
             Err(Obstacle::Closed(until)) => self.not_before = until,
             Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
@@ -392,7 +387,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         let known = self.read().await?;
         let player = self.turned(&known).await?;
         if let Some(seat) = player.seat_in(&self.period).cloned() {
@@ -432,7 +427,7 @@ impl Table<'_> {
     }
 
     async fn leave(&self) -> Result<Left, Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         let known = self.read().await?;
         let before = self.stored(&known);
         let player = before.clone().left(&self.next());
@@ -447,7 +442,7 @@ impl Table<'_> {
     }
 
     async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         // Only the definition that is stored can refuse a tier.
         let known = self.read().await?;
         let next = self.next();
@@ -530,12 +525,6 @@ impl Table<'_> {
             Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
             None => Ok(()),
         }
-    }
-
-    /// Before anything is written.
-    async fn note_use(&self) -> Result<(), Obstacle> {
-        let is_current = self.engine.note_use(&self.live).await?;
-        is_current.then_some(()).ok_or(Obstacle::Changed)
     }
 
     async fn read(&self) -> Result<KnownMember, Obstacle> {

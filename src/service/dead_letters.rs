@@ -10,10 +10,10 @@ use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::LiveBoard;
+use crate::store::Store;
 use crate::store::dead_letters::{DeadLetter, LetterId};
 use crate::store::queued::EntryId;
-use crate::store::{Store, Versioned};
 
 /// The most letters that one call reads.
 const PART_MAX: usize = 100;
@@ -107,23 +107,20 @@ impl Service {
         after: Option<&LetterId>,
         count: usize,
     ) -> Result<FoundLetters, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(board).await?;
-            // One more than wanted tells whether there is a next part.
-            let letters = self.merge_letters(&live, after, count + 1).await;
-            if let Some(mut letters) = letters.unless_stale()? {
+        self.engine
+            .with_board(board, async |live| {
+                // One more than wanted tells whether there is a next part.
+                let mut letters = self.merge_letters(&live, after, count + 1).await?;
                 let is_more = letters.len() > count;
                 letters.truncate(count);
                 let last = letters.last().filter(|_| is_more);
-                return Ok(FoundLetters {
+                Ok(FoundLetters {
                     next: last.map(|last| last.id),
                     letters,
                     live,
-                });
-            }
-            self.engine.reload(board).await?;
-        }
-        Err(Error::busy())
+                })
+            })
+            .await
     }
 
     /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.

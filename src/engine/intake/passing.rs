@@ -120,10 +120,10 @@ impl Intake {
                 match outcome.end {
                     End::Done => count += 1,
                     End::GoneBack => return Ok(None),
-                    End::Waits(error) => failed = Some(error),
-                    End::Stale => {
+                    End::Waits(Error::Again) => {
                         left.insert(outcome.live.board.id.clone());
                     }
+                    End::Waits(error) => failed = Some(error),
                 }
             }
             if left.is_empty() {

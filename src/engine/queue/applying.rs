@@ -32,11 +32,11 @@ use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::submission::{QueuedEnd, Submission};
 use crate::engine::{Engine, Error, LiveBoard, LiveShard};
+use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
 use crate::store::queued::{End, Ended, EntryId, Held, QueueEntry};
 use crate::store::queues::QueueName;
-use crate::store::{StoreError, Versioned};
 use crate::throttle;
 
 /// For how long it is told at least why an event was refused.
@@ -554,8 +554,9 @@ impl<'a> Worker<'a> {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
             let ended = store.end_queued(self.shard(), lease, all).await;
-            let Some(ended) = ended.unless_stale()? else {
-                return Ok(true);
+            let ended = match ended {
+                Err(StoreError::Stale) => return Ok(true),
+                ended => ended?,
             };
             for ((entry, end, member), ended) in part.iter().zip(ended) {
                 match ended {
