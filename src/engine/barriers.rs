@@ -87,12 +87,8 @@ impl Engine {
             self.store.want_intake(names(wanted), true).await?;
             self.store.want_intake(names(others), false).await?;
         }
-        let is_seen = raised.iter().all(|(_, raised)| *raised == Raised::Seen);
-        Ok(if is_seen {
-            Progress::Done
-        } else {
-            Progress::More
-        })
+        let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
+        Ok(Progress::more_if(waits))
     }
 
     /// Raises the barriers of some shards.

@@ -142,11 +142,16 @@ impl Engine {
 
     /// The board from memory, or from Redis if it isn't there.
     pub async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
-        if let Some(live) = self.boards.get(id) {
-            return Ok(live);
+        let found = self.find_board(id).await?;
+        found.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// The same; `None` if there is no such board.
+    pub(crate) async fn find_board(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
+        match self.boards.get(id) {
+            Some(live) => Ok(Some(live)),
+            None => self.read_anew(id).await,
         }
-        let read = self.read_anew(id).await?;
-        read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
     /// The stored board. While it is closed for a move, or not open yet, this waits.

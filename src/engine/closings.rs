@@ -129,7 +129,8 @@ impl Engine {
 
     /// Decides the closing of a board that is due, or plans when one will be.
     async fn decide_due(&self, id: &BoardId) -> Result<Progress, Error> {
-        let (Some(live), Some(closings)) = (self.known(id).await?, self.store.closings(id).await?)
+        let (Some(live), Some(closings)) =
+            (self.find_board(id).await?, self.store.closings(id).await?)
         else {
             return Ok(Progress::Done);
         };
@@ -160,14 +161,6 @@ impl Engine {
                 Some(next_ms) => schedule.set(&board.id, next_ms),
                 None => schedule.remove(&board.id),
             }
-        }
-    }
-
-    /// A board; `None` if there is none.
-    async fn known(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
-        match self.live_board(id).await {
-            Err(Error::BoardNotFound(_)) => Ok(None),
-            live => live.map(Some),
         }
     }
 
@@ -368,7 +361,7 @@ impl Closing {
         let Some((until, after)) = closings.until.zip(closings.results_until) else {
             return Ok(Step::Done);
         };
-        let Some(live) = engine.known(&self.id).await? else {
+        let Some(live) = engine.find_board(&self.id).await? else {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {

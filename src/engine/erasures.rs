@@ -42,7 +42,8 @@ impl Engine {
             match self.unless_again(id, erased.await).await? {
                 Some(Erased::Done) => return Ok(()),
                 Some(Erased::Behind) => {
-                    revised = Some(Box::pin(self.revise_in_turn(id)).await?);
+                    let in_turn = Box::pin(self.revise_in_turn(id)).await;
+                    revised = self.unless_again(id, in_turn).await?;
                 }
                 None => {}
             }

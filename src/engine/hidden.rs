@@ -98,11 +98,7 @@ impl Engine {
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {
         let widened = self.store.widen_list(shard, standing).await;
         let is_wide = self.unless_again(&shard.id, widened).await?;
-        Ok(if is_wide == Some(false) {
-            Progress::More
-        } else {
-            Progress::Done
-        })
+        Ok(Progress::more_if(is_wide == Some(false)))
     }
 }
 
@@ -133,10 +129,7 @@ impl Job for HiddenLists {
     }
 
     async fn step(&self, engine: &Engine, narrow: &mut Narrow) -> Result<Progress, Error> {
-        let live = match engine.live_board(&narrow.board).await {
-            Err(Error::BoardNotFound(_)) => None,
-            live => Some(live?),
-        };
+        let live = engine.find_board(&narrow.board).await?;
         let found = live.iter().flat_map(|live| &live.shards).find_map(|shard| {
             let standing = keys::standing_of(&shard.shard, &narrow.name)?;
             Some((shard.shard.clone(), standing))
@@ -159,10 +152,6 @@ impl Job for HiddenLists {
                 engine.store.mark_narrow(&shard, &standing).await?;
             }
         }
-        Ok(if is_wide == Some(false) {
-            Progress::More
-        } else {
-            Progress::Done
-        })
+        Ok(Progress::more_if(is_wide == Some(false)))
     }
 }

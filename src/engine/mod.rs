@@ -67,7 +67,7 @@ use self::jobs::faults::Faults;
 use crate::clock::Clock;
 use crate::store::Store;
 
-/// How often a call begins anew because the definition has changed or a rolling standing was not complete.
+/// How many attempts a call makes: it begins again when the definition has changed, or a rolling standing was not complete.
 pub const ATTEMPTS_MAX: usize = 8;
 
 /// The machinery of one instance.

@@ -543,15 +543,13 @@ impl Job for Revisions {
     }
 
     async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
-        let stepped = match engine.live_board(&board.id).await {
-            Err(Error::BoardNotFound(_)) => Progress::Done,
-            Ok(live) if live.board.generation != board.generation => Progress::Done,
-            Ok(_) => {
-                engine
-                    .revise_on(&board.id, &Mutex::default(), false)
-                    .await?
-            }
-            Err(error) => return Err(error),
+        let live = engine.find_board(&board.id).await?;
+        let is_it = live.is_some_and(|live| live.board.generation == board.generation);
+        let stepped = if is_it {
+            let due = Mutex::default();
+            engine.revise_on(&board.id, &due, false).await?
+        } else {
+            Progress::Done
         };
         if stepped == Progress::Done {
             engine.store.forget_notes(NotedFor::Revision, board).await?;

@@ -161,11 +161,7 @@ impl Engine {
     ) -> Result<Progress, Error> {
         // `None`: the definition has changed. Whoever needs the standing begins anew with the new definition.
         let advanced = self.advance(shard, derived, period).await?;
-        Ok(if advanced == Some(false) {
-            Progress::More
-        } else {
-            Progress::Done
-        })
+        Ok(Progress::more_if(advanced == Some(false)))
     }
 
     /// Takes a derived standing a bounded step nearer to complete; returns whether it is. `None`: its shard does not know the board's

@@ -275,10 +275,7 @@ impl Intake {
         if known.is_some_and(is_old) {
             self.engine.reload(id).await?;
         }
-        match self.engine.live_board(id).await {
-            Err(Error::BoardNotFound(_)) => Ok(None),
-            live => live.map(Some),
-        }
+        self.engine.find_board(id).await
     }
 
     /// The shard of an event, and how it is to stand in the queue there; `None` if it was taken.

@@ -223,10 +223,7 @@ impl Engine {
 impl<'a> Worker<'a> {
     /// Takes up the work on a queue; `None` if there is none for this instance now.
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
-        let live = match engine.live_board(&name.id).await {
-            Err(Error::BoardNotFound(_)) => None,
-            live => Some(live?),
-        };
+        let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
             engine.store.unlist_queue(name).await?;
             engine.forget_queue(name);
