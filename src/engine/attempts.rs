@@ -87,3 +87,31 @@ impl Engine {
         is_current.then_some(()).ok_or(Error::Again)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::store::StoreError;
+
+    #[tokio::test]
+    async fn attempts_are_made_until_one_ends_or_there_were_enough() {
+        let count = Cell::new(0);
+        let attempt = |needed| {
+            let count = &count;
+            move || async move {
+                count.set(count.get() + 1);
+                if count.get() < needed {
+                    return Err(StoreError::Stale.into());
+                }
+                Ok(count.get())
+            }
+        };
+        assert_eq!(until_unchanged(attempt(3)).await.unwrap(), 3);
+        count.set(0);
+        let ended = until_unchanged(attempt(ATTEMPTS_MAX + 1)).await;
+        assert!(matches!(ended, Err(Error::Busy(_))), "{ended:?}");
+        assert_eq!(count.get(), ATTEMPTS_MAX);
+    }
+}

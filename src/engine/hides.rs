@@ -81,25 +81,8 @@ impl Engine {
         Ok(hiding)
     }
 
-    /// As [`Self::unhide`].
-    async fn unhide_on(
-        &self,
-        board: &Arc<Board>,
-        member: &MemberId,
-        ends: Option<Timestamp>,
-    ) -> Result<Option<Hide>, Error> {
-        let (told, _) = shards_told(board, member);
-        self.begin_moderation(board, &told[REFERENCE]).await?;
-        let set = async |shard| Ok(self.store.unhide(shard, member, ends).await?);
-        let before = settle(&told, set, Option::is_none).await?;
-        if before.is_some() {
-            self.store.note_board(NotedFor::Revision, board).await?;
-        }
-        Ok(before)
-    }
-
     /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
-    /// (`Store::erased_name`). The board need not be in memory; `None` if its definition has changed.
+    /// (`Store::erased_name`). The board need not be in memory.
     pub(super) async fn keep_hides(
         &self,
         board: &Arc<Board>,
@@ -131,7 +114,14 @@ impl Engine {
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, Error> {
         self.with_board(id, async |live| {
-            self.unhide_on(&live.board, member, ends).await
+            let (board, (told, _)) = (&live.board, shards_told(&live.board, member));
+            self.begin_moderation(board, &told[REFERENCE]).await?;
+            let set = async |shard| Ok(self.store.unhide(shard, member, ends).await?);
+            let before = settle(&told, set, Option::is_none).await?;
+            if before.is_some() {
+                self.store.note_board(NotedFor::Revision, board).await?;
+            }
+            Ok(before)
         })
         .await
     }

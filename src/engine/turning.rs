@@ -116,28 +116,21 @@ impl Engine {
         id: &BoardId,
         section: Section,
     ) -> Result<CohortState, Error> {
-        self.with_board(id, async |live| {
-            match self.try_to_decide(&live, section).await? {
-                None => Ok(CohortState::Empty),
-                Some(Recorded::Done) => Ok(CohortState::Decided),
-                Some(Recorded::Open) => Ok(CohortState::Open),
-                Some(Recorded::Moderated) => Err(Error::Again),
-            }
-        })
-        .await
+        self.with_board(id, async |live| self.try_to_decide(&live, section).await)
+            .await
     }
 
-    /// Decides a cohort by what is read now; `None` if nobody is listed.
+    /// Decides a cohort by what is read now.
     async fn try_to_decide(
         &self,
         live: &LiveBoard,
         section: Section,
-    ) -> Result<Option<Recorded>, Error> {
+    ) -> Result<CohortState, Error> {
         let (board, period) = (&live.board, &section.period);
         let (shard, standing) = (&shard_of(live, section).shard, standing_of(board, &section));
         let decided = self.store.decided(shard, &standing, &[]).await?;
         if decided.is_some() {
-            return Ok(Some(Recorded::Done));
+            return Ok(CohortState::Decided);
         }
         let seen = self.store.moderated(shard).await?;
         let reader = Reader::new(self, live, Freshness::Current).of_size(Size::Large);
@@ -146,10 +139,10 @@ impl Engine {
         // A read that has not seen the barrier does not wait for the removal of erased members either.
         let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
         let Some(end) = end.filter(|_| is_final) else {
-            return Ok(Some(Recorded::Open));
+            return Ok(CohortState::Open);
         };
         if entries.is_empty() {
-            return Ok(None);
+            return Ok(CohortState::Empty);
         }
         let league = board.league_of(period);
         let league = league.expect("invariant: a board with cohorts is a league");
@@ -159,7 +152,11 @@ impl Engine {
         let recorded =
             self.store
                 .record_decision(shard, (&standing, end), seen, (&summary, &outcomes));
-        Ok(Some(recorded.await?))
+        match recorded.await? {
+            Recorded::Done => Ok(CohortState::Decided),
+            Recorded::Open => Ok(CohortState::Open),
+            Recorded::Moderated => Err(Error::Again),
+        }
     }
 
     /// What all members of a cohort that is decided have in common; `None` of a whole period.
@@ -277,26 +274,18 @@ impl Engine {
         let turned = of_homes.into_iter().map(async |(home, mut turning)| {
             turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
             for turning in turning.chunks(CALL_MEMBERS_MAX) {
-                self.turn_at_home(&live.board.id, home, turning).await?;
+                self.with_board(&live.board.id, async |live| {
+                    self.turn_at_home(&live, home, turning).await
+                })
+                .await?;
             }
             Ok::<_, Error>(())
         });
         try_join_all(turned).await.map(drop)
     }
 
-    /// Turns seats of members of one home shard.
+    /// Turns seats of members of one home shard. Those that are turned already stay as they are.
     async fn turn_at_home(
-        &self,
-        id: &BoardId,
-        home: usize,
-        turning: &[Turning],
-    ) -> Result<(), Error> {
-        self.with_board(id, async |live| self.turn_some(&live, home, turning).await)
-            .await
-    }
-
-    /// The same, once. Seats that are turned already stay as they are.
-    async fn turn_some(
         &self,
         live: &LiveBoard,
         home: usize,

@@ -122,7 +122,7 @@ impl MemberView {
     ) -> Result<FoundMember, Error> {
         let is_over = attempt.target.standing.period.end_ms <= attempt.now.ms();
         if is_over || attempt.playing.is_none() || self.is_out_of_sight(attempt).await? {
-            return Err(self.not_found(attempt).into());
+            return Err(self.not_found(attempt));
         }
         // A seat that nobody is listed on is kept for the member.
         let kept = seat.map(|seat| Place {

@@ -54,7 +54,7 @@ impl View for MemberView {
         } = attempt;
         let board = &live.board;
         if target.is_empty {
-            return Err(self.not_found(attempt).into());
+            return Err(self.not_found(attempt));
         }
         let previous = target.previous(board, *now);
         let standings = (
