@@ -753,7 +753,7 @@ pub async fn post_many(
             Ok(index) => results.next().map(|result| {
                 let received = |one| EventResult::new(&sound[index], &one);
                 result.map(received).map_err(|error| match error {
-                    Error::Store(_) => {
+                    Error::Again | Error::Store(_) => {
                         let fault = faults.entry(error.to_string());
                         fault.or_insert_with(|| error.into()).clone()
                     }

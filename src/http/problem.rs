@@ -621,7 +621,7 @@ impl From<Error> for Problem {
             Error::RewardRevoked(claim) => {
                 return Self::new(REWARD_REVOKED, detail).with(Own::Claimed(Box::new(claim)));
             }
-            Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Stale) => {
+            Error::Busy(_) | Error::Again | Error::Store(StoreError::Unavailable(_)) => {
                 return Self::new(STORE_UNAVAILABLE, NO_ANSWER).because(detail);
             }
             Error::Unreadable { .. } => INTERNAL,

@@ -11,10 +11,10 @@ use crate::domain::part::Part;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::LiveBoard;
+use crate::store::Store;
 use crate::store::dead_letters::{DeadLetter, LetterId};
 use crate::store::queued::EntryId;
-use crate::store::{Store, Versioned};
 
 /// The most letters that one call reads.
 const PART_MAX: usize = 100;
@@ -97,15 +97,12 @@ impl Service {
         after: Option<&LetterId>,
         count: usize,
     ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(board).await?;
-            let letters = self.merge_letters(&live, after, count + 1).await;
-            if let Some(letters) = letters.unless_stale()? {
-                return Ok((live, Part::split(letters, count, |last| last.id)));
-            }
-            self.engine.reload(board).await?;
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(board, async |live| {
+                let letters = self.merge_letters(&live, after, count + 1).await?;
+                Ok((live, Part::split(letters, count, |last| last.id)))
+            })
+            .await
     }
 
     /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.

@@ -9,7 +9,6 @@ use super::standing::{Attempt, View};
 use crate::domain::league::{Cohort, League, Section};
 use crate::domain::part::Part;
 use crate::domain::series::Standing;
-use crate::engine::reader::ReadError;
 
 /// The tiers of a league in a period.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +42,7 @@ pub type FoundCohorts = Part<(Cohort, u64), Cohort>;
 impl View for TiersView {
     type Found = Vec<FoundTier>;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<Vec<FoundTier>, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<Vec<FoundTier>, Error> {
         attempt.see_shards().await?;
         let league = attempt.league();
         let tiers: Vec<u8> = (0..=league.last_tier()).collect();
@@ -58,7 +57,7 @@ impl View for TiersView {
 impl View for CohortsView {
     type Found = FoundCohorts;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, Error> {
         attempt.see_shards().await?;
         let tier = attempt.league().tier_named(&self.tier);
         let tier = tier.ok_or_else(|| self.unknown_tier(attempt))?;
@@ -72,7 +71,7 @@ impl View for CohortsView {
             .map(|number| Cohort { tier, number });
         let cohorts = cohorts.map(async |cohort| {
             let members = attempt.members_of(cohort).await?;
-            Ok::<_, ReadError>((cohort, members))
+            Ok::<_, Error>((cohort, members))
         });
         let items = try_join_all(cohorts).await?;
         let last = items.last().map(|(last, _)| *last);
@@ -124,7 +123,7 @@ impl Attempt<'_> {
 
     /// Finds out whether the definition is still this one. If the period has ended, it also sees the barriers of all shards, which
     /// tell its state.
-    async fn see_shards(&self) -> Result<(), ReadError> {
+    async fn see_shards(&self) -> Result<(), Error> {
         let standing = self.target.standing;
         if standing.period.end_ms <= self.now.ms() {
             self.reader.amounts(standing, &[]).await?;
@@ -137,7 +136,7 @@ impl Attempt<'_> {
     }
 
     /// How these tiers are split.
-    async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, ReadError> {
+    async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, Error> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);
         let seats = self
@@ -155,7 +154,7 @@ impl Attempt<'_> {
     }
 
     /// How many members a cohort has.
-    async fn members_of(&self, cohort: Cohort) -> Result<u64, ReadError> {
+    async fn members_of(&self, cohort: Cohort) -> Result<u64, Error> {
         let section = Section {
             cohort: Some(cohort),
             ..self.target.standing.section()
