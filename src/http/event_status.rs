@@ -71,16 +71,12 @@ pub struct WaitingEvent {
     #[schema(inline)]
     pub status: QueuedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The instant that the event counts for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// When it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub queued_at: Timestamp,
 }
 
@@ -91,10 +87,8 @@ pub struct AppliedEvent {
     #[schema(inline)]
     pub status: AppliedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The instant that the event counted for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
@@ -111,10 +105,8 @@ pub struct RefusedEvent {
     #[schema(inline)]
     pub status: RejectedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The instant that the event would have counted for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// Why it was refused.
     pub problem: ProblemBody,
@@ -128,19 +120,14 @@ pub struct BuriedEvent {
     #[schema(inline)]
     pub status: DeadStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member; `null` if the event can't be read.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// The instant that the event would count for; `null` if the event can't be read.
-    #[schema(required = true, value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
     /// Why: `unreadable`, `too-old`, `failed`, or what a newer release says.
-    #[schema(example = "failed")]
     pub reason: String,
     /// Since when it is a dead letter.
-    #[schema(value_type = String, format = DateTime)]
     pub died_at: Timestamp,
 }
 
@@ -174,13 +161,10 @@ pub enum EventOutcome {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct StandingScore {
     /// The window.
-    #[schema(example = "last-7-days")]
     pub window: String,
     /// The key of the period.
-    #[schema(example = "2026-11-21")]
     pub key: String,
     /// The score.
-    #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
 }
 

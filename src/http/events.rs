@@ -233,19 +233,15 @@ pub enum EventResult {
 #[schema(as = QueuedEvent)]
 pub struct QueuedEventBody {
     /// The event's id. The service has given it one if it had none.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
     /// Always `queued`.
     #[schema(inline)]
     pub status: QueuedStatus,
     /// The instant that the event counts for: its `at`, or when it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
 }
 
@@ -261,20 +257,16 @@ pub enum QueuedStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
     /// The event's id; null if the event had none.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
     /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none (a `max` that did not
     /// improve), `duplicate` if the service had taken it before.
     #[schema(inline)]
     pub status: TakenStatus,
     /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
     /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
@@ -283,7 +275,7 @@ pub struct TakenEvent {
     /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
     /// answers. Missing for a duplicate that was taken before the board moved to other shards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
 }
 
@@ -303,13 +295,10 @@ pub enum TakenStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedEvent {
     /// The event's id; null if the service can read none in the event.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board; null if the service can read none in the event.
-    #[schema(example = "run_hero")]
     pub board: Option<String>,
     /// The member; null if the service can read none in the event.
-    #[schema(example = "999")]
     pub member: Option<String>,
     /// Always `rejected`.
     #[schema(inline)]
@@ -330,20 +319,16 @@ pub enum RejectedStatus {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
-    #[schema(value_type = String, example = "last-7-days")]
     pub window: Arc<str>,
     /// The key of the period.
-    #[schema(value_type = String, example = "2026-11-21")]
     pub key: Arc<str>,
     /// In a league: the member's cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "silver-17")]
+    #[schema(value_type = String, required = false)]
     pub cohort: Option<String>,
     /// The member's score after the event.
-    #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
     /// The member's score before the event; null if the member was not listed.
-    #[schema(value_type = Option<f64>, example = 61)]
     pub previous_score: Option<ShownScore>,
     /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
@@ -354,10 +339,8 @@ pub struct StandingChange {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RankChange {
     /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
-    #[schema(example = 3)]
     pub rank: Option<u64>,
     /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
-    #[schema(example = 4)]
     pub previous_rank: Option<u64>,
 }
 

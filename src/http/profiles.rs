@@ -39,11 +39,11 @@ pub struct ProfileBody {
     name: String,
     /// Where its picture is: an address that begins with `https://`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false, pattern = "^https://", example = "https://img.example.com/ann.png")]
+    #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
     avatar_url: Option<String>,
     /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
     #[serde(default)]
-    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, example = json!({"country": "NZ"}))]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -60,11 +60,10 @@ pub struct MemberProfileBody {
     name: String,
     /// As in a single profile.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false)]
     avatar_url: Option<String>,
     /// As in a single profile.
     #[serde(default)]
-    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>)]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -72,13 +71,10 @@ pub struct MemberProfileBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberProfile {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// What the member is called.
-    #[schema(example = "Ann")]
     pub name: String,
     /// Where its picture is; null if it has none.
-    #[schema(required = true)]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
     #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
@@ -86,7 +82,6 @@ pub struct MemberProfile {
     /// What was said of the name and the picture.
     pub review: Review,
     /// When the profile last changed.
-    #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
 
@@ -105,19 +100,13 @@ impl From<FoundProfile> for MemberProfile {
 }
 
 /// Profiles of any members.
-#[derive(ToSchema)]
-#[schema(as = NewProfiles)]
-#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
-pub struct ProfilesSchema {
-    /// The profiles. The service writes or rejects each by itself.
-    #[schema(min_items = 1, max_items = 1000)]
-    profiles: Vec<MemberProfileBody>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NewProfiles)]
 struct ProfilesBody<'a> {
+    /// The profiles. The service writes or rejects each by itself.
     #[serde(borrow)]
+    #[schema(value_type = Vec<MemberProfileBody>, min_items = 1, max_items = 1000)]
     profiles: Vec<&'a RawValue>,
 }
 
@@ -160,7 +149,6 @@ pub struct RejectedProfile {
     #[schema(inline)]
     pub status: RejectedStatus,
     /// The member; null if the service can read none.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// Why the service did not write the profile.
     pub problem: ProblemBody,
@@ -183,14 +171,13 @@ pub struct ReviewBody {
     name: String,
     /// The address of the picture that was judged with it. Left out: the review holds for whatever picture there is.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false)]
     avatar_url: Option<String>,
     /// Whether boards may show the name and the picture.
     #[schema(inline)]
     status: Judgement,
     /// Why, in up to 500 characters.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false, max_length = 500, example = "a real name")]
+    #[schema(max_length = 500, example = "a real name")]
     reason: Option<String>,
 }
 
@@ -225,7 +212,6 @@ pub struct NameReviews {
     /// The profiles with these names, in the order of their members.
     pub reviews: Vec<MemberProfile>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
@@ -297,7 +283,7 @@ pub async fn put(
 /// that isn't JSON of this form, or if Redis does not answer; then send it again.
 #[utoipa::path(
     post, path = "/v1/profiles", tag = "profiles", operation_id = "post_profiles",
-    request_body(content = ProfilesSchema, example = json!({"profiles": [
+    request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
     responses(

@@ -21,6 +21,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
+use super::values::VALUE;
 use crate::domain::include::Include;
 use crate::http::table;
 
@@ -39,6 +40,10 @@ const HERE: &str = "#/components/schemas/";
 pub(super) fn settle(document: &mut OpenApi) {
     let components = document.components.as_mut();
     let mut schemas = std::mem::take(&mut components.expect("there are schemas").schemas);
+    let values = schemas.clone();
+    for schema in schemas.values_mut() {
+        each(schema, &mut |schema| place_value(schema, &values));
+    }
     add_board(&mut schemas);
     let (taken, sent) = roots(document);
     let taken = reachable(&schemas, &taken);
@@ -98,6 +103,27 @@ pub(super) fn settle(document: &mut OpenApi) {
     let components = document.components.as_mut();
     components.expect("there are schemas").schemas = settled;
     settle_parameters(document);
+}
+
+/// Puts a value of the domain in the place of a reference to it.
+fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
+    let (reference, is_nullable) = match schema {
+        RefOr::Ref(reference) => (reference, false),
+        RefOr::T(Schema::OneOf(one)) => match one.items.as_mut_slice() {
+            [RefOr::Ref(reference), null] if is_null(null) => (reference, true),
+            _ => return,
+        },
+        RefOr::T(_) => return,
+    };
+    let Some(name) = name_of(&reference.ref_location).filter(|name| name.starts_with(VALUE)) else {
+        return;
+    };
+    let mut value = values[name].clone();
+    describe(&mut value, &reference.description);
+    if let RefOr::T(Schema::Object(value)) = &mut value {
+        value.default = reference.default.take();
+    }
+    *schema = if is_nullable { with_null(value) } else { value };
 }
 
 /// A board is shown as its definition with its id. The definition allows no other field, so that the two can't be composed
@@ -324,8 +350,11 @@ fn take_default(schema: &mut RefOr<Schema>) -> Option<Value> {
     }
 }
 
-/// Adds a sentence to a description.
+/// Adds a sentence to a description, if there is one to add.
 fn describe(schema: &mut RefOr<Schema>, sentence: &str) {
+    if sentence.is_empty() {
+        return;
+    }
     let with = |before: &str| format!("{before} {sentence}").trim().to_owned();
     match schema {
         RefOr::Ref(reference) => reference.description = with(&reference.description),
