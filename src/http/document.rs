@@ -18,7 +18,6 @@ use utoipa::{Modify, OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::ProblemBody;
-use super::standings::queries::QuerySchemas;
 use super::streams::message::{EndBody, PeriodBody};
 use super::{observe, table};
 
@@ -230,7 +229,6 @@ pub fn document() -> OpenApi {
     ApiKeyScheme.modify(&mut document);
     Reads.modify(&mut document);
     Problems.modify(&mut document);
-    QuerySchemas.modify(&mut document);
     schemas::settle(&mut document);
     Examples.modify(&mut document);
     document

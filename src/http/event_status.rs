@@ -9,7 +9,6 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::events::{QueuedStatus, RejectedStatus};
 use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::Board;
@@ -46,13 +45,8 @@ pub struct EventStatuses {
 
 /// What became of an event.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = EventStatus, discriminator(property_name = "status", mapping(
-    ("queued" = "#/components/schemas/WaitingEvent"),
-    ("applied" = "#/components/schemas/AppliedEvent"),
-    ("rejected" = "#/components/schemas/RefusedEvent"),
-    ("dead" = "#/components/schemas/BuriedEvent"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
+#[schema(as = EventStatus)]
 pub enum EventStatusBody {
     /// It waits to be applied.
     Queued(WaitingEvent),
@@ -67,9 +61,6 @@ pub enum EventStatusBody {
 /// An event that waits to be applied.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WaitingEvent {
-    /// Always `queued`.
-    #[schema(inline)]
-    pub status: QueuedStatus,
     /// The event's id.
     pub id: String,
     /// The member.
@@ -83,9 +74,6 @@ pub struct WaitingEvent {
 /// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
-    /// Always `applied`.
-    #[schema(inline)]
-    pub status: AppliedStatus,
     /// The event's id.
     pub id: String,
     /// The instant that the event counted for.
@@ -101,9 +89,6 @@ pub struct AppliedEvent {
 /// A queued event that was refused when it was to be applied. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct RefusedEvent {
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// The event's id.
     pub id: String,
     /// The instant that the event would have counted for.
@@ -116,9 +101,6 @@ pub struct RefusedEvent {
 /// id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BuriedEvent {
-    /// Always `dead`.
-    #[schema(inline)]
-    pub status: DeadStatus,
     /// The event's id.
     pub id: String,
     /// The member; `null` if the event can't be read.
@@ -129,22 +111,6 @@ pub struct BuriedEvent {
     pub reason: String,
     /// Since when it is a dead letter.
     pub died_at: Timestamp,
-}
-
-/// How far an event is that is a dead letter.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeadStatus {
-    /// It is a dead letter.
-    Dead,
-}
-
-/// How far an event is that was taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AppliedStatus {
-    /// It was taken.
-    Applied,
 }
 
 /// How an event ended that was taken.
@@ -171,7 +137,6 @@ pub struct StandingScore {
 impl WaitingEvent {
     fn new(event: &QueuedEvent) -> Self {
         Self {
-            status: QueuedStatus::Queued,
             id: event.id.as_sent().to_owned(),
             member: event.member.to_string(),
             at: event.at,
@@ -184,7 +149,6 @@ impl BuriedEvent {
     fn new(id: &EventId, letter: FoundLetter) -> Self {
         let event = letter.event.as_ref();
         Self {
-            status: DeadStatus::Dead,
             id: id.as_sent().to_owned(),
             member: event.map(|event| event.member.to_string()),
             at: event.map(|event| event.at),
@@ -211,7 +175,6 @@ impl AppliedEvent {
             }
         };
         Self {
-            status: AppliedStatus::Applied,
             id: id.as_sent().to_owned(),
             at,
             outcome: match status {
@@ -263,7 +226,6 @@ pub async fn get(
         EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
         EventStatus::Dead(letter) => EventStatusBody::Dead(BuriedEvent::new(&request.id, *letter)),
         EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
-            status: RejectedStatus::Rejected,
             id: request.id.as_sent().to_owned(),
             at,
             problem: Problem::from(error).item(),

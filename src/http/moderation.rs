@@ -136,11 +136,7 @@ fn boards() -> Array {
 
 /// What has become of a member on one board. `status` says whether it was done.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("done" = "#/components/schemas/ModeratedBoard"),
-    ("refused" = "#/components/schemas/RefusedBoard"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum ModerationResult {
     /// It was done.
     Done(ModeratedBoard),
@@ -153,19 +149,8 @@ pub enum ModerationResult {
 pub struct ModeratedBoard {
     /// The board.
     pub board: String,
-    /// Always `done`.
-    #[schema(inline)]
-    pub status: DoneStatus,
     /// The hidden member; null if it was brought back.
     pub hidden: Option<HiddenMember>,
-}
-
-/// How it ended on a board where it was done.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DoneStatus {
-    /// It was done.
-    Done,
 }
 
 /// A board on which nothing was done.
@@ -173,19 +158,8 @@ pub enum DoneStatus {
 pub struct RefusedBoard {
     /// The board.
     pub board: String,
-    /// Always `refused`.
-    #[schema(inline)]
-    pub status: RefusedStatus,
     /// Why.
     pub problem: ProblemBody,
-}
-
-/// How it ended on a board where it was not done.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RefusedStatus {
-    /// It was not done.
-    Refused,
 }
 
 /// What has become of a member on each board.
@@ -219,7 +193,6 @@ impl ModerationResult {
     fn refused(board: &BoardId, problem: &Problem) -> Self {
         Self::Refused(Box::new(RefusedBoard {
             board: board.to_string(),
-            status: RefusedStatus::Refused,
             problem: problem.item(),
         }))
     }
@@ -227,7 +200,6 @@ impl ModerationResult {
     fn done(board: &BoardId, hidden: Option<HiddenMember>) -> Self {
         Self::Done(ModeratedBoard {
             board: board.to_string(),
-            status: DoneStatus::Done,
             hidden,
         })
     }

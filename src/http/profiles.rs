@@ -13,7 +13,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::events::RejectedStatus;
 use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id, parse_json};
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody};
@@ -112,11 +111,7 @@ struct ProfilesBody<'a> {
 
 /// What became of one profile. `status` says whether the service wrote it.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("stored" = "#/components/schemas/StoredProfile"),
-    ("rejected" = "#/components/schemas/RejectedProfile"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProfileResult {
     /// The service wrote it.
     Stored(StoredProfile),
@@ -127,27 +122,13 @@ pub enum ProfileResult {
 /// A profile that the service wrote.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StoredProfile {
-    /// Always `stored`.
-    #[schema(inline)]
-    pub status: StoredStatus,
     /// The profile as it is now.
     pub profile: MemberProfile,
-}
-
-/// How a profile ended that was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StoredStatus {
-    /// It was written.
-    Stored,
 }
 
 /// A profile that the service did not write.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedProfile {
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// The member; null if the service can read none.
     pub member: Option<String>,
     /// Why the service did not write the profile.
@@ -332,7 +313,6 @@ impl ProfileResult {
     fn new(raw: &RawValue, written: Result<FoundProfile, Problem>) -> Result<Self, Problem> {
         match written {
             Ok(found) => Ok(Self::Stored(StoredProfile {
-                status: StoredStatus::Stored,
                 profile: found.into(),
             })),
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => Err(problem),
@@ -369,7 +349,6 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     // What can be read of it tells the client which one it was.
     let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
     RejectedProfile {
-        status: RejectedStatus::Rejected,
         member: named.map(|named| named.member.into_owned()),
         problem: problem.item(),
     }

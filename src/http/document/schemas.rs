@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{
-    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Object, ObjectBuilder, OneOf,
-    OneOfBuilder, Schema, SchemaType, Type,
+    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Discriminator, Object, ObjectBuilder,
+    OneOf, OneOfBuilder, Schema, SchemaType, Type,
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
@@ -40,11 +40,17 @@ const HERE: &str = "#/components/schemas/";
 pub(super) fn settle(document: &mut OpenApi) {
     let components = document.components.as_mut();
     let mut schemas = std::mem::take(&mut components.expect("there are schemas").schemas);
-    let values = schemas.clone();
+    let before = schemas.clone();
     for schema in schemas.values_mut() {
-        each(schema, &mut |schema| place_value(schema, &values));
+        each(schema, &mut |schema| place_value(schema, &before));
+    }
+    for (name, schema) in before {
+        if let RefOr::T(Schema::OneOf(union)) = schema {
+            tell_apart(&name, union, &mut schemas);
+        }
     }
     add_board(&mut schemas);
+    add_event(&mut schemas);
     let (taken, sent) = roots(document);
     let taken = reachable(&schemas, &taken);
     let sent = reachable(&schemas, &sent);
@@ -126,6 +132,58 @@ fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
     *schema = if is_nullable { with_null(value) } else { value };
 }
 
+/// Shows a union as its discriminator tells its kinds apart: the schema of each kind has the tag. A `status` is a field of the
+/// kind wherever it is. With a `type`, a kind may be an answer by itself too, which has none: in the union it has another schema
+/// then.
+fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
+    let mut discriminator = Discriminator::default();
+    for kind in std::mem::take(&mut one.items) {
+        let tagged = tagged(&kind).unwrap_or_else(|| panic!("invariant: {union} has a tag"));
+        let (target, field, word, description) = tagged;
+        let name = match field {
+            "status" => target.to_owned(),
+            _ => format!("{}{}{union}", word[..1].to_uppercase(), &word[1..]),
+        };
+        if let Some(own) = schemas.get_mut(&name).and_then(object_mut) {
+            let tag = own.properties.entry(field.to_owned());
+            let tag = tag.or_insert_with(|| ObjectBuilder::new().schema_type(Type::String).into());
+            describe(tag, &description);
+            if let RefOr::T(Schema::Object(tag)) = tag {
+                tag.enum_values.get_or_insert_default().push(word.into());
+            }
+            if !own.required.iter().any(|name| name == field) {
+                own.required.push(field.to_owned());
+            }
+        }
+        let reference = Ref::from_schema_name(&name);
+        field.clone_into(&mut discriminator.property_name);
+        let mapping = &mut discriminator.mapping;
+        mapping.insert(word.to_owned(), reference.ref_location.clone());
+        if !one.items.contains(&reference.clone().into()) {
+            one.items.push(reference.into());
+        }
+        schemas.entry(name).or_insert(kind);
+    }
+    one.discriminator = Some(discriminator);
+    schemas.insert(union.to_owned(), Schema::OneOf(one).into());
+}
+
+/// Of a kind of a union: its schema without the tag, the field of the tag, the word in it, and what it says.
+fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
+    let RefOr::T(Schema::AllOf(all)) = kind else {
+        return None;
+    };
+    let [RefOr::Ref(target), RefOr::T(Schema::Object(tag))] = all.items.as_slice() else {
+        return None;
+    };
+    let (field, RefOr::T(Schema::Object(tag))) = tag.properties.first()? else {
+        return None;
+    };
+    let word = tag.enum_values.as_ref()?.first()?.as_str()?;
+    let description = format!("`{word}`: {}", all.description.as_deref()?);
+    Some((name_of(&target.ref_location)?, field, word, description))
+}
+
 /// A board is shown as its definition with its id. The definition allows no other field, so that the two can't be composed
 /// in the document: the schema is put together here.
 fn add_board(schemas: &mut Schemas) {
@@ -139,6 +197,17 @@ fn add_board(schemas: &mut Schemas) {
     board.properties.insert("board".into(), id.into());
     board.required = board.properties.keys().cloned().collect();
     schemas.insert("Board".into(), Schema::Object(board).into());
+}
+
+/// An event whose board the path names is one of a batch without its board.
+fn add_event(schemas: &mut Schemas) {
+    let mut event = object(&schemas["BatchEvent"])
+        .expect("an event is an object")
+        .clone();
+    event.description = Some("One event, whose board the path names.".into());
+    event.properties.shift_remove("board");
+    event.required.retain(|name| name != "board");
+    schemas.insert("Event".into(), Schema::Object(event).into());
 }
 
 /// The schemas that requests and answers begin with.

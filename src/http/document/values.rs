@@ -53,13 +53,13 @@ values! {
     Boards: (value_type = Vec<String>, min_items = 1, max_items = 100, example = json!(["vote-*"]));
     Bound, ShownScore: (value_type = f64);
     Decimals: (value_type = u8, minimum = 0, maximum = 6);
-    EntryData: (value_type = Object, example = json!({"car": "gt-3"}));
+    EntryData: (value_type = Object);
     MemberId, EventId, Label: (value_type = String, min_length = 1, max_length = 128, pattern = r"^[^\u0000-\u001f\u007f-\u009f]+$");
     Name: (value_type = String, min_length = 1, example = "Ann");
     Percent: (value_type = f64, exclusive_minimum = 0, maximum = 100, example = 5);
     QuotaWindow: (value_type = String, example = "1m");
     Rate: (value_type = String, pattern = "^[1-9][0-9]{0,6}/[smh]$", example = "50/s");
-    Reward: (value_type = serde_json::Value, example = json!({"item": "crown"}));
+    Reward: (value_type = serde_json::Value);
     Scopes: (value_type = Vec<Scope>, min_items = 1);
     Share: (value_type = f64, minimum = 0, maximum = 1, example = 0.2);
     Span: (value_type = String, pattern = r"^[0-9]{1,9}[smhd]$", example = "1h");
