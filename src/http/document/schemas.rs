@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::PartialSchema;
+use utoipa::openapi::path::ParameterIn;
 use utoipa::openapi::schema::{
     AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Discriminator, Object, ObjectBuilder,
     OneOf, OneOfBuilder, Schema, SchemaType, Type,
@@ -22,15 +23,12 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
 use super::values::VALUE;
+use super::{in_place, operations};
+use crate::domain::ids::{MemberId, NAME_BYTES_MAX};
 use crate::domain::include::Include;
-use crate::http::table;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// What ids of members, events and voters consist of, beside their length: no control characters ([`crate::domain::ids`]).
-const ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
-/// The length of such an id, in characters at the most; the service counts bytes of UTF-8.
-const ID_LENGTH_MAX: usize = 128;
 /// What patterns of board ids consist of ([`crate::domain::access::BoardPattern`]).
 const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,64}$";
 /// How a reference to a schema begins.
@@ -38,8 +36,7 @@ const HERE: &str = "#/components/schemas/";
 
 /// Brings all schemas into their forms.
 pub(super) fn settle(document: &mut OpenApi) {
-    let components = document.components.as_mut();
-    let mut schemas = std::mem::take(&mut components.expect("there are schemas").schemas);
+    let mut schemas = std::mem::take(schemas_of(document));
     let before = schemas.clone();
     for schema in schemas.values_mut() {
         each(schema, &mut |schema| place_value(schema, &before));
@@ -51,9 +48,9 @@ pub(super) fn settle(document: &mut OpenApi) {
     }
     add_board(&mut schemas);
     add_event(&mut schemas);
-    let (taken, sent) = roots(document);
-    let taken = reachable(&schemas, &taken);
-    let sent = reachable(&schemas, &sent);
+    let (taken_roots, sent_roots) = roots(document);
+    let taken = reachable(&schemas, &taken_roots);
+    let sent = reachable(&schemas, &sent_roots);
 
     let forms = |names: &BTreeSet<String>, form: fn(&mut RefOr<Schema>)| -> Schemas {
         let of_name = |name: &String| {
@@ -103,12 +100,15 @@ pub(super) fn settle(document: &mut OpenApi) {
         patch.description.clone_from(&before.description);
     }
     settled.insert("DefinitionPatch".to_owned(), patch);
-    let (taken, sent) = roots(document);
-    let used = reachable(&settled, &[taken, sent].concat());
+    let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
-    let components = document.components.as_mut();
-    components.expect("there are schemas").schemas = settled;
+    *schemas_of(document) = settled;
     settle_parameters(document);
+}
+
+fn schemas_of(document: &mut OpenApi) -> &mut Schemas {
+    let components = document.components.as_mut();
+    &mut components.expect("there are schemas").schemas
 }
 
 /// Puts a value of the domain in the place of a reference to it.
@@ -213,11 +213,9 @@ fn add_event(schemas: &mut Schemas) {
 /// The schemas that requests and answers begin with.
 fn roots(document: &mut OpenApi) -> (Vec<String>, Vec<String>) {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
-    for item in document.paths.paths.values_mut() {
-        for (_, operation) in table::operations(item) {
-            taken.extend(references(&operation.request_body));
-            sent.extend(references(&operation.responses));
-        }
+    for (.., operation) in operations(document) {
+        taken.extend(references(&operation.request_body));
+        sent.extend(references(&operation.responses));
     }
     (taken, sent)
 }
@@ -362,19 +360,22 @@ fn restrict(name: &str, schema: &mut RefOr<Schema>) {
 
 /// Whether a text of this name is an id: other texts have other lengths.
 fn is_id(name: &str, text: &Object) -> bool {
-    name == "member" || text.max_length == Some(ID_LENGTH_MAX)
+    name == "member" || text.max_length == Some(NAME_BYTES_MAX)
 }
 
 fn restrict_id(text: &mut Object) {
-    text.min_length = Some(1);
-    text.max_length = Some(ID_LENGTH_MAX);
-    text.pattern = Some(ID.to_owned());
+    let id = id();
+    text.min_length = id.min_length;
+    text.max_length = id.max_length;
+    text.pattern = id.pattern;
 }
 
+/// What ids of members, events and voters consist of. The service counts their bytes, the document characters.
 fn id() -> Object {
-    let mut id = ObjectBuilder::new().schema_type(Type::String).build();
-    restrict_id(&mut id);
-    id
+    match MemberId::schema() {
+        RefOr::T(Schema::Object(id)) => id,
+        _ => unreachable!("an id is a text"),
+    }
 }
 
 /// Whether it is a string of any content.
@@ -560,21 +561,18 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
 
 /// A parameter is there or is not; it is never null.
 fn settle_parameters(document: &mut OpenApi) {
-    for item in document.paths.paths.values_mut() {
-        for (_, operation) in table::operations(item) {
-            for parameter in operation.parameters.iter_mut().flatten() {
-                if let RefOr::T(Parameter {
-                    name,
-                    parameter_in,
-                    schema: Some(schema),
-                    ..
-                }) = parameter
-                {
-                    drop_null(schema);
-                    restrict(name, schema);
-                    if *parameter_in == ParameterIn::Query {
-                        fill(name, schema);
-                    }
+    for (.., operation) in operations(document) {
+        for parameter in operation
+            .parameters
+            .iter_mut()
+            .flatten()
+            .filter_map(in_place)
+        {
+            if let Some(schema) = &mut parameter.schema {
+                drop_null(schema);
+                restrict(&parameter.name, schema);
+                if parameter.parameter_in == ParameterIn::Query {
+                    fill(&parameter.name, schema);
                 }
             }
         }
