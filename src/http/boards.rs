@@ -25,7 +25,6 @@ use crate::service::boards::{Precondition, Preview, Terms};
 #[schema(as = Board)]
 pub struct BoardBody {
     /// Its id.
-    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub board: String,
     /// Its definition, with all defaults.
     #[serde(flatten)]
@@ -59,9 +58,6 @@ pub struct UnreadableBoard {
     /// Its id.
     pub board: String,
     /// What is wrong with it.
-    #[schema(
-        example = "the stored definition of board run_hero can't be read: unknown field `colour`"
-    )]
     pub detail: String,
 }
 

@@ -25,7 +25,7 @@ use crate::service::initial::INITIAL_MAX;
 #[schema(as = InitialScores)]
 pub struct InitialBody {
     /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
-    #[schema(value_type = BTreeMap<String, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
+    #[schema(value_type = BTreeMap<MemberId, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
     scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
 }
 

@@ -70,7 +70,6 @@ pub struct LeftLeague {
 #[schema(as = TierOrder)]
 pub struct TierOrderBody {
     /// The tier in which the member plays from the next period on.
-    #[schema(example = "gold")]
     tier: String,
 }
 

@@ -93,11 +93,9 @@ pub struct WebhookListParams {
 #[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
 pub struct MessageSchema {
     /// What it tells of.
-    #[schema(example = "period.final")]
     r#type: String,
     /// When that happened.
-    #[schema(format = DateTime)]
-    timestamp: String,
+    timestamp: Timestamp,
     /// What exactly: never members, and never scores.
     data: serde_json::Value,
 }

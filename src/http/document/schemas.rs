@@ -24,7 +24,7 @@ use utoipa::openapi::{OpenApi, Ref, RefOr};
 
 use super::values::VALUE;
 use super::{in_place, operations};
-use crate::domain::ids::{MemberId, NAME_BYTES_MAX};
+use crate::domain::ids::{BoardId, MemberId, NAME_BYTES_MAX};
 use crate::domain::include::Include;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
@@ -189,12 +189,10 @@ fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
 fn add_board(schemas: &mut Schemas) {
     let definition = object(&schemas["Definition"]).expect("a definition is an object");
     let mut board = definition.clone();
-    let id = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("The board's id."))
-        .pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"));
+    let mut id = BoardId::schema();
+    describe(&mut id, "The board's id.");
     board.description = Some("A board: its id and its definition, with all defaults.".into());
-    board.properties.insert("board".into(), id.into());
+    board.properties.insert("board".into(), id);
     board.required = board.properties.keys().cloned().collect();
     schemas.insert("Board".into(), Schema::Object(board).into());
 }
@@ -333,12 +331,9 @@ fn as_taken(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Says what a field or a parameter of this name may consist of, if it is an id, ids, scores by ids, or patterns of boards.
+/// Says what a field or a parameter of this name may consist of, if it is an id, ids, or patterns of boards.
 fn restrict(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
-        RefOr::T(Schema::Object(map)) if name == "scores" => {
-            map.property_names = Some(Box::new(Schema::Object(id())));
-        }
         RefOr::T(Schema::Object(text)) if is_text(text) && is_id(name, text) => restrict_id(text),
         RefOr::T(Schema::Array(Array {
             items: ArrayItems::RefOrSchema(item),
@@ -363,18 +358,12 @@ fn is_id(name: &str, text: &Object) -> bool {
     name == "member" || text.max_length == Some(NAME_BYTES_MAX)
 }
 
+/// Makes of a text an id of a member, an event or a voter. The service counts its bytes, the document characters.
 fn restrict_id(text: &mut Object) {
-    let id = id();
-    text.min_length = id.min_length;
-    text.max_length = id.max_length;
-    text.pattern = id.pattern;
-}
-
-/// What ids of members, events and voters consist of. The service counts their bytes, the document characters.
-fn id() -> Object {
-    match MemberId::schema() {
-        RefOr::T(Schema::Object(id)) => id,
-        _ => unreachable!("an id is a text"),
+    if let RefOr::T(Schema::Object(id)) = MemberId::schema() {
+        text.min_length = id.min_length;
+        text.max_length = id.max_length;
+        text.pattern = id.pattern;
     }
 }
 

@@ -57,10 +57,8 @@ macro_rules! queries {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             /// The board.
-            #[schema(example = "run_hero")]
             board: String,
             /// The window.
-            #[schema(example = "day")]
             window: String,
             /// The period, by its key; `current` or `previous`.
             #[serde(default)]
@@ -71,7 +69,6 @@ macro_rules! queries {
             at: Option<String>,
             /// The cohort, on a board with a league. Without one a member is found in its own; other queries need it there.
             #[serde(default)]
-            #[schema(example = "silver-17")]
             cohort: Option<String>,
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]

@@ -23,7 +23,6 @@ pub struct NewStreamTokenBody {
     /// The board.
     board: BoardId,
     /// One of its windows.
-    #[schema(example = "day")]
     window: String,
 }
 
