@@ -1,7 +1,7 @@
 //! The OpenAPI document: what the table of routes says, in the form that clients are generated from.
 //!
-//! `values` describes the domain's values, `schemas` gives the schemas their forms. The examples of answers are those of a session, which the tests play:
-//! `openapi/examples.json`.
+//! `values` describes the domain's values, `schemas` gives the schemas their forms. The examples of answers are those of a
+//! session, which the tests play: `openapi/examples.json`.
 
 mod schemas;
 mod values;

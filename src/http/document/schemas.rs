@@ -132,9 +132,9 @@ fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
     *schema = if is_nullable { with_null(value) } else { value };
 }
 
-/// Shows a union as its discriminator tells its kinds apart: the schema of each kind has the tag. A `status` is a field of the
-/// kind wherever it is. With a `type`, a kind may be an answer by itself too, which has none: in the union it has another schema
-/// then.
+/// Describes a union by its discriminator: the schema of each kind has the tag. The tag `status` is a field of the kind
+/// wherever it is sent. With the tag `type` a kind may also be an answer by itself, without the tag: then it has a schema of
+/// its own in the union, such as `PageQueryResult`.
 fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
     let mut discriminator = Discriminator::default();
     for kind in std::mem::take(&mut one.items) {
@@ -168,7 +168,7 @@ fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
     schemas.insert(union.to_owned(), Schema::OneOf(one).into());
 }
 
-/// Of a kind of a union: its schema without the tag, the field of the tag, the word in it, and what it says.
+/// Of a kind of a union: the name of its schema without the tag, the field of the tag, its value, and the description of it.
 fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
     let RefOr::T(Schema::AllOf(all)) = kind else {
         return None;
