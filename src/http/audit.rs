@@ -241,10 +241,8 @@ fn ended(response: &Response, audit: &Audit) -> Ended {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditedMember {
     /// Its name in the log.
-    #[schema(example = "m-5f0c2a9be41d7763c8aa")]
     pub pseudonym: String,
     /// Who it is; null once it was erased, and once it was forgotten, since it was named long ago.
-    #[schema(required = true, example = "alice")]
     pub member: Option<String>,
 }
 
@@ -252,13 +250,10 @@ pub struct AuditedMember {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditOutcome {
     /// When it was answered.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub at: Option<Timestamp>,
     /// The status of the answer.
-    #[schema(example = 200)]
     pub status: u16,
     /// The code of the problem; null if the request was carried out.
-    #[schema(required = true, example = "board-in-use")]
     pub code: Option<String>,
     /// What was there before; null where nothing was, and where the request does not tell.
     pub before: Value,
@@ -270,23 +265,17 @@ pub struct AuditOutcome {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditLine {
     /// The line's id.
-    #[schema(example = "1795305600123-0")]
     pub id: String,
     /// When the request came.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub at: Option<Timestamp>,
     /// Who sent it: the name of an API key; `configuration:` and the role of a key of the configuration; `player:` and the
     /// pseudonym of a player; or `anonymous`, where there are no keys.
-    #[schema(example = "site")]
     pub by: String,
     /// Its method.
-    #[schema(example = "PUT")]
     pub method: String,
     /// Its route.
-    #[schema(example = "/v1/boards/{board}")]
     pub route: String,
     /// The boards that it names; `*` stands for all.
-    #[schema(example = json!(["run_hero"]))]
     pub boards: Vec<String>,
     /// The members that it names, at most about a hundred.
     pub members: Vec<AuditedMember>,
@@ -299,14 +288,11 @@ pub struct AuditLine {
     /// Its body: members by their pseudonyms, without secrets. A body that is too large, or a list in it, is told by its size.
     pub body: Value,
     /// The address that it came from; null if that is not known.
-    #[schema(required = true, example = "203.0.113.7")]
     pub address: Option<String>,
     /// Its id, as in the header `X-Request-Id`.
-    #[schema(example = "46a904da58227f43")]
     pub request_id: String,
     /// What became of it; null if it has not been answered, or if the service or Redis broke down meanwhile. Then it may have
     /// been carried out or not.
-    #[schema(required = true)]
     pub outcome: Option<AuditOutcome>,
 }
 
@@ -316,7 +302,6 @@ pub struct AuditLog {
     /// The lines, the newest first.
     pub lines: Vec<AuditLine>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true, example = "1795305600123-0")]
     pub next: Option<String>,
 }
 

@@ -26,7 +26,6 @@ use crate::service::boards::{Precondition, Preview, Terms};
 #[schema(as = Board)]
 pub struct BoardBody {
     /// Its id.
-    #[schema(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub board: String,
     /// Its definition, with all defaults.
     #[serde(flatten)]
@@ -58,12 +57,8 @@ pub struct BoardList {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// What is wrong with it.
-    #[schema(
-        example = "the stored definition of board run_hero can't be read: unknown field `colour`"
-    )]
     pub detail: String,
 }
 
@@ -150,14 +145,12 @@ pub struct BoardPreview {
 #[schema(as = FieldChange)]
 pub struct FieldChangeBody {
     /// Its name.
-    #[schema(example = "score_max")]
     pub field: String,
     /// The value that it has; null if the board is new.
     pub from: Value,
     /// The value that it would have.
     pub to: Value,
     /// What the change would do to the data.
-    #[schema(example = "Events from now on are measured by it. Events that were taken stay.")]
     pub effect: String,
 }
 
@@ -165,10 +158,8 @@ pub struct FieldChangeBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Boundaries {
     /// The window.
-    #[schema(example = "day")]
     pub window: String,
     /// The next three instants at which one period ends and another begins; none for `all`.
-    #[schema(example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
     pub starts_at: Vec<String>,
 }
 

@@ -25,19 +25,14 @@ use crate::store::dead_letters::LetterId;
 #[schema(as = DeadLetter)]
 pub struct DeadLetterBody {
     /// The letter's id. It holds until the board moves to another number of shards.
-    #[schema(example = "1795305600123-0_0_1_28080000123456")]
     pub id: String,
     /// Why it is one: `unreadable`, `too-old`, `failed`, or another reason that a newer release has.
-    #[schema(example = "failed")]
     pub reason: String,
     /// The same for people.
-    #[schema(example = "an event without its result")]
     pub detail: String,
     /// Since when it is one. It is kept for seven days.
-    #[schema(value_type = String, format = DateTime)]
     pub died_at: Timestamp,
     /// The event; null if it can't be read.
-    #[schema(required = true)]
     pub event: Option<DeadEvent>,
 }
 
@@ -45,31 +40,23 @@ pub struct DeadLetterBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadEvent {
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The score that was sent; null if it is none any more, as after a change of the board's decimals.
-    #[schema(value_type = Option<f64>, required = true, example = 71)]
     pub score: Option<ShownScore>,
     /// The instant that the event counts for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// When it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub queued_at: Timestamp,
     /// Who sent it; null if that was not told.
-    #[schema(required = true)]
     pub voter: Option<String>,
     /// By which channel it came; null if that was not told.
-    #[schema(required = true)]
     pub channel: Option<String>,
     /// From which device it came; null if that was not told.
-    #[schema(required = true)]
     pub device: Option<String>,
     /// Its data; null if it has none.
-    #[schema(value_type = Option<Object>, required = true)]
+    #[schema(required = true)]
     pub data: Option<EntryData>,
 }
 
@@ -79,7 +66,6 @@ pub struct DeadLetterList {
     /// The dead letters, the oldest first.
     pub dead_letters: Vec<DeadLetterBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 

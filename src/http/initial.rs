@@ -19,21 +19,14 @@ use crate::domain::ids::MemberId;
 use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
 
-/// Initial scores as they are sent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InitialBody {
-    scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
-}
-
 /// Initial scores.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = InitialScores)]
-#[expect(dead_code, reason = "describes `InitialBody` to the OpenAPI document")]
-pub struct InitialSchema {
+pub struct InitialBody {
     /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
-    #[schema(example = json!({"alice": 120, "bob": null}))]
-    scores: BTreeMap<String, Option<f64>>,
+    #[schema(value_type = BTreeMap<MemberId, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
+    scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
 }
 
 /// How many members have an initial score.
@@ -41,7 +34,6 @@ pub struct InitialSchema {
 #[schema(as = InitialScoreCount)]
 pub struct InitialCount {
     /// How many members have an initial score.
-    #[schema(example = 2)]
     pub members: u64,
 }
 
@@ -50,10 +42,8 @@ pub struct InitialCount {
 #[schema(as = InitialScore)]
 pub struct InitialEntry {
     /// The member.
-    #[schema(value_type = String, example = "alice")]
     pub member: Arc<str>,
     /// The member's initial score.
-    #[schema(value_type = f64, example = 120)]
     pub score: ShownScore,
 }
 
@@ -62,15 +52,12 @@ pub struct InitialEntry {
 #[schema(as = InitialScoreList)]
 pub struct InitialList {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// How many members have an initial score.
-    #[schema(example = 2)]
     pub total: u64,
     /// The scores, best first.
     pub entries: Vec<InitialEntry>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(example = "120:alice")]
     pub next: Option<String>,
 }
 
@@ -82,7 +69,7 @@ pub struct InitialList {
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
     params(BoardPath),
-    request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
+    request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
         (status = 404, description = "`board-not-found`"),

@@ -19,16 +19,12 @@ use crate::service::queues::Waiting;
 #[schema(as = Queue)]
 pub struct QueueBody {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// How many events wait to be applied.
-    #[schema(example = 0)]
     pub events: u64,
     /// How many bytes they count for.
-    #[schema(example = 0)]
     pub bytes: u64,
     /// Since when the first of them waits; null if none does.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub waiting_since: Option<Timestamp>,
 }
 
@@ -38,7 +34,6 @@ pub struct QueueList {
     /// The boards, in the order of their ids.
     pub queues: Vec<QueueBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
@@ -47,16 +42,12 @@ pub struct QueueList {
 #[schema(as = LogPartition)]
 pub struct PartitionBody {
     /// The topic, and the number of the partition.
-    #[schema(example = "events/3")]
     pub partition: String,
     /// The offset of the next record that is written.
-    #[schema(example = 1200)]
     pub end: i64,
     /// The offset up to which records were taken, as instances told it within the last seconds; null if none has told it yet.
-    #[schema(required = true, example = 1180)]
     pub taken: Option<i64>,
     /// About how many records were not taken yet; null if that can't be told.
-    #[schema(required = true, example = 20)]
     pub left: Option<u64>,
 }
 

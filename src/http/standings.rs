@@ -242,7 +242,7 @@ pub async fn subset(
 #[schema(as = SubsetIds)]
 pub struct SubsetIdsBody {
     /// 1 to 500 ids.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
+    #[schema(min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
     ids: Vec<MemberId>,
 }
 

@@ -20,7 +20,6 @@ use crate::service::Error;
 #[schema(as = Job)]
 pub struct TaskBody {
     /// Its id.
-    #[schema(example = "1")]
     pub id: String,
     /// What it does.
     #[schema(inline)]
@@ -29,18 +28,14 @@ pub struct TaskBody {
     #[schema(inline)]
     pub status: TaskStatus,
     /// How many boards it has come to.
-    #[schema(example = 3)]
     pub done: u64,
     /// How many boards it is to come to, as far as it is known.
-    #[schema(example = 3)]
     pub total: u64,
     /// The boards at which it has failed, the first 1,000 of them. It does not come to them again.
     pub failed: Vec<FailedBoard>,
     /// When it was begun.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it came to its end; null before that.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub finished_at: Option<Timestamp>,
 }
 
@@ -60,7 +55,6 @@ pub enum KindOfTask {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct FailedBoard {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// Why.
     pub problem: ProblemBody,
@@ -72,7 +66,6 @@ pub struct JobList {
     /// The jobs.
     pub jobs: Vec<TaskBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 

@@ -32,19 +32,14 @@ use crate::store::standings::Sight;
 #[schema(as = TierSummary)]
 pub struct TierBody {
     /// Its name.
-    #[schema(example = "silver")]
     pub tier: String,
     /// The share of a cohort that goes up.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub promote: Share,
     /// The share of a cohort that goes down.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub demote: Share,
     /// How many cohorts were opened.
-    #[schema(example = 12)]
     pub cohorts: u64,
     /// How many members have a seat in them, hidden ones too.
-    #[schema(example = 1190)]
     pub members: u64,
 }
 
@@ -64,10 +59,8 @@ pub struct TiersBody {
 #[schema(as = CohortSummary)]
 pub struct CohortBody {
     /// The cohort.
-    #[schema(example = "silver-17")]
     pub cohort: String,
     /// How many members it has.
-    #[schema(example = 100)]
     pub members: u64,
 }
 
@@ -79,12 +72,10 @@ pub struct CohortsBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// The tier.
-    #[schema(example = "silver")]
     pub tier: String,
     /// Its cohorts by their numbers.
     pub cohorts: Vec<CohortBody>,
     /// What `after` has to be for the next part; null at the end.
-    #[schema(required = true, example = "silver-100")]
     pub next: Option<String>,
 }
 
@@ -93,15 +84,12 @@ pub struct CohortsBody {
 #[schema(as = History)]
 pub struct HistoryBody {
     /// The board.
-    #[schema(example = "run_league")]
     pub board: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// Its seats in periods that are decided, the newest first.
     pub seats: Vec<PlayedBody>,
     /// What `before` has to be for the next part; null at the end.
-    #[schema(required = true, example = "2026-06-15")]
     pub next: Option<String>,
 }
 
