@@ -75,8 +75,6 @@ pub struct WebhookPath {
     pub name: String,
 }
 
-}
-
 /// A message, as receivers get it.
 #[derive(ToSchema)]
 #[schema(as = Message)]
