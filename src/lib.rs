@@ -46,6 +46,7 @@ pub mod domain;
 pub mod engine;
 pub mod env_file;
 pub mod http;
+mod join;
 pub mod kafka;
 pub mod log;
 pub mod server;

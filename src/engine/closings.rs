@@ -9,7 +9,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
@@ -26,6 +25,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
+use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::barriers::Patience;
 use crate::store::closings::Keys;

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
@@ -19,6 +20,7 @@ use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::task::Action;
+use crate::join::try_join_all;
 use crate::store::boards::Begun;
 use crate::store::erasures::{Erased, FORGET_KEYS, Forgotten, Places};
 use crate::store::tasks::OrderChange;
@@ -42,7 +44,7 @@ impl Engine {
             match self.unless_again(id, erased.await).await? {
                 Some(Erased::Done) => return Ok(()),
                 Some(Erased::Behind) => {
-                    let in_turn = Box::pin(self.revise_in_turn(id)).await;
+                    let in_turn = self.revise_in_turn(id).boxed().await;
                     revised = self.unless_again(id, in_turn).await?;
                 }
                 None => {}

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::{join_all, try_join_all};
-
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
@@ -12,6 +10,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::{join_all, try_join_all};
 use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
 use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
@@ -215,7 +214,8 @@ async fn settle<'a, T, F>(
     is_settled: impl Fn(&T) -> bool,
 ) -> Result<T, Error>
 where
-    F: Future<Output = Result<T, Error>>,
+    T: Send,
+    F: Future<Output = Result<T, Error>> + Send,
 {
     let (reference, others) = shards.split_first().expect("invariant: some shard is told");
     let mut first = None;

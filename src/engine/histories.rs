@@ -3,13 +3,12 @@
 
 use std::collections::HashSet;
 
-use futures::future::try_join_all;
-
 use super::results::window_of;
 use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Period;
+use crate::join::try_join_all;
 use crate::store::seats::HISTORY_LINES_MAX;
 
 /// How many cohorts are looked at side by side.

@@ -11,13 +11,14 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::FutureExt;
 
 use super::reader::Reader;
 use super::{Error, LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
+use crate::join::join_all;
 use crate::store::standings::{
     Answer, Entry, Line, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
 };
@@ -509,7 +510,7 @@ impl<'a> Merged<'a> {
 
     async fn ask<T: TryFrom<Answer>>(&self, shard: &LiveShard, query: Query) -> Result<T, Error> {
         let series = self.standing.series;
-        Box::pin(self.reader.ask(shard, series, query)).await
+        self.reader.ask(shard, series, query).boxed().await
     }
 }
 

@@ -28,7 +28,6 @@ mod walk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +41,7 @@ use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
+use crate::join::try_join_all;
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::leases::Leased;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
                 let answer = shard.reading(freshness, self.size).submit(query).await;
                 match answer.ok_or_else(fault)?? {
                     answer if is_unlisted(&answer) => {
-                        Box::pin(self.without_hidden(shard, answer)).await?
+                        self.without_hidden(shard, answer).boxed().await?
                     }
                     answer => answer,
                 }
@@ -269,7 +270,9 @@ impl<'a> Reader<'a> {
         };
         match barred.answer {
             Answer::Incomplete(start_ms) => {
-                Box::pin(self.complete(&shard.shard, series, start_ms)).await?;
+                self.complete(&shard.shard, series, start_ms)
+                    .boxed()
+                    .await?;
             }
             Answer::Erasing => self.engine.forget_all(&shard.shard.id).await?,
             Answer::Short(standing) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 use serde_json::json;
 
 use super::merge::Merged;
@@ -17,6 +17,7 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::board_notes::NotedFor;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
@@ -114,7 +115,7 @@ impl Engine {
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
         let list = Merged::new(&reader, standing_of(board, section));
-        let page = Box::pin(list.page(first, 1, None)).await?;
+        let page = list.page(first, 1, None).boxed().await?;
         let now = self.clock.now();
         if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
             return Err(Error::busy());

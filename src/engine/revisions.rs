@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::future::{join_all, try_join_all};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
@@ -30,6 +30,7 @@ use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::{join_all, try_join_all};
 use crate::store::Freshness;
 use crate::store::board_notes::{NotedBoard, NotedFor};
 use crate::store::results::{Forgetting, Moderated, PeriodResult};
@@ -91,7 +92,7 @@ impl Engine {
         if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
             // The job tells of a fault. A member is hidden all the same.
             let due = Mutex::default();
-            drop(Box::pin(self.revise_on(&board.id, &due, false)).await);
+            drop(self.revise_on(&board.id, &due, false).boxed().await);
         }
         loop {
             let known = self.store.revised(board).await?;
@@ -354,7 +355,7 @@ impl Engine {
         };
         let reader = Reader::new(self, live, Freshness::Current).with_sight(Sight::Everybody);
         let asked = reader.ask(live.shard_in(*section, member), standing.series, query);
-        let found: std::sync::Arc<Subset> = Box::pin(asked).await?;
+        let found: std::sync::Arc<Subset> = asked.boxed().await?;
         Ok(found
             .entries
             .iter()
@@ -462,7 +463,7 @@ impl Engine {
         let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
         let reader = Reader::new(self, live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&live.board, section));
-        let ahead = Box::pin(list.positions(marks)).await?;
+        let ahead = list.positions(marks).boxed().await?;
         let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
             action: line.says(),
             place: ahead + 1,

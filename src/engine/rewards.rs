@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
@@ -28,6 +28,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Unit;
 use crate::domain::reward::{Basis, Course};
+use crate::join::try_join_all;
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
 use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Walked, Winner};
@@ -256,7 +257,7 @@ impl<'a> Walk<'a> {
     async fn total(&self) -> Result<u64, Error> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&self.live.board, self.section));
-        let page = Box::pin(list.page(Selection::Behind(0), 1, None)).await?;
+        let page = list.page(Selection::Behind(0), 1, None).boxed().await?;
         Ok(page.total)
     }
 
@@ -291,8 +292,8 @@ impl<'a> Walk<'a> {
         let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
         let lines = match &self.mark {
-            Some(mark) => Box::pin(list.lines_from(mark, count)).await?,
-            None => Box::pin(list.lines(self.at.course.entries(), count)).await?,
+            Some(mark) => list.lines_from(mark, count).boxed().await?,
+            None => list.lines(self.at.course.entries(), count).boxed().await?,
         };
         let Some(final_line) = lines.last() else {
             // There were more when the walk began.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merged;
@@ -71,7 +72,7 @@ impl Scroll {
                 return Err(Error::BoardNotFound(self.board.clone()));
             }
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
-            let lines = Box::pin(self.read(&reader, count)).await?;
+            let lines = self.read(&reader, count).boxed().await?;
             Ok((Arc::clone(&live.board), lines))
         });
         let (board, lines) = read.await?;

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use tokio::sync::Mutex;
 
 use super::seat_calls::{SeatCalls, submit};
@@ -19,6 +18,7 @@ use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
 use crate::domain::league::{Cohort, League};
 use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
+use crate::join::try_join_all;
 use crate::store::seats::{
     KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
 };

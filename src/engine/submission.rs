@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
@@ -670,7 +672,7 @@ impl Engine {
     /// Notes that a board of several shards has events, before it gets the first.
     pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<(), Error> {
         if !live.is_used.load(Ordering::Relaxed) {
-            Box::pin(self.store.mark_used(&live.board)).await?;
+            self.store.mark_used(&live.board).boxed().await?;
             live.is_used.store(true, Ordering::Relaxed);
         }
         Ok(())

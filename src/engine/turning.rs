@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::merge::Merged;
 use super::reader::{Reader, Size};
@@ -19,6 +19,7 @@ use crate::domain::league::player::Turned;
 use crate::domain::league::{COHORT_SIZES, Section};
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
+use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::decisions::Recorded;
 use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, PlayerWritten, StoredPlayer};
@@ -187,7 +188,10 @@ impl Engine {
         let standing = standing_of(board, &section);
         let count = u64::from(*COHORT_SIZES.end());
         let read = async |reader: &Reader<'_>| {
-            let lines = Box::pin(Merged::new(reader, standing).lines(0, count)).await?;
+            let lines = Merged::new(reader, standing)
+                .lines(0, count)
+                .boxed()
+                .await?;
             let entries = lines.iter().map(|line| line.entry(board, None));
             Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
         };

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use serde_json::json;
 
 use super::jobs::Progress;
@@ -20,6 +19,7 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::board_notes::NotedFor;
 use crate::store::closings::Keys;

@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::part::Part;
@@ -12,6 +10,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::join::try_join_all;
 use crate::store::Store;
 use crate::store::dead_letters::{DeadLetter, LetterId};
 use crate::store::queued::EntryId;

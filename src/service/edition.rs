@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::edition::{Edition, Reached};
 use crate::domain::ids::BoardId;
+use crate::join::try_join_all;
 use crate::store::Freshness;
 
 /// The longest wait.

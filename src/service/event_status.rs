@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::dead_letters::FoundLetter;
 use super::{Error, Service};
 use crate::domain::event::Status;
@@ -17,6 +15,7 @@ use crate::domain::window::Window;
 use crate::engine::LiveBoard;
 use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
+use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::events::Known;
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::join_all;
 use metrics::{Counter, counter};
 
 use super::{Error, Service};
@@ -13,6 +12,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::engine::submission::Submission;
+use crate::join::join_all;
 use crate::store::StoreError;
 
 /// How many events there were, by what became of them.

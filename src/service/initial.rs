@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
-use futures::future::join_all;
 use parking_lot::Mutex;
 
 use super::{Error, Service};
@@ -17,6 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
+use crate::join::join_all;
 use crate::store::Freshness;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::standings::{Entry, Mark, Sight};

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
-
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service};
 use crate::domain::edition::Changed;
@@ -13,6 +11,7 @@ use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::join::try_join_all;
 use crate::store::Freshness;
 
 /// What is seen of a board at a glance. It costs one small call per shard.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use super::Error;
 use super::league_member::InLeague;
 use super::period::Target;
@@ -43,7 +45,7 @@ impl View for MemberView {
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
         if attempt.live.board.is_league() {
-            return Box::pin(self.read_in_league(attempt)).await;
+            return self.read_in_league(attempt).boxed().await;
         }
         let Attempt {
             live,
@@ -113,7 +115,7 @@ impl Reader<'_> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let before = before.map(|before| Merged::new(self, before));
             let merged = Merged::new(self, standing);
-            return Box::pin(merged.member(member, around, before.as_ref())).await;
+            return merged.member(member, around, before.as_ref()).boxed().await;
         };
         let query = Query::Member {
             standing,

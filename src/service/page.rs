@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use super::standing::{Attempt, View};
 use super::{Error, Service};
 use crate::domain::board::Board;
@@ -151,7 +153,7 @@ impl Reader<'_> {
     ) -> Result<Arc<Page>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
-            let page = Box::pin(merged.page(selection, count, member)).await?;
+            let page = merged.page(selection, count, member).boxed().await?;
             return Ok(Arc::new(page));
         };
         let query = Query::Page {

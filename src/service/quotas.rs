@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::quota::{self, QuotaUse};
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::join::try_join_all;
 use crate::store::quotas::Taken;
 
 /// Who asks.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service};
@@ -20,6 +20,7 @@ use crate::engine::LiveBoard;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
 use crate::engine::results::winner_of;
+use crate::join::try_join_all;
 use crate::store::closings::Keys;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
@@ -263,7 +264,7 @@ impl Service {
             Page::default()
         } else {
             let list = Merged::new(&reader, target.standing);
-            Box::pin(list.page(Selection::Behind(0), 1, None)).await?
+            list.page(Selection::Behind(0), 1, None).boxed().await?
         };
         let state = live
             .board

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::period::{Choice, Target};
 use super::results::unit_of;
 use super::{Error, Service};
@@ -16,6 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
 use crate::engine::revisions::Revised;
+use crate::join::try_join_all;
 use crate::store::results::PeriodResult;
 use crate::store::revisions::Revision;
 use crate::store::rewards::{

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::period::{Choice, CohortChoice, Target};
 use super::players::Playing;
@@ -22,6 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
 use crate::engine::past::Asker;
 use crate::engine::reader::{Reader, Size};
+use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
 use crate::store::random;
@@ -352,7 +353,7 @@ impl Service {
             CohortChoice::Of(member) if board.is_league() => {
                 let period = target.standing.period;
                 let found = Playing::read(&self.engine, live, &period, member, now);
-                let playing = Box::pin(found).await?;
+                let playing = found.boxed().await?;
                 let target = match &playing.seat {
                     Some(seat) => target.of_cohort(board, seat.cohort),
                     None => Target {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
 use crate::engine::reader::Reader;
+use crate::join::try_join_all;
 use crate::store::standings::{Amounts, Query};
 
 /// What a standing amounts to.

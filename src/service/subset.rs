@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::ids::MemberId;
@@ -89,7 +91,7 @@ impl Reader<'_> {
     async fn subset(&self, standing: Standing, members: &[MemberId]) -> Result<Arc<Subset>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
-            return Ok(Arc::new(Box::pin(merged.subset(members)).await?));
+            return Ok(Arc::new(merged.subset(members).boxed().await?));
         };
         let query = Query::Subset {
             standing,

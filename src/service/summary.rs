@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
-
 use super::page::{Entries, PageView};
 use super::period::{Choice, CohortChoice, Target};
 use super::standing::{Attempt, StandingRequest, View};
@@ -16,6 +14,7 @@ use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::engine::LiveBoard;
 use crate::engine::reader::Size;
+use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::standings::Sight;
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::league::{Cohort, League, Section};
 use crate::domain::part::Part;
 use crate::domain::series::Standing;
+use crate::join::try_join_all;
 
 /// The tiers of a league in a period.
 #[derive(Clone, Copy, Debug)]

@@ -70,7 +70,7 @@ impl Store {
         Ok(used.into_iter().map(at).collect())
     }
 
-    async fn fields<T: fred::types::FromValue>(
+    async fn fields<T: fred::types::FromValue + Send>(
         &self,
         key: &str,
         names: &[KeyName],

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -25,6 +24,7 @@ use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;

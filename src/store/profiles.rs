@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fred::types::Value;
-use futures::future::{join_all, try_join_all};
 
 use super::StoreError;
 use super::dispatch::Store;
@@ -17,6 +16,7 @@ use super::reply::{Reply, unknown_code};
 use super::script::{self, Script};
 use crate::domain::ids::MemberId;
 use crate::domain::profile::{Record, ReviewStatus};
+use crate::join::{join_all, try_join_all};
 
 /// How many profiles one call reads: about half a millisecond of Redis.
 const READ_MAX: usize = 500;

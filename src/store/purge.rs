@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use futures::future::try_join_all;
-
 use super::dispatch::Store;
 use super::reply::{Reply, unknown_code};
 use super::sweep::Deleted;
@@ -12,6 +10,7 @@ use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
+use crate::join::try_join_all;
 
 /// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
 const CALL_KEYS_MAX: u32 = 200;

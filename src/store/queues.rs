@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fred::types::Value;
-use futures::future::{join_all, try_join, try_join_all};
+use futures::future::try_join;
 use futures::stream::{self, StreamExt};
 use serde::Serialize;
 
@@ -26,6 +26,7 @@ use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
+use crate::join::{join_all, try_join_all};
 
 /// How many queues are asked for their sizes at one time.
 const SIZES_AT_ONCE: usize = 16;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
 use serde::Serialize;
 
 use super::args::{LayoutArgs, pack, stored_score};
@@ -21,6 +20,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
 
 /// How many members one call is about at the most: about a millisecond of Redis.
 pub const CALL_MEMBERS_MAX: usize = 100;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fred::types::Value;
-use futures::future::try_join_all;
 
 use super::args::pack;
 use super::dispatch::Store;
@@ -12,6 +11,7 @@ use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
+use crate::join::try_join_all;
 
 /// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
 const CALL_PERIODS_MAX: usize = 100;

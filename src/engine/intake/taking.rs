@@ -10,8 +10,6 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::join_all;
-
 use super::start::{OtherLog, Start};
 use super::{DeadCause, DeadRecord, LogEvent, Taking};
 use crate::domain::ids::{BoardId, EventId};
@@ -20,6 +18,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::join::join_all;
 use crate::store::intake::{Take, Taken};
 use crate::store::queues::QueueName;
 

@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 
@@ -234,7 +235,7 @@ impl Engine {
             return (item, Ok(Progress::Done));
         }
         let begun = Instant::now();
-        let stepped = Box::pin(job.step(self, &mut item)).await;
+        let stepped = job.step(self, &mut item).boxed().await;
         let kind = J::KIND.name();
         histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
         let result = match &stepped {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::future::{try_join, try_join_all};
+use futures::future::try_join;
 
 use super::Position;
 use crate::domain::board::Board;
@@ -14,6 +14,7 @@ use crate::domain::intake::KnownOffsets;
 use crate::domain::shard::{Shard, Sharding};
 use crate::engine::Error;
 use crate::engine::jobs::lease::Lease;
+use crate::join::try_join_all;
 use crate::store::dead_letters::DeadLetter;
 use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};

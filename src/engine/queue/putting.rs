@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::join_all;
 
 use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
@@ -18,6 +17,7 @@ use crate::engine::intake::EventLog;
 use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::join::join_all;
 use crate::store::queues::{Put, QueueName};
 use crate::store::{Store, StoreError, random};
 
@@ -164,7 +164,7 @@ impl Engine {
         }
         if !refused.is_empty() {
             // In a box, as it is rare.
-            Box::pin(self.find_waiting(live, refused, batch)).await;
+            self.find_waiting(live, refused, batch).boxed().await;
         }
         self.leave_known(live, &mut takable, batch).await;
         let replies = match &self.log {
@@ -192,7 +192,7 @@ impl Engine {
         }
         let ids = takable.iter();
         let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
-        match Box::pin(self.remembered_before(live, &ids)).await {
+        match self.remembered_before(live, &ids).boxed().await {
             Ok(known) => {
                 let mut known = known.into_iter();
                 let left = takable.extract_if(.., |_| known.next() == Some(true));

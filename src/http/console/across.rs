@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use askama::Template;
 use axum::response::Response;
 use chrono_tz::Tz;
-use futures::future::join_all;
 use serde::Deserialize;
 
 use super::address::address;
@@ -22,6 +21,7 @@ use crate::http::moderation::HiddenMember;
 use crate::http::problem::Problem;
 use crate::http::standings::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
 use crate::http::standings::answers::{EntryBody, StandingBody};
+use crate::join::join_all;
 
 /// How many boards a part of the list has: as many as one request can name.
 const BOARDS_MAX: &str = "100";

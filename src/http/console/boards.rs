@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
-use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,6 +17,7 @@ use crate::http::boards::UnreadableBoard;
 use crate::http::extract::Query;
 use crate::http::problem::Problem;
 use crate::http::summary::WindowSummary;
+use crate::join::join_all;
 
 /// How many boards a page has: each is asked for its totals.
 const BOARDS_MAX: &str = "25";

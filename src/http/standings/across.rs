@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,6 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{INVALID_PARAMETER, Problem, ProblemBody};
+use crate::join::join_all;
 use crate::service::period::CohortChoice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::subset::{FoundSubset, SubsetView};

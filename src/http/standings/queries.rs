@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -24,6 +23,7 @@ use crate::http::extract::{Json, Query, invalid, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{Problem, ProblemBody};
+use crate::join::join_all;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::profiles::Profiles;

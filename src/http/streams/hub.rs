@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::sync::watch::Receiver;
@@ -17,6 +16,7 @@ use super::topic::{News, Topic, TopicName};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
 use crate::http::problem::Problem;
+use crate::join::join_all;
 use crate::supervise::restarted;
 
 /// How often a board is looked at.
