@@ -2,17 +2,16 @@
 
 use std::fmt;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tower::ServiceExt;
 
 use super::address::uri;
-use super::session::Viewer;
+use super::{Answer, Viewer};
 use crate::http::problem::{Own, Problem};
 
 impl Viewer {
@@ -40,8 +39,8 @@ impl Viewer {
         address: &str,
         body: Option<&Value>,
     ) -> Result<T, Problem> {
-        let (_, body) = self.answer(method, address, &[], body).await?;
-        parsed(&body)
+        let (_, found) = self.send(method, address, &[], body).await?;
+        Ok(found)
     }
 
     /// The same, for who needs nothing of the answer.
@@ -51,7 +50,8 @@ impl Viewer {
         address: &str,
         body: Option<&Value>,
     ) -> Result<(), Problem> {
-        self.answer(method, address, &[], body).await.map(drop)
+        let IgnoredAny = self.call(method, address, body).await?;
+        Ok(())
     }
 
     /// What a GET with these headers is answered with, as it comes: it may be longer than what the service would hold in memory.
@@ -59,33 +59,24 @@ impl Viewer {
         &self,
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
-    ) -> Result<Response, Problem> {
+    ) -> Answer {
         self.respond(Method::GET, address, headers, None).await
     }
 
     /// Does something with this body, and reads the answer; with these headers, and with those of the answer.
-    pub(super) async fn send(
+    pub(super) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
-    ) -> Result<(HeaderMap, Value), Problem> {
-        let (headers, body) = self.answer(method, address, headers, body).await?;
-        Ok((headers, parsed(&body)?))
-    }
-
-    async fn answer(
-        &self,
-        method: Method,
-        address: &str,
-        headers: &[(HeaderName, HeaderValue)],
-        body: Option<&Value>,
-    ) -> Result<(HeaderMap, Bytes), Problem> {
+    ) -> Result<(HeaderMap, T), Problem> {
         let response = self.respond(method, address, headers, body).await?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(fault)?;
-        Ok((parts.headers, body.to_bytes()))
+        let body = body.collect().await.map_err(fault)?.to_bytes();
+        let json = if body.is_empty() { b"null" } else { &body[..] };
+        let found = serde_json::from_slice(json).map_err(fault)?;
+        Ok((parts.headers, found))
     }
 
     async fn respond(
@@ -94,7 +85,7 @@ impl Viewer {
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
-    ) -> Result<Response, Problem> {
+    ) -> Answer {
         let request = Request::builder().method(method).uri(uri(address)?);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
@@ -135,11 +126,6 @@ impl Viewer {
         let body = body.to_string().replace('\'', r"'\''");
         format!("{call} -H 'Content-Type: application/json' -d '{body}'")
     }
-}
-
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let json = if body.is_empty() { b"null" } else { body };
-    serde_json::from_slice(json).map_err(fault)
 }
 
 fn fault(error: impl fmt::Display) -> Problem {

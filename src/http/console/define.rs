@@ -7,20 +7,14 @@ use std::sync::LazyLock;
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, header};
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::address::address;
-use super::forms::Form;
-use super::page::{Frame, html, refused, to};
-use super::session::Viewer;
-use super::shown::{Prose, prose};
+use super::{Answer, Form, Frame, Query, Viewer, address, html, refused, to, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::boards::BoardPreview;
 use crate::http::docs;
-use crate::http::extract::Query;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
 /// How the form is divided; what is named in no part is in the last one.
@@ -198,10 +192,6 @@ struct Field {
 }
 
 impl Field {
-    fn about(&self) -> Vec<Prose<'_>> {
-        prose(&self.setting.about)
-    }
-
     fn lines(&self) -> usize {
         self.value.lines().count().clamp(2, 20)
     }
@@ -228,9 +218,7 @@ struct DefinePage {
     etag: String,
     parts: Vec<Part>,
     drop_windows: String,
-    problem: Option<Problem>,
     preview: Option<BoardPreview>,
-    curl: String,
 }
 
 impl DefinePage {
@@ -267,21 +255,20 @@ impl DefinePage {
             etag: etag.to_owned(),
             parts: parts.collect(),
             drop_windows: String::new(),
-            problem: None,
             preview: None,
-            curl: String::new(),
         }
     }
 
-    /// Writes beside each setting what is wrong with it.
-    fn fault(&mut self, problem: Problem) {
+    /// Writes the form again with the problem, and beside each setting what is wrong with it.
+    fn refused(mut self, problem: Problem) -> Answer {
         for field in self.parts.iter_mut().flat_map(|part| &mut part.fields) {
             let of_field =
                 |error: &&FieldError| error.pointer.split('/').nth(1) == Some(&field.setting.name);
             let errors = problem.errors.iter().filter(of_field);
             field.faults = errors.map(|error| error.detail.clone()).collect();
         }
-        self.problem = Some(problem);
+        let status = self.frame.refuse(problem);
+        refused(status, &self)
     }
 }
 
@@ -293,10 +280,7 @@ pub(super) struct Params {
 }
 
 /// The form.
-pub(super) async fn show(
-    viewer: Viewer,
-    Query(Params { board }): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>) -> Answer {
     if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
         return html(&DefinePage::new(&viewer, "", "", |setting| {
@@ -304,8 +288,9 @@ pub(super) async fn show(
             default.map_or_else(String::new, |value| setting.written(value))
         }));
     }
-    let defined_at = address(&["v1", "boards", &board], &[]);
-    let (headers, definition) = viewer.send(Method::GET, &defined_at, &[], None).await?;
+    let defined_at = v1(&["boards", &board]);
+    let read = viewer.send::<Value>(Method::GET, &defined_at, &[], None);
+    let (headers, definition) = read.await?;
     let etag = headers
         .get(header::ETAG)
         .and_then(|etag| etag.to_str().ok());
@@ -330,7 +315,7 @@ static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 });
 
 /// Shows what the change would do, or makes it.
-pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
     let (board, etag) = (form.field("board").trim(), form.field("etag"));
     let mut page = DefinePage::new(&viewer, board, etag, |setting| {
         form.field(&setting.name).to_owned()
@@ -346,7 +331,7 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
         }
     }
     if !errors.is_empty() {
-        return refused(Problem::invalid(errors), page, DefinePage::fault);
+        return page.refused(Problem::invalid(errors));
     }
     let definition = Value::Object(fields);
     let is_preview = form.field("step") != "save";
@@ -364,18 +349,19 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
         }
     };
     let conditions = [condition];
-    let put = viewer.send(Method::PUT, &put_to, &conditions, Some(&definition));
+    let put = viewer.send::<Value>(Method::PUT, &put_to, &conditions, Some(&definition));
     match put.await {
         Ok((_, answer)) if is_preview => {
             let previewed = serde_json::from_value::<Previewed>(answer);
             let fault = |error: serde_json::Error| Problem::internal(error.to_string());
             page.preview = Some(previewed.map_err(fault)?.preview);
             let put_to = address(&["v1", "boards", board], &query[..1]);
-            page.curl = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
+            let put = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
+            page.frame.curl = vec![put];
             html(&page)
         }
-        Ok(_) => Ok(to(&["console", "boards", board, "definition"], &[])),
-        Err(problem) => refused(problem.mendable()?, page, DefinePage::fault),
+        Ok(_) => to(&["boards", board, "definition"], &[]),
+        Err(problem) => page.refused(problem.mendable()?),
     }
 }
 

@@ -59,7 +59,7 @@ impl LineCount {
 }
 
 /// The lines of a text that have something. If the first one has the names of these columns, it is left out.
-pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
+fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
     let separator = if text.contains('\t') { b'\t' } else { b',' };
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -83,6 +83,35 @@ pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault
         }
     }
     Ok(records)
+}
+
+/// What the lines of a text say, each read by `read`, which returns what is wrong with one; `none` is what is wrong with a text without
+/// lines.
+pub(super) fn parse<T>(
+    text: &str,
+    columns: &[&str],
+    none: &str,
+    mut read: impl FnMut(&Record) -> Result<T, String>,
+) -> Result<Vec<T>, Vec<Fault>> {
+    let (mut lines, mut faults) = (Vec::new(), Vec::new());
+    for record in records(text, columns).map_err(|fault| vec![fault])? {
+        match read(&record) {
+            Ok(line) => lines.push(line),
+            Err(detail) => faults.push(Fault {
+                number: record.number,
+                detail,
+            }),
+        }
+    }
+    if faults.is_empty() && lines.is_empty() {
+        let detail = none.to_owned();
+        faults.push(Fault { number: 0, detail });
+    }
+    if faults.is_empty() {
+        Ok(lines)
+    } else {
+        Err(faults)
+    }
 }
 
 #[cfg(test)]
