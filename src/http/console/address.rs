@@ -31,7 +31,12 @@ pub(in crate::http) fn address(path: &[&str], query: &[(&str, &str)]) -> String 
 
 /// A route of `/v1` with these parts of its path.
 pub(super) fn v1(path: &[&str]) -> String {
-    address(&[&["v1"], path].concat(), &[])
+    v1_with(path, &[])
+}
+
+/// The same, with those parameters that have a value.
+pub(super) fn v1_with(path: &[&str], query: &[(&str, &str)]) -> String {
+    address(&[&["v1"], path].concat(), query)
 }
 
 /// A page of the console with these parts of its path.

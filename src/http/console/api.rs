@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -11,8 +12,10 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::address::uri;
+use super::session::Visitor;
 use super::{Answer, Viewer};
 use crate::http::problem::{Own, Problem};
+use crate::http::proxies::Arrival;
 
 impl Viewer {
     /// What a GET is answered with.
@@ -73,10 +76,7 @@ impl Viewer {
     ) -> Result<(HeaderMap, T), Problem> {
         let response = self.respond(method, address, headers, body).await?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(fault)?.to_bytes();
-        let json = if body.is_empty() { b"null" } else { &body[..] };
-        let found = serde_json::from_slice(json).map_err(fault)?;
-        Ok((parts.headers, found))
+        Ok((parts.headers, parsed(body).await?))
     }
 
     async fn respond(
@@ -91,21 +91,11 @@ impl Viewer {
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).map_err(fault)?;
         request.headers_mut().extend(headers.iter().cloned());
-        self.visitor.arrival.carry_over(&mut request);
         request.extensions_mut().insert(self.holder.clone());
-        let Ok(mut response) = self.visitor.console.table.clone().oneshot(request).await;
-        if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-            // The guard says so of a key that is used too fast.
-            let wait_s = response.headers().get(header::RETRY_AFTER);
-            let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
-            problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
-            return Err(problem);
-        }
-        let status = response.status();
-        if !status.is_success() {
-            return Err(Problem::of_status(status));
-        }
-        Ok(response)
+        let Visitor {
+            console, arrival, ..
+        } = &self.visitor;
+        ask(&console.table, arrival, request).await
     }
 
     /// How somebody does the same who has a shell.
@@ -128,6 +118,35 @@ impl Viewer {
     }
 }
 
+/// What routes answer to a request of a page that has come like this.
+pub(in crate::http) async fn ask(
+    table: &Router,
+    arrival: &Arrival,
+    mut request: Request,
+) -> Answer {
+    arrival.carry_over(&mut request);
+    let Ok(mut response) = table.clone().oneshot(request).await;
+    if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+        // The guard says so of a key that is used too fast.
+        let wait_s = response.headers().get(header::RETRY_AFTER);
+        let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
+        problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
+        return Err(problem);
+    }
+    let status = response.status();
+    if !status.is_success() {
+        return Err(Problem::of_status(status));
+    }
+    Ok(response)
+}
+
+/// The JSON of an answer; one without a body is null.
+pub(in crate::http) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let body = body.collect().await.map_err(fault)?.to_bytes();
+    let json = if body.is_empty() { b"null" } else { &body[..] };
+    serde_json::from_slice(json).map_err(fault)
+}
+
 fn fault(error: impl fmt::Display) -> Problem {
-    Problem::internal(format!("a page of the console: {error}"))
+    Problem::internal(format!("a page: {error}"))
 }

@@ -2,7 +2,6 @@
 //!
 //! The settings and what they mean come from the OpenAPI document: the form has all that there are.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use askama::Template;
@@ -18,45 +17,24 @@ use crate::http::docs;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
 /// How the form is divided; what is named in no part is in the last one.
-const PARTS: [(&str, &[&str]); 5] = [
+const PARTS: [(&str, &str); 5] = [
     (
         "What it is",
-        &[
-            "title",
-            "tags",
-            "windows",
-            "timezone",
-            "week_start",
-            "public",
-        ],
+        "title tags windows timezone week_start public",
     ),
     (
         "Scores and ranks",
-        &[
-            "update",
-            "order",
-            "decimals",
-            "score_min",
-            "score_max",
-            "ties",
-            "ranking",
-        ],
+        "update order decimals score_min score_max ties ranking",
     ),
     (
         "Which events are taken",
-        &[
-            "opens_at",
-            "closes_at",
-            "accept_late",
-            "idempotency",
-            "quotas",
-        ],
+        "opens_at closes_at accept_late idempotency quotas",
     ),
     (
         "Ends of periods",
-        &["finalize", "rewards", "retention", "carryover", "season"],
+        "finalize rewards retention carryover season",
     ),
-    ("Everything else", &[]),
+    ("Everything else", ""),
 ];
 
 /// How a setting is filled in.
@@ -83,45 +61,27 @@ struct Setting {
     input: Input,
 }
 
-/// What is read of the document.
-#[derive(Deserialize)]
-struct Document {
-    components: Components,
-}
-
-#[derive(Deserialize)]
-struct Components {
-    schemas: BTreeMap<String, Value>,
-}
-
 /// All settings, in the order of the document.
 static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let document: Result<Document, _> = serde_json::from_str(docs::DOCUMENT);
-    let schemas = document.map(|document| document.components.schemas);
-    let schemas = schemas.unwrap_or_default();
-    let fields = schemas
-        .get("Definition")
-        .map(|schema| &schema["properties"]);
-    let fields = fields.and_then(Value::as_object).into_iter().flatten();
-    let settings = fields.map(|(name, schema)| Setting {
+    let document: Value = serde_json::from_str(docs::DOCUMENT).unwrap_or_default();
+    let fields = document["components"]["schemas"]["Definition"]["properties"].as_object();
+    let settings = fields.into_iter().flatten().map(|(name, schema)| Setting {
         name: name.clone(),
         about: schema["description"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        input: input(schema, &schemas),
+        input: input(schema, &document),
     });
     settings.collect()
 });
 
-fn input(schema: &Value, schemas: &BTreeMap<String, Value>) -> Input {
-    let resolved = |schema: &Value| {
-        let name = schema["$ref"]
-            .as_str()
-            .and_then(|name| name.rsplit('/').next());
-        name.and_then(|name| schemas.get(name)).cloned()
-    };
-    let schema = resolved(schema).unwrap_or_else(|| schema.clone());
+fn input(schema: &Value, document: &Value) -> Input {
+    fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
+        let at = schema["$ref"].as_str().and_then(|at| at.strip_prefix('#'));
+        at.and_then(|at| document.pointer(at)).unwrap_or(schema)
+    }
+    let schema = resolved(schema, document);
     if let Some(choices) = schema["enum"].as_array() {
         let names = choices.iter().filter_map(Value::as_str);
         return Input::Choice(names.map(ToOwned::to_owned).collect());
@@ -130,13 +90,7 @@ fn input(schema: &Value, schemas: &BTreeMap<String, Value>) -> Input {
         Some("boolean") => Input::Box,
         Some("string") => Input::Text,
         Some("integer" | "number") => Input::Number,
-        Some("array") => {
-            let item = resolved(&schema["items"]).unwrap_or_else(|| schema["items"].clone());
-            match item["type"].as_str() {
-                Some("string") => Input::Lines,
-                _ => Input::Json,
-            }
-        }
+        Some("array") if resolved(&schema["items"], document)["type"] == "string" => Input::Lines,
         _ => Input::Json,
     }
 }
@@ -237,16 +191,17 @@ impl DefinePage {
             faults: Vec::new(),
             setting,
         };
+        let place =
+            |names: &str, setting: &Setting| names.split(' ').position(|name| name == setting.name);
         let part_of = |setting: &Setting| {
-            let named = PARTS
-                .iter()
-                .position(|(_, names)| names.contains(&&*setting.name));
+            let mut named = PARTS.iter();
+            let named = named.position(|(_, names)| place(names, setting).is_some());
             named.unwrap_or(PARTS.len() - 1)
         };
-        let parts = PARTS.iter().enumerate().map(|(index, (name, order))| {
+        let parts = PARTS.iter().enumerate().map(|(index, (name, names))| {
             let settings = SETTINGS.iter().filter(|setting| part_of(setting) == index);
             let mut fields: Vec<Field> = settings.map(field).collect();
-            fields.sort_by_key(|field| order.iter().position(|name| *name == field.setting.name));
+            fields.sort_by_key(|field| place(names, field.setting));
             Part { name, fields }
         });
         Self {

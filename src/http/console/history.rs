@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::chart::{Chart, Figure};
-use super::{Viewer, address};
+use super::{Viewer, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
@@ -82,16 +82,14 @@ impl Viewer {
             return Ok(History::default());
         }
         let limit = ("limit", PERIODS_MAX);
-        let path = [
-            "v1", "boards", board, "league", "members", member, "history",
-        ];
-        let query = [limit, ("hidden", hidden)];
-        match self.read::<HistoryBody>(&address(&path, &query)).await {
-            Ok(HistoryBody { seats, .. }) => {
-                return Ok(History::of(seats.into_iter().map(Line::from).collect()));
-            }
+        let path = ["boards", board, "league", "members", member, "history"];
+        let history_at = v1_with(&path, &[limit, ("hidden", hidden)]);
+        match self.read::<HistoryBody>(&history_at).await {
             Err(problem) if problem.kind == NO_LEAGUE => {}
-            Err(problem) => return Err(problem),
+            found => {
+                let seats = found?.seats.into_iter();
+                return Ok(History::of(seats.map(Line::from).collect()));
+            }
         }
         let periods = self.periods(board, window, &[limit]).await?;
         if periods.len() < 2 {

@@ -11,7 +11,7 @@ use super::board::{member_page, standing_page};
 use super::hidden::back;
 use super::history::History;
 use super::members::{is_for_people, own_page};
-use super::{Answer, Form, Frame, Path, Query, Viewer, address, html, v1};
+use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::http::leagues::LeagueMemberState;
 use crate::http::moderation::HiddenMember;
@@ -108,16 +108,8 @@ pub(super) async fn show(
         ("hidden", &sight),
         ("include", if may_read { "profile" } else { "" }),
     ];
-    let path = [
-        "v1",
-        "boards",
-        &board,
-        "standings",
-        &window,
-        "members",
-        &member,
-    ];
-    let read_at = address(&path, &query);
+    let path = ["boards", &board, "standings", &window, "members", &member];
+    let read_at = v1_with(&path, &query);
     let found = match viewer.read::<MemberBody>(&read_at).await {
         Ok(found) => Some(found),
         Err(problem) if problem.kind == MEMBER_NOT_FOUND => None,

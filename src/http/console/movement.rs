@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Viewer, address};
+use super::{Viewer, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
@@ -75,17 +75,9 @@ impl Viewer {
         let Some(before) = before(summary, standing) else {
             return Ok(None);
         };
-        let path = [
-            "v1",
-            "boards",
-            board,
-            "standings",
-            window,
-            "members",
-            "query",
-        ];
+        let path = ["boards", board, "standings", window, "members", "query"];
         let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
-        let asked = address(&path, &query);
+        let asked = v1_with(&path, &query);
         let members = json!({"ids": members});
         let found: Option<SubsetBody> = match self.call(Method::POST, &asked, Some(&members)).await
         {

@@ -2,24 +2,13 @@
 
 use askama::Template;
 use axum::http::Method;
-use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Form, Frame, Parts, Query, Viewer, add, address, html, to, v1};
+use super::{Answer, Form, Frame, Parts, Query, StatusParams, Viewer, add, address, html, to, v1};
 use crate::http::profiles::{MemberProfile, NameReviews};
 
 /// How many names a part of the list has.
 const NAMES_MAX: &str = "25";
-
-/// Which names.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    status: String,
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
 
 #[derive(Template)]
 #[template(path = "console/names.html")]
@@ -31,7 +20,7 @@ struct NamesPage {
 }
 
 /// The list.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
+pub(super) async fn list(viewer: Viewer, Query(params): Query<StatusParams>) -> Answer {
     let status = ("status", params.status.as_str());
     let query = [status, ("after", &params.after), ("limit", NAMES_MAX)];
     let listed_at = address(&["v1", "name-reviews"], &query);

@@ -20,6 +20,18 @@ impl PartParams {
     }
 }
 
+/// Which part of a list, of those with a status.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct StatusParams {
+    /// Empty for the list that is shown first.
+    pub(super) status: String,
+    /// It begins behind this one.
+    pub(super) after: String,
+    /// What was done before the page was shown.
+    pub(super) done: String,
+}
+
 /// The ways to other parts of a list.
 pub(super) struct Parts {
     /// What is listed, in the plural.

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, secret, to, v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Path, StatusParams, Viewer, address, carry_out,
+    secret, to, v1,
 };
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::message::MessageKind;
@@ -99,16 +100,6 @@ fn shown(viewer: &Viewer, name: &str, put: Put, done: &str) -> Answer {
     secret::show(viewer, title, (&secret, None), ABOUT_SECRET, next)
 }
 
-/// Which deliveries.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    status: String,
-    after: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/webhook.html")]
 pub(super) struct WebhookPage {
@@ -121,9 +112,9 @@ pub(super) struct WebhookPage {
 
 impl Page for WebhookPage {
     type Of = String;
-    type Params = Params;
+    type Params = StatusParams;
 
-    async fn read(viewer: &Viewer, name: &String, params: Params) -> Result<Self, Problem> {
+    async fn read(viewer: &Viewer, name: &String, params: StatusParams) -> Result<Self, Problem> {
         let own = v1(&["webhooks", name]);
         let webhook = viewer.read(&own).await?;
         let status = ("status", params.status.as_str());
@@ -155,7 +146,7 @@ pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form)
         let put = put(&viewer, &name, &form).await?;
         shown(&viewer, &name, put, "changed")
     };
-    let page = WebhookPage::read(&viewer, &name, Params::default());
+    let page = WebhookPage::read(&viewer, &name, StatusParams::default());
     carry_out(&form, changed, page, |page| &mut page.frame).await
 }
 
