@@ -162,7 +162,7 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
         summary => summary?,
     };
     let mut frame = Frame::of_standings(&viewer, &summary, "");
-    frame.title = frame.heading.name().to_owned();
+    frame.heading.name().clone_into(&mut frame.title);
     let curl = viewer.curl(&v1(&["boards", &board, "summary"]));
     html(&BoardPage {
         frame: frame.curl([curl]),

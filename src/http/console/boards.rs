@@ -75,7 +75,7 @@ pub(super) async fn enter(_: Viewer) -> Redirect {
 /// The page.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
     if !params.board.is_empty() {
-        return to(&["boards", params.board.trim()], &[]);
+        return Ok(to(&["boards", params.board.trim()], &[]));
     }
     let frame = Frame::new(&viewer, "Boards").done(&params.done);
     if !viewer.may(Scope::Configure) {

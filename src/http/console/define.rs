@@ -315,7 +315,7 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
             page.frame.curl = vec![put];
             html(&page)
         }
-        Ok(_) => to(&["boards", board, "definition"], &[]),
+        Ok(_) => Ok(to(&["boards", board, "definition"], &[])),
         Err(problem) => page.refused(problem.mendable()?),
     }
 }

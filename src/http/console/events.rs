@@ -84,7 +84,7 @@ pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) 
         let sent_to = v1(&["boards", &board, "events"]);
         viewer.order(Method::POST, &sent_to, Some(&event)).await?;
         let query = [("id", id), ("member", member), ("done", "sent")];
-        to(&["boards", &board, "events"], &query)
+        Ok(to(&["boards", &board, "events"], &query))
     };
     let page = EventsPage::read(&viewer, &board, Params::default());
     carry_out(&form, sent, page, |page| &mut page.frame).await

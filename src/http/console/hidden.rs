@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::http::Method;
+use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{
@@ -44,7 +45,7 @@ pub(super) async fn hide(viewer: Viewer, Path(board): Path<String>, form: Form) 
     add_reason(&mut hide, &form);
     let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
     viewer.order(Method::PUT, &hidden_at, Some(&hide)).await?;
-    back(&board, &form, "hidden")
+    Ok(back(&board, &form, "hidden"))
 }
 
 /// Adds to the order to hide a member why it is hidden, and until when.
@@ -57,11 +58,11 @@ pub(super) fn add_reason(hide: &mut Value, form: &Form) {
 pub(super) async fn unhide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
     viewer.order(Method::DELETE, &hidden_at, None).await?;
-    back(&board, &form, "unhidden")
+    Ok(back(&board, &form, "unhidden"))
 }
 
 /// The way back to the page that the form stood on.
-pub(super) fn back(board: &str, form: &Form, done: &str) -> Answer {
+pub(super) fn back(board: &str, form: &Form, done: &str) -> Response {
     let done = ("done", done);
     match form.given("window") {
         Some(window) => {

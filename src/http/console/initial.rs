@@ -145,7 +145,10 @@ pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -
     let scores = json!({"scores": scores.collect::<Map<_, _>>()});
     let own = v1(&["boards", &board, "initial-scores"]);
     match viewer.order(Method::PATCH, &own, Some(&scores)).await {
-        Ok(()) => to(&["boards", &board, "initial-scores"], &[("done", "set")]),
+        Ok(()) => Ok(to(
+            &["boards", &board, "initial-scores"],
+            &[("done", "set")],
+        )),
         Err(problem) => {
             let mut problem = problem.mendable()?;
             let errors = std::mem::take(&mut problem.errors);

@@ -114,5 +114,5 @@ pub(super) async fn delete(viewer: Viewer, Path(name): Path<String>, form: Form)
     form.confirm(&name)?;
     let own = address(&["v1", "keys", &name], &[("with", form.field("with"))]);
     viewer.order(Method::DELETE, &own, None).await?;
-    to(&["keys"], &[("done", "deleted")])
+    Ok(to(&["keys"], &[("done", "deleted")]))
 }

@@ -197,7 +197,7 @@ pub(super) async fn erase(viewer: Viewer, Path(board): Path<String>, form: Form)
     form.confirm(member)?;
     let own = v1(&["boards", &board, "members", member]);
     viewer.order(Method::DELETE, &own, None).await?;
-    back(&board, &form, "erased")
+    Ok(back(&board, &form, "erased"))
 }
 
 /// Orders the tier of the member from the next period on.
@@ -206,7 +206,7 @@ pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: 
     let member = form.field("member");
     let ordered_at = v1(&["boards", &board, "league", "members", member]);
     viewer.order(Method::PUT, &ordered_at, Some(&order)).await?;
-    back(&board, &form, "ordered")
+    Ok(back(&board, &form, "ordered"))
 }
 
 /// Has the member join the league.
@@ -214,7 +214,7 @@ pub(super) async fn join(viewer: Viewer, Path(board): Path<String>, form: Form) 
     let own = json!({"member": form.field("member")});
     let joined_by = v1(&["boards", &board, "league", "members"]);
     viewer.order(Method::POST, &joined_by, Some(&own)).await?;
-    back(&board, &form, "joined")
+    Ok(back(&board, &form, "joined"))
 }
 
 /// Has the member leave the league.
@@ -222,5 +222,5 @@ pub(super) async fn leave(viewer: Viewer, Path(board): Path<String>, form: Form)
     let own = json!({"member": form.field("member")});
     let left_by = v1(&["boards", &board, "league", "leave"]);
     viewer.order(Method::POST, &left_by, Some(&own)).await?;
-    back(&board, &form, "left")
+    Ok(back(&board, &form, "left"))
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::http::Method;
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -155,7 +156,7 @@ pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     let stored = async {
         store(&viewer, member, &form).await?;
-        back(member, "stored")
+        Ok(back(member, "stored"))
     };
     let page = MemberPage::read(&viewer, member, "");
     carry_out(&form, stored, page, |page| &mut page.frame).await
@@ -182,15 +183,15 @@ pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Answer {
     form.confirm(member)?;
     let own = v1(&["members", member, "profile"]);
     viewer.order(Method::DELETE, &own, None).await?;
-    back(member, "deleted")
+    Ok(back(member, "deleted"))
 }
 
-fn back(member: &str, done: &str) -> Answer {
+fn back(member: &str, done: &str) -> Response {
     to(&["member"], &[("member", member), ("done", done)])
 }
 
 /// Leads to a job that was begun.
-fn to_job(job: &TaskBody) -> Answer {
+fn to_job(job: &TaskBody) -> Response {
     to(&["jobs", &job.id], &[])
 }
 
@@ -202,7 +203,7 @@ pub(super) async fn moderate(viewer: Viewer, form: Form) -> Answer {
         add_reason(&mut order, &form);
     }
     let begun = viewer.call(Method::POST, "/v1/moderation", Some(&order));
-    to_job(&begun.await?)
+    Ok(to_job(&begun.await?))
 }
 
 /// Erases a member of all boards.
@@ -210,5 +211,5 @@ pub(super) async fn erase(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;
     let own = v1(&["members", member]);
-    to_job(&viewer.call(Method::DELETE, &own, None).await?)
+    Ok(to_job(&viewer.call(Method::DELETE, &own, None).await?))
 }

@@ -51,8 +51,8 @@ pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
         .order(Method::PUT, &reviewed_by, Some(&verdict))
         .await?;
     let done = ("done", "reviewed");
-    match form.given("list") {
+    Ok(match form.given("list") {
         Some(_) => to(&["names"], &[("status", form.field("status")), done]),
         None => to(&["member"], &[("member", member), done]),
-    }
+    })
 }

@@ -213,8 +213,8 @@ pub(super) async fn show<P: Page>(
 }
 
 /// Leads to a page of the console after something was done.
-pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Answer {
-    Ok(Redirect::to(&page(path, query)).into_response())
+pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
+    Redirect::to(&page(path, query)).into_response()
 }
 
 /// Gives an answer what every page has.

@@ -144,7 +144,7 @@ pub(super) async fn store(viewer: Viewer, form: Form) -> Answer {
     });
     let rejected: Vec<Fault> = rejected.collect();
     if rejected.is_empty() {
-        return to(&["members"], &[("done", "profiles")]);
+        return Ok(to(&["members"], &[("done", "profiles")]));
     }
     page.stored = Some(lines.len() - rejected.len());
     page.faults = rejected.into();

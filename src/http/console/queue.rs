@@ -62,7 +62,7 @@ pub(super) async fn replay(viewer: Viewer, Path(board): Path<String>, form: Form
         let letter = form.required("letter")?;
         let replayed_by = v1(&["boards", &board, "dead-letters", letter, "replay"]);
         viewer.order(Method::POST, &replayed_by, None).await?;
-        to(&["boards", &board, "queue"], &[("done", "replayed")])
+        Ok(to(&["boards", &board, "queue"], &[("done", "replayed")]))
     };
     let page = QueuePage::read(&viewer, &board, PartParams::default());
     carry_out(&form, replayed, page, |page| &mut page.frame).await
@@ -75,7 +75,7 @@ pub(super) async fn discard(viewer: Viewer, Path(board): Path<String>, form: For
         form.confirm(form.field("name"))?;
         let own = v1(&["boards", &board, "dead-letters", letter]);
         viewer.order(Method::DELETE, &own, None).await?;
-        to(&["boards", &board, "queue"], &[("done", "discarded")])
+        Ok(to(&["boards", &board, "queue"], &[("done", "discarded")]))
     };
     let page = QueuePage::read(&viewer, &board, PartParams::default());
     carry_out(&form, discarded, page, |page| &mut page.frame).await

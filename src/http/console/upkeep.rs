@@ -94,7 +94,8 @@ async fn act(
     form: &Form,
     what: impl Future<Output = Result<&'static str, Problem>>,
 ) -> Answer {
-    let back = async { to(&["boards", board, "upkeep"], &[("done", what.await?)]) };
+    let path = ["boards", board, "upkeep"];
+    let back = async { Ok(to(&path, &[("done", what.await?)])) };
     let page = UpkeepPage::read(viewer, board, Params::default());
     carry_out(form, back, page, |page| &mut page.frame).await
 }
@@ -179,5 +180,5 @@ pub(super) async fn delete(viewer: Viewer, Path(board): Path<String>, form: Form
     form.confirm(&board)?;
     let own = v1(&["boards", &board]);
     viewer.order(Method::DELETE, &own, None).await?;
-    to(&["boards"], &[("done", "deleted")])
+    Ok(to(&["boards"], &[("done", "deleted")]))
 }

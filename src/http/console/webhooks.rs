@@ -93,7 +93,7 @@ pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
 /// Shows the secret of a webhook if it is new; otherwise its page.
 fn shown(viewer: &Viewer, name: &str, put: Put, done: &str) -> Answer {
     let Some(secret) = put.secret else {
-        return to(&["webhooks", name], &[("done", done)]);
+        return Ok(to(&["webhooks", name], &[("done", done)]));
     };
     let title = format!("Secret of the webhook {name}");
     let next = address(&["console", "webhooks", name], &[]);
@@ -154,7 +154,7 @@ pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form)
 pub(super) async fn test(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
     let tested_by = v1(&["webhooks", &name, "test"]);
     viewer.order(Method::POST, &tested_by, None).await?;
-    to(&["webhooks", &name], &[("done", "tested")])
+    Ok(to(&["webhooks", &name], &[("done", "tested")]))
 }
 
 /// Gives a webhook another secret, and shows it.
@@ -170,7 +170,7 @@ pub(super) async fn retry(viewer: Viewer, Path(name): Path<String>, form: Form) 
     let retried_by = v1(&["webhooks", &name, "deliveries", id, "retry"]);
     viewer.order(Method::POST, &retried_by, None).await?;
     let query = [("status", form.field("status")), ("done", "retried")];
-    to(&["webhooks", &name], &query)
+    Ok(to(&["webhooks", &name], &query))
 }
 
 /// Deletes a webhook with its deliveries.
@@ -178,5 +178,5 @@ pub(super) async fn delete(viewer: Viewer, Path(name): Path<String>, form: Form)
     form.confirm(&name)?;
     let own = v1(&["webhooks", &name]);
     viewer.order(Method::DELETE, &own, None).await?;
-    to(&["webhooks"], &[("done", "deleted")])
+    Ok(to(&["webhooks"], &[("done", "deleted")]))
 }
