@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::session::Visitor;
 use super::standing::SIZE;
-use super::{Answer, Path, Query, Viewer, address};
+use super::{Answer, Path, Query, Viewer, v1_with};
 use crate::http::problem::{Problem, UNAUTHENTICATED};
 use crate::http::streams::message;
 
@@ -36,15 +36,14 @@ pub(super) async fn show(
     Query(Params { cohort }): Query<Params>,
     headers: HeaderMap,
 ) -> Answer {
-    let mut parts = vec!["v1", "boards", &board, "standings", &window];
-    if !cohort.is_empty() {
-        parts.extend(["cohorts", &cohort]);
-    }
-    parts.push("stream");
-    let address = address(
-        &parts,
-        &[("size", &SIZE.to_string()), ("include", "profile")],
-    );
+    let size = SIZE.to_string();
+    let query = [
+        ("cohort", cohort.as_str()),
+        ("size", &size),
+        ("include", "profile"),
+    ];
+    let path = ["boards", &board, "standings", &window, "stream"];
+    let address = v1_with(&path, &query);
     let known = headers.get(LAST_EVENT_ID).cloned();
     let headers = Vec::from_iter(known.map(|known| (LAST_EVENT_ID, known)));
     let response = viewer.pass_on(&address, &headers).await?;
