@@ -79,7 +79,7 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
         .await?;
     let request = || client.board_request(Method::GET, "/shards");
     loop {
-        let (spread, _) = client
+        let spread = client
             .ask::<Spread>(request, "the question for the shards", OUTAGE_MAX)
             .await?;
         let Some(moving_to) = spread.moving_to else {

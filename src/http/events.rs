@@ -43,79 +43,61 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
 
-/// Declares a struct, and gives it a list of the names of its fields.
-macro_rules! with_field_names {
-    (
-        $(#[$meta:meta])*
-        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
-    ) => {
-        $(#[$meta])*
-        struct $name<$life> { $($(#[$field_meta])* $field: $kind,)+ }
-
-        impl $name<'_> {
-            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
-        }
-    };
-}
-
-with_field_names! {
-    /// One event.
-    // The only list of an event's fields: the schemas and the columns of an import follow from it.
-    #[derive(Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    struct EventBody<'a> {
-        /// The board's id.
-        #[serde(borrow, default)]
-        #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
-        board: Option<Cow<'a, str>>,
-        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
-        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        id: Option<Cow<'a, str>>,
-        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
-        #[serde(borrow)]
-        #[schema(value_type = String, min_length = 1, max_length = 128)]
-        member: Cow<'a, str>,
-        /// The score, with at most as many digits behind the point as the board's `decimals` says.
-        #[serde(borrow)]
-        #[schema(value_type = f64)]
-        score: &'a RawValue,
-        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
-        /// `accept_late`. Left out, it is the time at which the service reads the event.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, format = DateTime, required = false)]
-        at: Option<Cow<'a, str>>,
-        /// Who sent the event. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        voter: Option<Cow<'a, str>>,
-        /// Through which channel the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        channel: Option<Cow<'a, str>>,
-        /// From which device the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        device: Option<Cow<'a, str>>,
-        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
-        ip: Option<Cow<'a, str>>,
-        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
-        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
-        data: Option<&'a RawValue>,
-    }
+/// One event.
+// The schemas and the records of Kafka follow from it.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventBody<'a> {
+    /// The board's id.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
+    pub(crate) board: Option<Cow<'a, str>>,
+    /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
+    /// says, and answers a retry with the first outcome. Without an id a retry counts again.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    pub(crate) id: Option<Cow<'a, str>>,
+    /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
+    #[serde(borrow)]
+    #[schema(value_type = String, min_length = 1, max_length = 128)]
+    pub(crate) member: Cow<'a, str>,
+    /// The score, with at most as many digits behind the point as the board's `decimals` says.
+    #[serde(borrow)]
+    #[schema(value_type = f64)]
+    pub(crate) score: &'a RawValue,
+    /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+    /// `accept_late`. Left out, it is the time at which the service reads the event.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime, required = false)]
+    pub(crate) at: Option<Cow<'a, str>>,
+    /// Who sent the event. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    pub(crate) voter: Option<Cow<'a, str>>,
+    /// Through which channel the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    pub(crate) channel: Option<Cow<'a, str>>,
+    /// From which device the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    pub(crate) device: Option<Cow<'a, str>>,
+    /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
+    pub(crate) ip: Option<Cow<'a, str>>,
+    /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
+    /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    pub(crate) data: Option<&'a RawValue>,
 }
 
 /// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
 /// `data`.
-pub const COLUMNS: &[&str] = match EventBody::NAMES {
-    [_board, columns @ ..] => columns,
-    [] => &[],
-};
+pub const COLUMNS: &[&str] = &[
+    "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
+];
 
 /// One event, whose board the path names.
 pub struct EventSchema;
@@ -778,4 +760,16 @@ pub async fn post_many(
         });
     }
     Ok((told, taken.write(&BatchResult { results: answers })?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_of_an_event_in_their_order() {
+        let fields = event_schema().properties;
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        assert_eq!(names, [&["board"], COLUMNS].concat());
+    }
 }

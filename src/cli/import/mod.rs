@@ -269,7 +269,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     let file = found.as_ref().and_then(|found| found.job.file.as_ref());
     let input = open(&args.file, file.map(|file| file.bytes)).await?;
     let progress = Arc::new((surroundings.progress)(
-        input.identity().map(|identity| identity.bytes),
+        input.identity.as_ref().map(|identity| identity.bytes),
     ));
     let notices = Arc::clone(&progress);
     let notice = move |text: &str| notices.notice(text);
@@ -281,7 +281,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         notice,
     )?;
     let job = Job {
-        file: input.identity().cloned(),
+        file: input.identity.clone(),
         board: args.board.to_string(),
         url: client.url().to_owned(),
         rejects: rejects_path(args.rejects.as_deref())?,
@@ -289,7 +289,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     let sender = Sender::new(client);
     let board = sender.board().await?;
     let known = (&place, found);
-    let mut ledger = Ledger::begin(known, (job, input.beginning()), &args, &board, now())?;
+    let mut ledger = Ledger::begin(known, (job, input.beginning.as_ref()), &args, &board, now())?;
     announce(&ledger, &input, &progress);
 
     let rows_before = ledger.record.rows;

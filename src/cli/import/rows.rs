@@ -111,7 +111,7 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
         target,
         batches,
         progress,
-        bytes_read: input.bytes_read(),
+        bytes_read: Arc::clone(&input.bytes_read),
         id_prefix: input.id_prefix(),
         ignored: Ignored::default(),
         header: None,

@@ -56,11 +56,9 @@ impl Sender {
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
         let request = || self.client.board_request(Method::GET, "/summary");
         let patience = self.client.patience.first_contact_max;
-        let asked = self
-            .client
-            .ask(request, "the question for the board", patience);
-        let (facts, _) = asked.await?;
-        Ok(facts)
+        self.client
+            .ask(request, "the question for the board", patience)
+            .await
     }
 
     /// Whether any event may have been taken.
