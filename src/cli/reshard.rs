@@ -74,21 +74,19 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
     let client = Client::new(&args.service, args.board.clone(), PURPOSE, patience, log)?;
     let body = json!({ "count": args.shards });
     let begin = || client.board_request(Method::PUT, "/shards").json(&body);
-    client
-        .ask::<Spread>(begin, "the request for a move", OUTAGE_MAX)
+    let mut spread: Spread = client
+        .ask(begin, "the request for a move", OUTAGE_MAX)
         .await?;
     let request = || client.board_request(Method::GET, "/shards");
-    loop {
-        let spread = client
-            .ask::<Spread>(request, "the question for the shards", OUTAGE_MAX)
-            .await?;
-        let Some(moving_to) = spread.moving_to else {
-            return Ok(());
-        };
+    while let Some(moving_to) = spread.moving_to {
         let Spread { shards, copied, .. } = spread;
         log(&format!(
             "from {shards} to {moving_to} shards: {copied} entries copied"
         ));
         tokio::time::sleep(INTERVAL).await;
+        spread = client
+            .ask(request, "the question for the shards", OUTAGE_MAX)
+            .await?;
     }
+    Ok(())
 }

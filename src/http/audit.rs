@@ -30,19 +30,13 @@ use super::proxies::TrustedProxies;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::service::audit::{Ended, Request};
+use crate::service::audit::Request;
 use crate::store::audit::{Line, LineId, Wanted};
 use crate::{supervise, throttle};
 
 /// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
 #[derive(Clone, Debug, Default)]
-pub struct Audit(Arc<Mutex<Change>>);
-
-#[derive(Debug, Default)]
-struct Change {
-    before: Value,
-    after: Value,
-}
+pub struct Audit(Arc<Mutex<Outcome>>);
 
 impl Audit {
     /// What was there before.
@@ -134,33 +128,31 @@ impl Auditor {
         let id = parts.headers.get(REQUEST_ID);
         let address = self.proxies.client(&parts.headers, &parts.extensions);
         Ok(Request {
-            by: caller.name(),
+            intent: Intent {
+                by: caller.name(),
+                method: parts.method.to_string(),
+                route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+                path: path.into(),
+                query: query.collect(),
+                body: serde_json::from_slice(&body.0).unwrap_or_default(),
+                address: address.map(|address| address.to_string()),
+                request_id: id.and_then(|id| id.to_str().ok()).unwrap_or("").to_owned(),
+                ..Intent::default()
+            },
             player: caller.player().map(|(player, _)| player.sub().clone()),
-            method: parts.method.to_string(),
-            route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
             board,
             member,
-            path: path.into(),
-            query: query.collect(),
-            body: serde_json::from_slice(&body.0).unwrap_or_default(),
-            address: address.map(|address| address.to_string()),
-            request_id: id
-                .and_then(|id| id.to_str().ok())
-                .unwrap_or_default()
-                .to_owned(),
         })
     }
 }
 
 /// What became of a request.
-fn ended(response: &Response, audit: &Audit) -> Ended {
-    let Change { before, after } = std::mem::take(&mut *audit.0.lock());
+fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
-    Ended {
+    Outcome {
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
-        before,
-        after,
+        ..std::mem::take(&mut *audit.0.lock())
     }
 }
 
@@ -251,35 +243,23 @@ pub struct AuditParams {
 
 impl From<Line> for AuditLine {
     fn from(line: Line) -> Self {
-        let Intent {
-            at,
-            by,
-            method,
-            route,
-            boards,
-            members: _,
-            path,
-            query,
-            body,
-            address,
-            request_id,
-        } = line.intent;
+        let intent = line.intent;
         let members = line.members.into_iter();
         Self {
             id: line.id.to_string(),
-            at,
-            by,
-            method,
-            route,
-            boards,
+            at: intent.at,
+            by: intent.by,
+            method: intent.method,
+            route: intent.route,
+            boards: intent.boards,
             members: members
                 .map(|(pseudonym, member)| AuditedMember { pseudonym, member })
                 .collect(),
-            path,
-            query,
-            body,
-            address,
-            request_id,
+            path: intent.path,
+            query: intent.query,
+            body: intent.body,
+            address: intent.address,
+            request_id: intent.request_id,
             outcome: line.outcome,
         }
     }

@@ -26,7 +26,7 @@ use super::problem::{
 use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
-use crate::domain::event::{Detail, Origin, Status};
+use crate::domain::event::{Detail, Origin, Ranks, Status};
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::plan::StandingName;
 use crate::domain::queued::QueuedEvent;
@@ -329,18 +329,7 @@ pub struct StandingChange {
     pub previous_score: Option<ShownScore>,
     /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
-    pub ranks: Option<RankChange>,
-}
-
-/// What an event did to its member's rank.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RankChange {
-    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
-    #[schema(example = 3)]
-    pub rank: Option<u64>,
-    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
-    #[schema(example = 4)]
-    pub previous_rank: Option<u64>,
+    pub ranks: Option<Ranks>,
 }
 
 /// What became of the events of a batch.
@@ -492,13 +481,7 @@ pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Proble
 
 impl TakenEvent {
     fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
-        let Submitted {
-            live,
-            outcome,
-            is_duplicate,
-            ..
-        } = submitted;
-        let board = &live.board;
+        let (board, outcome) = (&submitted.live.board, &submitted.outcome);
         let decimals = board.definition.decimals;
         let cohort = submitted.cohort_name();
         let standings = outcome.changes.iter().map(|change| {
@@ -509,14 +492,11 @@ impl TakenEvent {
                 cohort: cohort.clone(),
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
-                ranks: change.ranks.map(|ranks| RankChange {
-                    rank: ranks.rank,
-                    previous_rank: ranks.previous_rank,
-                }),
+                ranks: change.ranks,
             }
         });
         let status = match outcome.status {
-            _ if *is_duplicate => TakenStatus::Duplicate,
+            _ if submitted.is_duplicate => TakenStatus::Duplicate,
             Status::Applied => TakenStatus::Applied,
             Status::Unchanged => TakenStatus::Unchanged,
         };

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
@@ -264,27 +265,15 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
 }
 
 /// What an audit line says of a webhook: nothing of its secrets.
-#[derive(Serialize)]
-struct AuditedWebhook<'a> {
-    url: &'a str,
-    events: &'a [MessageKind],
-    boards: &'a Boards,
-    created_at: Timestamp,
-    previous_until: Option<Timestamp>,
-    disabled_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a Webhook> for AuditedWebhook<'a> {
-    fn from(webhook: &'a Webhook) -> Self {
-        Self {
-            url: &webhook.url,
-            events: &webhook.events,
-            boards: &webhook.boards,
-            created_at: webhook.created_at,
-            previous_until: webhook.previous.as_ref().map(|previous| previous.until),
-            disabled_at: webhook.disabled.as_ref().map(|disabled| disabled.at),
-        }
-    }
+fn audited(webhook: &Webhook) -> Value {
+    json!({
+        "url": webhook.url,
+        "events": webhook.events,
+        "boards": webhook.boards,
+        "created_at": webhook.created_at,
+        "previous_until": webhook.previous.as_ref().map(|previous| previous.until),
+        "disabled_at": webhook.disabled.as_ref().map(|disabled| disabled.at),
+    })
 }
 
 fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
@@ -322,10 +311,9 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let name = webhook_name(&name)?;
     let by = (caller.boards(), caller.key());
-    let put = app.service.put_webhook(by, &name, wanted);
-    let Put { before, after } = put.await?;
-    audit.before(&before.as_ref().map(AuditedWebhook::from));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
+    audit.before(&before.as_ref().map(audited));
+    audit.after(&audited(&after.webhook));
     if before.is_some() {
         return Ok(JsonResponse(WebhookBody::from(after)).into_response());
     }
@@ -351,10 +339,9 @@ pub async fn rotate(
     audit: Audit,
 ) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
     let name = webhook_name(&name)?;
-    let rotated = app.service.rotate_webhook(caller.boards(), &name).await?;
-    let (before, after) = rotated;
-    audit.before(&AuditedWebhook::from(&before));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let (before, after) = app.service.rotate_webhook(caller.boards(), &name).await?;
+    audit.before(&audited(&before));
+    audit.after(&audited(&after.webhook));
     Ok(with_secret(after))
 }
 
@@ -484,10 +471,8 @@ pub async fn retry(
     _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
     let (name, id) = (webhook_name(&name)?, MessageId::named(id));
-    let retried = app
-        .service
-        .retry_delivery(caller.boards(), &name, id)
-        .await?;
+    let service = &app.service;
+    let retried = service.retry_delivery(caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
 }
 
@@ -510,6 +495,6 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let name = webhook_name(&name)?;
     let before = app.service.delete_webhook(caller.boards(), &name).await?;
-    audit.before(&AuditedWebhook::from(&before));
+    audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -101,15 +101,6 @@ pub(super) struct Illegible {
     pub(super) detail: String,
 }
 
-impl Illegible {
-    fn header(key: &str) -> Self {
-        Self {
-            code: "invalid-header",
-            detail: format!("the header {key} can't be read"),
-        }
-    }
-}
-
 /// Reads a record.
 pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     let Some(value) = message.payload() else {
@@ -130,11 +121,11 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     })?;
     let (mut generation, mut queued_at) = (None, None);
     for header in message.headers().iter().flat_map(|headers| headers.iter()) {
-        let illegible = || Illegible::header(header.key);
-        let text = || {
-            let text = std::str::from_utf8(header.value?).ok()?;
-            Some(text)
+        let illegible = || Illegible {
+            code: "invalid-header",
+            detail: format!("the header {} can't be read", header.key),
         };
+        let text = || std::str::from_utf8(header.value?).ok();
         match header.key {
             GENERATION => {
                 let number = text().and_then(|text| text.parse().ok());

@@ -31,7 +31,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
     let mut record = ByteRecord::new();
     loop {
         let line_before = reader.position().line();
-        reader.get_mut().begin_row();
+        reader.get_mut().row_bytes_remaining = ROW_BYTES_MAX;
         let result = reader.read_byte_record(&mut record);
         let row = match &result {
             Ok(false) => return Ok(()),
@@ -116,11 +116,7 @@ fn number(text: &str) -> Result<&str, String> {
 /// began to look for the record, which blank lines and the second half of `\r\n` put too low.
 fn line_of<R: Read>(record: &ByteRecord, reader: &::csv::Reader<Lines<R>>) -> u64 {
     let position = reader.position();
-    let inside = record
-        .as_slice()
-        .split(|byte| *byte == b'\n')
-        .skip(1)
-        .count() as u64;
+    let inside = record.as_slice().split(|byte| *byte == b'\n').count() as u64 - 1;
     let ended = u64::from(reader.get_ref().has_ended_line(position.byte()));
     position.line().saturating_sub(inside + ended).max(1)
 }
@@ -144,10 +140,6 @@ impl<R> Lines<R> {
             last: 0,
             is_crlf: None,
         }
-    }
-
-    fn begin_row(&mut self) {
-        self.row_bytes_remaining = ROW_BYTES_MAX;
     }
 
     /// Whether the reader, when it stands here behind a record, has passed the record's `\n`: of `\r\n` it

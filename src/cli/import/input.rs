@@ -71,12 +71,6 @@ pub(super) struct Input {
     pub(super) bytes_read: Arc<AtomicU64>,
 }
 
-/// The text of a file, decompressed, without its byte order mark.
-pub(super) struct Decoded {
-    pub(super) read: Box<dyn BufRead + Send>,
-    pub(super) format: Format,
-}
-
 impl Input {
     /// Opens a file and computes its identity, and that of its beginning of this size in bytes; blocks.
     pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, InputError> {
@@ -133,8 +127,8 @@ impl Input {
         }
     }
 
-    /// Begins to decode; blocks until the first bytes are there.
-    pub(super) fn decode(self) -> io::Result<Decoded> {
+    /// The text, decompressed, without its byte order mark, and its format; blocks until the first bytes are there.
+    pub(super) fn decode(self) -> io::Result<(Box<dyn BufRead + Send>, Format)> {
         let counted = Counted {
             read: self.read,
             count: self.bytes_read,
@@ -156,7 +150,7 @@ impl Input {
             Some(format) => format,
             None => Format::of_content(read.fill_buf()?),
         };
-        Ok(Decoded { read, format })
+        Ok((read, format))
     }
 }
 

@@ -75,10 +75,8 @@ impl Sender {
         if batch.sources.is_empty() {
             return Ok(Default::default());
         }
-        let Batch {
-            first_row, rows, ..
-        } = *batch;
-        let what = format!("rows {} to {}", first_row + 1, first_row + rows);
+        let first_row = batch.first_row;
+        let what = format!("rows {} to {}", first_row + 1, first_row + batch.rows);
         let mut is_resent = memory.is_unsure(first_row);
         let mut until = memory.until(first_row);
         let mut last = "the import was interrupted".to_owned();
