@@ -418,12 +418,8 @@ impl EventBody<'_> {
         };
         let id = match (self.id.as_deref(), key) {
             (Some(id), Some(key)) if id != key => {
-                take::<EventId, _>(
-                    &mut errors,
-                    "/id",
-                    Err("differs from the header Idempotency-Key"),
-                );
-                None
+                let differs = Err("differs from the header Idempotency-Key");
+                take(&mut errors, "/id", differs)
             }
             (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
             (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
@@ -539,12 +535,7 @@ impl RejectedEvent {
     fn new(raw: &RawValue, problem: &Problem) -> Self {
         // What can be read of the event tells the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let text = |name: &str| {
-            value
-                .get(name)
-                .and_then(|value| value.as_str())
-                .map(ToOwned::to_owned)
-        };
+        let text = |name: &str| value[name].as_str().map(ToOwned::to_owned);
         Self {
             id: text("id"),
             board: text("board"),

@@ -20,7 +20,7 @@ use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
-use crate::domain::webhook::{Disabled, Wanted, Webhook, WebhookName};
+use crate::domain::webhook::{Wanted, Webhook, WebhookName};
 use crate::service::webhooks::{NamedWebhook, Put};
 use crate::store::deliveries::DeliveryMark;
 
@@ -221,10 +221,10 @@ pub struct DeliveryListParams {
 
 impl From<NamedWebhook> for WebhookBody {
     fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
-        let (disabled_at, disabled_because) = match webhook.disabled {
-            Some(Disabled { at, reason }) => (Some(at), Some(reason)),
-            None => (None, None),
-        };
+        let disabled = webhook
+            .disabled
+            .map(|disabled| (disabled.at, disabled.reason));
+        let (disabled_at, disabled_because) = disabled.unzip();
         Self {
             name: name.to_string(),
             url: webhook.url,

@@ -46,7 +46,7 @@ const SIZE_MAX: u64 = 100;
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// Who watches what on this instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Streams {
     hub: Hub,
     permits: Permits,
