@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use reqwest::Method;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{Client, ClientError, Patience, Purpose};
@@ -16,6 +15,7 @@ use super::text::printable;
 use super::{ServiceArgs, tell};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
+use crate::service::shards::Spread;
 
 /// The pause between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -39,13 +39,6 @@ pub struct ReshardArgs {
     /// The service.
     #[command(flatten)]
     pub service: ServiceArgs,
-}
-
-#[derive(Deserialize)]
-struct Spread {
-    shards: u16,
-    moving_to: Option<u16>,
-    copied: u64,
 }
 
 /// Runs the command. The service goes on with what it has begun, even if the command fails.

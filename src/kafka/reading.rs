@@ -1,5 +1,6 @@
 //! Reading a part of the topic beside the group, and what the engine asks of the log.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -64,7 +65,10 @@ impl Kafka {
             consumer.assign(&assigned)?;
             let begun = Instant::now();
             let mut found = Found::default();
-            while !parts.is_empty() && found.count < RECORDS_MAX {
+            let ends = parts.iter();
+            let mut ends: HashMap<i32, i64> =
+                ends.map(|(part, _, end)| (part.number, *end)).collect();
+            while !ends.is_empty() && found.count < RECORDS_MAX {
                 let Some(left) = time_max.checked_sub(begun.elapsed()) else {
                     break;
                 };
@@ -72,30 +76,24 @@ impl Kafka {
                     None => {}
                     Some(Ok(message)) => {
                         let (number, behind) = (message.partition(), message.offset() + 1);
-                        let part = parts
-                            .iter()
-                            .position(|(partition, ..)| partition.number == number);
-                        let Some(part) = part.filter(|part| behind <= parts[*part].2) else {
-                            // It was appended later.
-                            parts.retain(|(partition, ..)| partition.number != number);
-                            continue;
-                        };
-                        found.count += 1;
-                        // What can't be read is no event.
-                        let event = record::read(&message).ok();
-                        found.events.extend(event.filter(|event| keeps(event)));
-                        if behind == parts[part].2 {
-                            parts.swap_remove(part);
+                        let end = ends.get(&number).copied().unwrap_or(0);
+                        if behind >= end {
+                            ends.remove(&number);
+                        }
+                        // Others were appended later.
+                        if behind <= end {
+                            found.count += 1;
+                            // What can't be read is no event.
+                            let event = record::read(&message).ok();
+                            found.events.extend(event.filter(|event| keeps(event)));
                         }
                     }
-                    Some(Err(KafkaError::PartitionEOF(number))) => {
-                        parts.retain(|(partition, ..)| partition.number != number);
-                    }
+                    Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
                     Some(Err(KafkaError::MessageConsumption(error))) if is_passing(error) => {}
                     Some(Err(error)) => return Err(error),
                 }
             }
-            found.is_whole = parts.is_empty();
+            found.is_whole = ends.is_empty();
             Ok(found)
         });
         read.await
