@@ -20,8 +20,7 @@ use super::auth::Caller;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{
-    INTERNAL, INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL,
-    VALIDATION_FAILED,
+    INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED,
 };
 use super::ratelimit;
 use crate::domain::board::FieldError;
@@ -373,6 +372,14 @@ impl Wishes {
             Problem::invalid(vec![FieldError::new("", detail)])
         })
     }
+
+    fn manner<'a>(&self, caller: &'a Caller, detail: Detail, quotas: bool) -> Manner<'a> {
+        Manner {
+            report: Report { detail, quotas },
+            prefers_async: self.prefers_async,
+            player: caller.player().map(|(player, _)| player.sub()),
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Wishes {
@@ -392,11 +399,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Wishes {
     }
 }
 
-/// Tells, if the request has preferred it, that it was answered before an event was applied.
-fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap) {
-    if prefers_async && is_queued {
-        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
-    }
+/// Tells that a request was answered before an event was applied, if it has preferred that.
+fn preference(is_applied: bool) -> HeaderMap {
+    let applied = (PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
+    HeaderMap::from_iter(is_applied.then_some(applied))
 }
 
 impl EventBody<'_> {
@@ -595,14 +601,7 @@ pub async fn post_one(
         caller.send(event.check(Some(&board), key, app.service.arrival())?)
     };
     let events = Arc::from([read()?]);
-    let manner = Manner {
-        report: Report {
-            detail: params.detail()?,
-            quotas: true,
-        },
-        prefers_async: wishes.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let manner = wishes.manner(&caller, params.detail()?, true);
     let received = app.service.submit_one(&events, manner).await?;
     Ok(match &received {
         Received::Taken(submitted) => {
@@ -611,9 +610,8 @@ pub async fn post_one(
         }
         Received::Queued(queued) => {
             let answer = JsonResponse(QueuedEventBody::new(&events[0].board, queued));
-            let mut headers = HeaderMap::new();
-            tell_preference(manner.prefers_async, true, &mut headers);
-            (StatusCode::ACCEPTED, headers, answer).into_response()
+            let applied = preference(manner.prefers_async);
+            (StatusCode::ACCEPTED, applied, answer).into_response()
         }
     })
 }
@@ -681,56 +679,39 @@ pub async fn post_many(
         .memory
         .for_batch(&by, events.len(), (detail, data))
         .await?;
-    let manner = Manner {
-        report: Report {
-            detail,
-            quotas: false,
-        },
-        prefers_async: wishes.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let manner = wishes.manner(&caller, detail, false);
     let results = app.service.submit(&sound, manner).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
-    let mut told = HeaderMap::new();
-    tell_preference(
-        manner.prefers_async,
-        results.iter().any(is_queued),
-        &mut told,
-    );
+    let applied = preference(manner.prefers_async && results.iter().any(is_queued));
     let mut results = results.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
-        let result = match checked {
-            Ok(index) => results.next().map(|result| {
-                let received = |one| EventResult::new(&sound[index], &one);
-                result.map(received).map_err(|error| match error {
-                    Error::Store(_) => {
-                        let fault = faults.entry(error.to_string());
-                        fault.or_insert_with(|| error.into()).clone()
-                    }
-                    error => error.into(),
-                })
-            }),
-            Err(problem) => Some(Err(problem)),
-        };
+        let result = checked.and_then(|index| {
+            let result = results.next().unwrap_or_else(|| Err(Error::busy()));
+            let received = result.map(|received| EventResult::new(&sound[index], &received));
+            received.map_err(|error| match error {
+                Error::Store(_) => {
+                    let fault = faults.entry(error.to_string());
+                    fault.or_insert_with(|| error.into()).clone()
+                }
+                error => error.into(),
+            })
+        });
         answers.push(match result {
-            Some(Ok(answer)) => answer,
+            Ok(answer) => answer,
             // The store is missing: nothing more is known of any of them.
-            Some(Err(problem))
+            Err(problem)
                 if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
                     && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
             {
                 return Err(problem);
             }
-            Some(Err(problem)) => {
-                EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem)))
-            }
-            None => return Err(Problem::of_status(INTERNAL.status)),
+            Err(problem) => EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem))),
         });
     }
-    Ok((told, taken.write(&BatchResult { results: answers })?))
+    Ok((applied, taken.write(&BatchResult { results: answers })?))
 }
 
 #[cfg(test)]

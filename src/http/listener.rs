@@ -111,9 +111,7 @@ pub async fn serve(
                 tracing::warn!(%error, "a connection could not be accepted");
                 let slept = tokio::time::sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
-                if stop.run_until_cancelled(slept).await.is_none() {
-                    break;
-                }
+                stop.run_until_cancelled(slept).await;
                 continue;
             }
         };

@@ -228,7 +228,8 @@ impl Membership {
             Change::Came(numbers) => {
                 for number in numbers {
                     let before = self.lanes.remove(&number);
-                    let next = self.begin_lane(self.kafka.partition(number), before);
+                    let partition = Partition::new(self.kafka.settings.topic(), number);
+                    let next = self.begin_lane(partition, before);
                     self.lanes.insert(number, next);
                 }
             }

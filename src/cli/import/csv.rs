@@ -20,7 +20,13 @@ use crate::http::events::COLUMNS;
 pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
     let mut reader = ::csv::ReaderBuilder::new()
         .buffer_capacity(BUFFER_BYTES)
-        .from_reader(Lines::new(text));
+        .from_reader(Lines {
+            read: text,
+            row_bytes_remaining: ROW_BYTES_MAX,
+            bytes: 0,
+            last: 0,
+            is_crlf: None,
+        });
     let header = match reader.byte_headers() {
         Ok(header) => header.clone(),
         Err(error) => return Err(content(name, 1, &error)),
@@ -132,16 +138,6 @@ struct Lines<R> {
 }
 
 impl<R> Lines<R> {
-    fn new(read: R) -> Self {
-        Self {
-            read,
-            row_bytes_remaining: ROW_BYTES_MAX,
-            bytes: 0,
-            last: 0,
-            is_crlf: None,
-        }
-    }
-
     /// Whether the reader, when it stands here behind a record, has passed the record's `\n`: of `\r\n` it
     /// leaves the second half to the next record, and the file may end without one.
     fn has_ended_line(&self, position: u64) -> bool {

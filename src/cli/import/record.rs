@@ -189,12 +189,10 @@ impl Place {
 
     /// The record that is there; blocks.
     pub(super) fn find(&self) -> Result<Option<Record>, RecordError> {
-        for path in &self.0 {
-            if let Some(record) = Record::read(path)? {
-                return Ok(Some(record));
-            }
-        }
-        Ok(None)
+        let mut paths = self.0.iter();
+        paths
+            .find_map(|path| Record::read(path).transpose())
+            .transpose()
     }
 
     /// The path for writing it: that of the one that is there, or else of a new one; blocks.
