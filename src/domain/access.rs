@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::board::FieldError;
 use super::ids::{BOARD_ID_BYTES_MAX, BoardId, IdError};
@@ -16,8 +17,10 @@ pub const PATTERNS_MAX: usize = 100;
 /// The greatest count of a rate.
 pub const RATE_MAX: u32 = 1_000_000;
 
-/// What a caller may do. A route needs one of them.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+/// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
+/// weights, initial scores, true counts, and what others have taken of quotas; `admin`: everything, and API keys.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ToSchema)]
+#[schema(rename_all = "lowercase")]
 pub enum Scope {
     /// Reading standings.
     Read,
@@ -315,17 +318,18 @@ impl<'de> Deserialize<'de> for KeyName {
 }
 
 /// What an API key allows.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The scopes of whoever has the key.
+    /// What its bearer may do; `admin` includes all other scopes.
     pub scopes: Scopes,
-    /// The boards that the key is for.
+    /// Which boards it is for: patterns of their ids, where `*` stands for any characters.
     pub boards: Boards,
-    /// How fast it may send requests; `None`: as fast as it likes.
+    /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
+    /// batch is one request. Left out: as many as the service can answer.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// When the key expires; `None`: never.
+    /// The time from which on the service refuses it. Left out: it never expires.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
 }

@@ -66,13 +66,11 @@ pub struct Intent {
 #[schema(as = AuditOutcome)]
 pub struct Outcome {
     /// When it was answered.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub at: Option<Timestamp>,
     /// The status of the answer.
-    #[schema(required = true, example = 200)]
+    #[schema(required = true)]
     pub status: u16,
     /// The code of the problem; null if the request was carried out.
-    #[schema(required = true, example = "board-in-use")]
     pub code: Option<String>,
     /// What was there before; null where nothing was, and where the request does not tell.
     #[schema(required = true)]

@@ -238,15 +238,12 @@ pub struct Definition {
     /// Digits behind the point that scores may have. Scores are exact: whole numbers up to 2^53 − 1, and
     /// numbers with decimals up to 15 digits.
     #[serde(default)]
-    #[schema(value_type = u8, minimum = 0, maximum = 6)]
     pub decimals: Decimals,
     /// Events with a smaller score are refused.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 1)]
     pub score_min: Option<Bound>,
     /// Events with a greater score are refused.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 10)]
     pub score_max: Option<Bound>,
     /// Who is ahead at equal scores.
     #[serde(default)]
@@ -256,7 +253,7 @@ pub struct Definition {
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
     #[serde(default = "utc")]
-    #[schema(value_type = String, default = "UTC", example = "Asia/Shanghai")]
+    #[schema(default = "UTC")]
     pub timezone: Zone,
     /// The first day of a week.
     #[serde(default)]
@@ -267,7 +264,6 @@ pub struct Definition {
     pub windows: Vec<Window>,
     /// When seasons begin and how long one is; needed by the window `season`.
     #[serde(default)]
-    #[schema(value_type = Option<SeasonSchema>)]
     pub season: Option<Season>,
     /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
     /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
@@ -276,11 +272,11 @@ pub struct Definition {
     pub carryover: BTreeMap<Unit, Ratio>,
     /// How old an event may be: a duration (`90s`, `10m`, `48h`, `14d`), or `any`.
     #[serde(default = "accept_late")]
-    #[schema(value_type = String, pattern = r"^(any|[0-9]{1,9}[smhd])$", default = "48h", example = "48h")]
+    #[schema(default = "48h")]
     pub accept_late: AcceptLate,
     /// For how long event ids are remembered at least: a duration from `1s` to `366d`.
     #[serde(default = "idempotency")]
-    #[schema(value_type = String, pattern = r"^[0-9]{1,9}[smhd]$", default = "1h", example = "1h")]
+    #[schema(default = "1h")]
     pub idempotency: Span,
     /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
     /// What a rolling window still needs stays for longer.
@@ -294,12 +290,11 @@ pub struct Definition {
     /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
     #[serde(default)]
-    #[schema(value_type = Option<Weights>)]
     pub weight: Option<Weights>,
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
     /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
-    #[schema(value_type = Vec<PeriodSchema>, example = json!(["day", "all"]))]
+    #[schema(example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,
     /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
     /// standard error of 0.81 %. It is what `GET …/stats` needs.
@@ -335,21 +330,17 @@ pub struct Definition {
     pub ingest: Ingest,
     /// Events with an earlier `at` are refused.
     #[serde(default, deserialize_with = "whole_ms")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub opens_at: Option<Timestamp>,
     /// Events with this `at` or a later one are refused.
     #[serde(default, deserialize_with = "whole_ms")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub closes_at: Option<Timestamp>,
     /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
     /// has a result. Null: never. It holds for periods that end after it was set.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "10m")]
     pub finalize: Option<Span>,
     /// How long a closing waits at the most for events that were queued before it: a duration from `1s` to `24h`. Then it closes without
     /// the rest, and they are refused. Null: it waits for all of them. Only with `finalize`, and not in leagues.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "1m")]
     pub max_delay: Option<Span>,
 }
 
@@ -382,34 +373,6 @@ by_period! {
     /// By period, for how long the service keeps a standing after the end of its period: a duration.
     RetentionSchema as Retention { minute hour day week month year season }:
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
-}
-
-/// A period.
-#[derive(ToSchema)]
-#[schema(as = Period, rename_all = "lowercase")]
-#[expect(missing_docs, reason = "describes `Unit` to the OpenAPI document")]
-pub enum PeriodSchema {
-    Minute,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Year,
-    All,
-    Season,
-}
-
-/// The seasons of a board.
-#[derive(ToSchema)]
-#[schema(as = Season)]
-#[expect(dead_code, reason = "describes `Season` to the OpenAPI document")]
-pub struct SeasonSchema {
-    /// The instant at which one season begins; the others lie before and after it.
-    #[schema(example = "2026-01-05T00:00:00+08:00", format = DateTime)]
-    start: String,
-    /// How long each is: a duration of at least one minute.
-    #[schema(example = "14d", pattern = r"^[0-9]{1,9}[smhd]$")]
-    length: String,
 }
 
 /// Reads an instant that a definition names.

@@ -1,6 +1,7 @@
 //! Deliveries: a message on its way to a webhook, and when it is tried again.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::message::{MessageId, MessageKind};
@@ -21,7 +22,7 @@ const PAUSES: [Span; 8] = [
 const JITTER_PARTS: u64 = 10;
 
 /// How far a delivery is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryStatus {
     /// It will be tried, or tried again.

@@ -209,10 +209,8 @@ pub struct Change {
 #[schema(as = RankChange)]
 pub struct Ranks {
     /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
-    #[schema(example = 3)]
     pub rank: Option<u64>,
     /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
-    #[schema(example = 4)]
     pub previous_rank: Option<u64>,
 }
 

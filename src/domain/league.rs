@@ -53,7 +53,6 @@ pub struct League {
     /// How long after the beginning of a period new cohorts are opened freely: a duration. Later a new member first takes
     /// a seat that is free in another cohort. Null: as long as the period runs.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "5d")]
     pub join_until: Option<Span>,
     /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
     #[serde(default = "one")]
@@ -81,13 +80,10 @@ pub struct League {
 #[schema(as = LeagueTier)]
 pub struct Tier {
     /// Its name; no two tiers have the same.
-    #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9_]{0,31}$", example = "silver")]
     pub name: TierName,
     /// The share of a cohort that goes up by a tier, from 0 to 1 with up to 4 decimals; 0 in the last tier.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub promote: Share,
     /// The share that goes down by a tier; 0 in the first.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub demote: Share,
 }
 

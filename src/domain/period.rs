@@ -40,6 +40,7 @@ use chrono::{Offset, TimeZone, Timelike, Utc, Weekday};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 use super::time::{Span, Timestamp};
 
@@ -49,8 +50,11 @@ const HOUR_S: i64 = 60 * MINUTE_S;
 const DAY_S: i64 = 24 * HOUR_S;
 
 /// The kinds of period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = Period)]
 pub enum Unit {
     /// 60 seconds from a whole minute of UTC.
     Minute,
@@ -142,10 +146,12 @@ impl FromStr for Unit {
 ///
 /// In JSON it is `{"start": "2026-01-05T00:00:00+08:00", "length": "14d"}`. The start is kept, and
 /// written, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "SeasonFields")]
 pub struct Season {
+    /// The instant at which one season begins; the others lie before and after it.
     start: Timestamp,
+    /// How long each is: a duration of at least one minute.
     length: Span,
 }
 

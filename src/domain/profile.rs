@@ -34,13 +34,11 @@ pub const BLOCKLIST: &str = "blocklist";
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Profile {
     /// What the member is called.
-    #[schema(value_type = String, example = "Ann")]
     pub name: Name,
     /// Where its picture is; null if it has none.
-    #[schema(required = true, example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
-    #[schema(value_type = Map<String, Value>, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Map<String, Value>)]
     pub attributes: Box<RawValue>,
 }
 
@@ -250,14 +248,11 @@ pub struct Review {
     /// Whether the name may be shown.
     pub status: ReviewStatus,
     /// Why.
-    #[schema(required = true)]
     pub reason: Option<String>,
     /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
     /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
-    #[schema(required = true)]
     pub by: Option<String>,
     /// When that was said; of a name that nobody has reviewed, when it was written.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
 }
 

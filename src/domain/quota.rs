@@ -44,7 +44,6 @@ pub struct Quota {
     pub by: Vec<Dimension>,
     /// In no stretch of this length (`90s`, `10m`) more than `max`; or in each period (`minute`, `hour`,
     /// `day`, `week`, `month`, `year`, `season`) of the board's time zone; or in `total`.
-    #[schema(value_type = String, example = "1m")]
     pub window: QuotaWindow,
     /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
@@ -91,7 +90,7 @@ pub enum Measure {
 #[serde(deny_unknown_fields)]
 pub struct Extra {
     /// For events of these channels.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 32, example = json!(["partner-a"]))]
+    #[schema(min_items = 1, max_items = 32, example = json!(["partner-a"]))]
     pub channel: Vec<Label>,
     /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]

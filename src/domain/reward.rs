@@ -135,10 +135,9 @@ impl Serialize for Reward {
 #[schema(as = RewardRule)]
 pub struct Rule {
     /// Its name; no two rules of a board have the same.
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", example = "crown")]
     pub id: RuleId,
     /// In the standings of which window: a period, `season` or `all`. It is among the board's windows.
-    #[schema(value_type = super::board::PeriodSchema)]
+    #[schema(value_type = super::period::Unit)]
     pub window: Window,
     /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
     #[serde(default)]
@@ -147,14 +146,11 @@ pub struct Rule {
     /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
     /// them does.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 100, example = 5)]
     pub top_percent: Option<Percent>,
     /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 100)]
     pub min_score: Option<Bound>,
     /// What is won: any JSON value of up to 1,024 bytes.
-    #[schema(value_type = serde_json::Value, example = json!({"item": "crown"}))]
     pub reward: Reward,
 }
 

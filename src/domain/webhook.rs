@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
 use serde::{Deserialize, Deserializer, Serialize};
 use url::{Host, Url};
+use utoipa::ToSchema;
 
 use super::access::{Boards, KeyName};
 use super::address::is_global_unicast;
@@ -95,15 +96,37 @@ impl SigningSecret {
     }
 }
 
-/// What a webhook is to be: what its maker says.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+/// What webhooks can be told of.
+#[derive(ToSchema)]
+#[schema(as = WebhookEvent)]
+pub enum WebhookEventSchema {
+    /// A period is final.
+    #[schema(rename = "period.final")]
+    PeriodFinal,
+    /// The results of final periods have changed.
+    #[schema(rename = "period.revised")]
+    PeriodRevised,
+    /// A member was hidden. `data` has the id of the `hide`; null if it has ended meanwhile.
+    #[schema(rename = "member.hidden")]
+    MemberHidden,
+    /// A cohort of a league is decided.
+    #[schema(rename = "league.turned")]
+    LeagueTurned,
+}
+
+/// What a webhook is to be.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WebhookDefinition)]
 pub struct Wanted {
-    /// Where messages are sent.
+    /// Where the service sends messages: an `https` URL of up to 2,048 bytes without user, password and fragment.
+    #[schema(max_length = 2048, example = "https://app.example/standings")]
     pub url: String,
-    /// Which ones.
+    /// What it is told of.
+    #[schema(value_type = Vec<WebhookEventSchema>, min_items = 1)]
     pub events: Vec<String>,
-    /// Of which boards.
+    /// Of which boards: patterns of their ids, where `*` stands for any characters. They have to lie within the boards of the
+    /// key that sends this.
     pub boards: Boards,
 }
 

@@ -25,7 +25,7 @@ pub struct Weights {
     pub default: u32,
     /// For members by their ids; up to 10,000.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, u32>, default = json!({}), example = json!({"alice": 3}))]
+    #[schema(default = json!({}), example = json!({"alice": 3}))]
     pub members: BTreeMap<MemberId, u32>,
 }
 

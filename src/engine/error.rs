@@ -16,11 +16,11 @@ use crate::domain::score::{Bound, ScoreError};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::domain::window::Window;
+use crate::store::StoreError;
 use crate::store::api_keys::API_KEYS_MAX;
 use crate::store::boards::Unreadable;
 use crate::store::tasks::ORDERS_MAX;
 use crate::store::webhooks::WEBHOOKS_MAX;
-use crate::store::{StoreError, Versioned};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Error)]
@@ -187,8 +187,8 @@ pub enum Error {
     LeagueTurning(u64),
     /// A league has no standing of a whole period.
     #[error(
-        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}/cohorts/{{cohort}}), the cohort of a member \
-         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Requests about results name it: `cohort=`"
+        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}?cohort={{cohort}}), the cohort of a member \
+         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Other requests name it, too: `cohort=`"
     )]
     CohortRequired {
         /// The board.
@@ -322,9 +322,13 @@ pub enum Error {
     /// Others change the same, or have it in hand: it is to be tried again.
     #[error("{0}")]
     Busy(String),
+    /// What the work began with has changed meanwhile, such as the definition of a board: it is to begin again (`attempts.rs`). No client
+    /// gets this.
+    #[error("what is to be changed changes too quickly")]
+    Again,
     /// Redis failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }
 
 fn windows_in_use(windows: &[Window]) -> String {
@@ -339,12 +343,11 @@ fn ends_at(end: Option<Timestamp>) -> String {
     end.map_or_else(String::new, |end| format!(": it ends at {end}"))
 }
 
-impl<T> Versioned<T, Error> for Result<T, Error> {
-    fn unless_stale(self) -> Result<Option<T>, Error> {
-        match self {
-            Ok(answer) => Ok(Some(answer)),
-            Err(Error::Store(StoreError::Stale)) => Ok(None),
-            Err(error) => Err(error),
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Stale => Self::Again,
+            error => Self::Store(error),
         }
     }
 }

@@ -157,10 +157,7 @@ impl Engine {
                     }
                     self.answer(live, &member, recalled).await
                 }
-                Err(error) => {
-                    submission.fail(error.into());
-                    continue;
-                }
+                Err(error) => Err(error),
             };
             submission.hear(live, reply, now);
         }

@@ -19,11 +19,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::auth::caller_of;
-use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, invalid, list_limit, member_id};
+use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, member_id, part_params};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
 use super::proxies::TrustedProxies;
@@ -160,10 +160,8 @@ fn ended(response: &Response, audit: &Audit) -> Outcome {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditedMember {
     /// Its name in the log.
-    #[schema(example = "m-5f0c2a9be41d7763c8aa")]
     pub pseudonym: String,
     /// Who it is; null once it was erased, and once it was forgotten, since it was named long ago.
-    #[schema(required = true, example = "alice")]
     pub member: Option<String>,
 }
 
@@ -171,23 +169,17 @@ pub struct AuditedMember {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditLine {
     /// The line's id.
-    #[schema(example = "1795305600123-0")]
     pub id: String,
     /// When the request came.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub at: Option<Timestamp>,
     /// Who sent it: the name of an API key; `configuration:` and the role of a key of the configuration; `player:` and the
     /// pseudonym of a player; or `anonymous`, where there are no keys.
-    #[schema(example = "site")]
     pub by: String,
     /// Its method.
-    #[schema(example = "PUT")]
     pub method: String,
     /// Its route.
-    #[schema(example = "/v1/boards/{board}")]
     pub route: String,
     /// The boards that it names; `*` stands for all.
-    #[schema(example = json!(["run_hero"]))]
     pub boards: Vec<String>,
     /// The members that it names, at most about a hundred.
     pub members: Vec<AuditedMember>,
@@ -200,14 +192,11 @@ pub struct AuditLine {
     /// Its body: members by their pseudonyms, without secrets. A body that is too large, or a list in it, is told by its size.
     pub body: Value,
     /// The address that it came from; null if that is not known.
-    #[schema(required = true, example = "203.0.113.7")]
     pub address: Option<String>,
     /// Its id, as in the header `X-Request-Id`.
-    #[schema(example = "46a904da58227f43")]
     pub request_id: String,
     /// What became of it; null if it has not been answered, or if the service or Redis broke down meanwhile. Then it may have
     /// been carried out or not.
-    #[schema(required = true)]
     pub outcome: Option<Outcome>,
 }
 
@@ -217,28 +206,22 @@ pub struct AuditLog {
     /// The lines, the newest first.
     pub lines: Vec<AuditLine>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true, example = "1795305600123-0")]
     pub next: Option<String>,
 }
 
-/// Which lines.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct AuditParams {
-    /// Only lines that name this board, or all boards.
-    #[param(max_length = 64)]
-    board: Option<String>,
-    /// Only lines that name this member.
-    #[param(max_length = 128)]
-    member: Option<String>,
-    /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
-    key: Option<String>,
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many lines the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100, example = 1)]
-    limit: Option<u64>,
+part_params! {
+    /// Which lines.
+    AuditParams {
+        /// Only lines that name this board, or all boards.
+        #[param(max_length = 64)]
+        board: Option<String>,
+        /// Only lines that name this member.
+        #[param(max_length = 128)]
+        member: Option<String>,
+        /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
+        key: Option<String>,
+    }
+    limit(default = 100, maximum = 1000, example = 1)
 }
 
 impl From<Line> for AuditLine {
@@ -279,17 +262,13 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, Problem> {
-    let count = list_limit(params.limit)?;
+    let (after, limit) = params.part(str::parse::<LineId>)?;
     let wanted = Wanted {
         by: params.key,
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let after = params.after.as_deref().map(str::parse::<LineId>);
-    let after = after.transpose().map_err(|fault| invalid("after", fault))?;
-    let found = app.service.audit_lines(&wanted, after, count).await?;
-    Ok(JsonResponse(AuditLog {
-        lines: found.lines.into_iter().map(AuditLine::from).collect(),
-        next: found.next.map(|id| id.to_string()),
-    }))
+    let found = app.service.audit_lines(&wanted, after, limit).await?;
+    let (lines, next) = found.shown(AuditLine::from);
+    Ok(JsonResponse(AuditLog { lines, next }))
 }

@@ -12,8 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::{Object, RefOr, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
@@ -42,53 +41,54 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
 
-/// One event.
+/// One event of a batch.
 // The schemas and the records of Kafka follow from it.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = BatchEvent)]
 pub(crate) struct EventBody<'a> {
     /// The board's id.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
+    #[schema(value_type = BoardId, required = true)]
     pub(crate) board: Option<Cow<'a, str>>,
     /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
     /// says, and answers a retry with the first outcome. Without an id a retry counts again.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    #[schema(value_type = Option<EventId>)]
     pub(crate) id: Option<Cow<'a, str>>,
     /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128)]
+    #[schema(value_type = MemberId)]
     pub(crate) member: Cow<'a, str>,
     /// The score, with at most as many digits behind the point as the board's `decimals` says.
     #[serde(borrow)]
-    #[schema(value_type = f64)]
+    #[schema(value_type = ShownScore)]
     pub(crate) score: &'a RawValue,
     /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
     /// `accept_late`. Left out, it is the time at which the service reads the event.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime, required = false)]
+    #[schema(value_type = Option<Timestamp>)]
     pub(crate) at: Option<Cow<'a, str>>,
     /// Who sent the event. Quotas count by it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    #[schema(value_type = Option<Label>)]
     pub(crate) voter: Option<Cow<'a, str>>,
     /// Through which channel the event came. Quotas count by it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    #[schema(value_type = Option<Label>)]
     pub(crate) channel: Option<Cow<'a, str>>,
     /// From which device the event came. Quotas count by it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
+    #[schema(value_type = Option<Label>)]
     pub(crate) device: Option<Cow<'a, str>>,
     /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
+    #[schema(example = "203.0.113.7")]
     pub(crate) ip: Option<Cow<'a, str>>,
     /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
     /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    #[schema(value_type = Option<EntryData>)]
     pub(crate) data: Option<&'a RawValue>,
 }
 
@@ -99,66 +99,19 @@ pub const COLUMNS: &[&str] = &[
 ];
 
 /// One event, whose board the path names.
-pub struct EventSchema;
-
-impl ToSchema for EventSchema {
-    fn name() -> Cow<'static, str> {
-        "Event".into()
-    }
-}
-
-impl PartialSchema for EventSchema {
-    fn schema() -> RefOr<Schema> {
-        let mut event = event_schema();
-        event.properties.shift_remove("board");
-        event.required.retain(|name| name != "board");
-        Schema::Object(event).into()
-    }
-}
-
-/// One event of a batch.
-pub struct BatchEventSchema;
-
-impl ToSchema for BatchEventSchema {
-    fn name() -> Cow<'static, str> {
-        "BatchEvent".into()
-    }
-}
-
-impl PartialSchema for BatchEventSchema {
-    fn schema() -> RefOr<Schema> {
-        let mut event = event_schema();
-        event.description = Some("One event of a batch.".to_owned());
-        for name in ["id", "member", "score", "at"] {
-            if let Some(RefOr::T(Schema::Object(field))) = event.properties.get_mut(name) {
-                field.description = Some("As in a single event.".to_owned());
-            }
-        }
-        Schema::Object(event).into()
-    }
-}
-
-fn event_schema() -> Object {
-    match EventBody::schema() {
-        RefOr::T(Schema::Object(event)) => event,
-        _ => unreachable!("an event is described as an object"),
-    }
-}
+// The document makes it of `EventBody`, which names its board itself.
+#[derive(ToSchema)]
+#[schema(as = Event)]
+pub struct EventSchema {}
 
 /// Events of any boards.
-#[derive(ToSchema)]
-#[schema(as = Batch)]
-#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
-pub struct BatchSchema {
-    /// The events. The service takes or rejects each by itself.
-    #[schema(min_items = 1, max_items = 1000)]
-    events: Vec<BatchEventSchema>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Batch)]
 struct BatchBody<'a> {
+    /// The events. The service takes or rejects each by itself.
     #[serde(borrow)]
+    #[schema(value_type = Vec<EventBody>, min_items = 1, max_items = 1000)]
     events: Vec<&'a RawValue>,
 }
 
@@ -190,19 +143,16 @@ impl SubmitParams {
     }
 }
 
-/// What became of one event of a batch. `status` says whether the service took it.
+/// What became of one event. `status` says whether the service took it.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("applied" = "#/components/schemas/TakenEvent"),
-    ("unchanged" = "#/components/schemas/TakenEvent"),
-    ("duplicate" = "#/components/schemas/TakenEvent"),
-    ("queued" = "#/components/schemas/QueuedEvent"),
-    ("rejected" = "#/components/schemas/RejectedEvent"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum EventResult {
-    /// The service took it, now or before.
-    Taken(TakenEvent),
+    /// It changed a standing.
+    Applied(TakenEvent),
+    /// It changed none: a `max` that did not improve.
+    Unchanged(TakenEvent),
+    /// The service had taken it before.
+    Duplicate(TakenEvent),
     /// It waits to be applied.
     Queued(QueuedEventBody),
     /// The service did not take it.
@@ -214,48 +164,25 @@ pub enum EventResult {
 #[schema(as = QueuedEvent)]
 pub struct QueuedEventBody {
     /// The event's id. The service has given it one if it had none.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
-    /// Always `queued`.
-    #[schema(inline)]
-    pub status: QueuedStatus,
     /// The instant that the event counts for: its `at`, or when it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-}
-
-/// How far an event is that is neither taken nor rejected.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum QueuedStatus {
-    /// It waits to be applied.
-    Queued,
 }
 
 /// An event that the service took, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
     /// The event's id; null if the event had none.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
-    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none (a `max` that did not
-    /// improve), `duplicate` if the service had taken it before.
-    #[schema(inline)]
-    pub status: TakenStatus,
     /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
     /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
@@ -264,67 +191,37 @@ pub struct TakenEvent {
     /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
     /// answers. Missing for a duplicate that was taken before the board moved to other shards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
-}
-
-/// How an event ended that was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TakenStatus {
-    /// It changed a standing.
-    Applied,
-    /// It changed none: a `max` that did not improve.
-    Unchanged,
-    /// It had been taken before.
-    Duplicate,
 }
 
 /// An event of a batch that the service did not take.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedEvent {
     /// The event's id; null if the service can read none in the event.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board; null if the service can read none in the event.
-    #[schema(example = "run_hero")]
     pub board: Option<String>,
     /// The member; null if the service can read none in the event.
-    #[schema(example = "999")]
     pub member: Option<String>,
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// Why the service did not take the event.
     pub problem: ProblemBody,
-}
-
-/// How an event ended that was not taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RejectedStatus {
-    /// It was not taken.
-    Rejected,
 }
 
 /// What an event did to its member in one standing.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
-    #[schema(value_type = String, example = "last-7-days")]
     pub window: Arc<str>,
     /// The key of the period.
-    #[schema(value_type = String, example = "2026-11-21")]
     pub key: Arc<str>,
     /// In a league: the member's cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "silver-17")]
+    #[schema(value_type = String, required = false)]
     pub cohort: Option<String>,
     /// The member's score after the event.
-    #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
     /// The member's score before the event; null if the member was not listed.
-    #[schema(value_type = Option<f64>, example = 61)]
     pub previous_score: Option<ShownScore>,
     /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
@@ -497,16 +394,10 @@ impl TakenEvent {
                 ranks: change.ranks,
             }
         });
-        let status = match outcome.status {
-            _ if submitted.is_duplicate => TakenStatus::Duplicate,
-            Status::Applied => TakenStatus::Applied,
-            Status::Unchanged => TakenStatus::Unchanged,
-        };
         Self {
             id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: board.id.clone(),
             member: incoming.member.clone(),
-            status,
             at: outcome.at,
             standings: standings.collect(),
             revision: submitted
@@ -522,7 +413,6 @@ impl QueuedEventBody {
             id: queued.id.as_sent().to_owned(),
             board: board.clone(),
             member: queued.member.clone(),
-            status: QueuedStatus::Queued,
             at: queued.at,
         }
     }
@@ -531,7 +421,14 @@ impl QueuedEventBody {
 impl EventResult {
     fn new(incoming: &Incoming, received: &Received) -> Self {
         match received {
-            Received::Taken(submitted) => Self::Taken(TakenEvent::new(incoming, submitted)),
+            Received::Taken(submitted) => {
+                let event = TakenEvent::new(incoming, submitted);
+                match submitted.outcome.status {
+                    _ if submitted.is_duplicate => Self::Duplicate(event),
+                    Status::Applied => Self::Applied(event),
+                    Status::Unchanged => Self::Unchanged(event),
+                }
+            }
             Received::Queued(queued) => Self::Queued(QueuedEventBody::new(&incoming.board, queued)),
         }
     }
@@ -546,7 +443,6 @@ impl RejectedEvent {
             id: text("id"),
             board: text("board"),
             member: text("member"),
-            status: RejectedStatus::Rejected,
             problem: problem.item(),
         }
     }
@@ -603,13 +499,12 @@ pub async fn post_one(
     let events = Arc::from([read()?]);
     let manner = wishes.manner(&caller, params.detail()?, true);
     let received = app.service.submit_one(&events, manner).await?;
+    let answer = JsonResponse(EventResult::new(&events[0], &received));
     Ok(match &received {
         Received::Taken(submitted) => {
-            let answer = JsonResponse(TakenEvent::new(&events[0], submitted));
             (ratelimit::of_quotas(&submitted.quotas), answer).into_response()
         }
-        Received::Queued(queued) => {
-            let answer = JsonResponse(QueuedEventBody::new(&events[0].board, queued));
+        Received::Queued(_) => {
             let applied = preference(manner.prefers_async);
             (StatusCode::ACCEPTED, applied, answer).into_response()
         }
@@ -635,7 +530,7 @@ pub async fn post_one(
         ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the events are queued (RFC 7240)"),
         SubmitParams,
     ),
-    request_body(content = BatchSchema, example = json!({"events": [
+    request_body(content = BatchBody, example = json!({"events": [
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
@@ -692,7 +587,7 @@ pub async fn post_many(
             let result = results.next().unwrap_or_else(|| Err(Error::busy()));
             let received = result.map(|received| EventResult::new(&sound[index], &received));
             received.map_err(|error| match error {
-                Error::Store(_) => {
+                Error::Again | Error::Store(_) => {
                     let fault = faults.entry(error.to_string());
                     fault.or_insert_with(|| error.into()).clone()
                 }
@@ -716,12 +611,17 @@ pub async fn post_many(
 
 #[cfg(test)]
 mod tests {
+    use utoipa::PartialSchema;
+    use utoipa::openapi::{RefOr, Schema};
+
     use super::*;
 
     #[test]
     fn columns_are_the_fields_of_an_event_in_their_order() {
-        let fields = event_schema().properties;
-        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let RefOr::T(Schema::Object(event)) = EventBody::schema() else {
+            panic!("an event is described as an object");
+        };
+        let names: Vec<&str> = event.properties.keys().map(String::as_str).collect();
         assert_eq!(names, [&["board"], COLUMNS].concat());
     }
 }

@@ -48,15 +48,12 @@ pub struct Ready {
 #[schema(as = Fault)]
 pub struct FaultBody {
     /// The board; `*` if it is work for all boards.
-    #[schema(example = "run_hero")]
     pub(super) board: String,
     /// The background job that fails, such as `rollover` or `queues`.
-    #[schema(example = "rollover")]
     pub(super) job: String,
     /// Why.
     pub(super) error: String,
     /// When it was first seen.
-    #[schema(value_type = String, format = DateTime)]
     pub(super) since: Timestamp,
 }
 

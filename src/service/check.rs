@@ -85,22 +85,6 @@ struct Check<'a> {
     report: Report,
 }
 
-/// Why the look at a board stops.
-enum Stop {
-    /// Its definition has changed meanwhile.
-    Stale,
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Stale => Self::Stale,
-            error => Self::Failed(error),
-        }
-    }
-}
-
 impl Check<'_> {
     async fn run(&mut self, only: Option<&BoardId>) -> Result<(), Error> {
         let sound = self.check_shared().await?;

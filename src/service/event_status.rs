@@ -14,11 +14,11 @@ use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::LiveBoard;
 use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::store::StoreError;
 use crate::store::events::Known;
-use crate::store::{StoreError, Versioned};
 
 /// Which events are looked for.
 #[derive(Clone, Debug)]
@@ -114,17 +114,15 @@ impl Service {
     /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
     /// dead letters.
     pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.find_events(request).await.unless_stale()? {
-                Some(found) => return Ok(found),
-                None => self.engine.reload(&request.board).await?,
-            }
-        }
-        Err(Error::busy())
+        let find = async |live| self.find_events(live, request).await;
+        self.engine.with_board(&request.board, find).await
     }
 
-    async fn find_events(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        let live = self.engine.live_board(&request.board).await?;
+    async fn find_events(
+        &self,
+        live: Arc<LiveBoard>,
+        request: &EventsRequest,
+    ) -> Result<FoundEvents, Error> {
         let mut found = self.look_for_id(&live, request).await?;
         if found.is_empty() {
             let in_log = self.look_in_log(&live, request).await?;

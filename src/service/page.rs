@@ -9,7 +9,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::store::profiles::Profiles;
 use crate::store::standings::{Page, Query, Selection};
 use crate::store::voters::Voters;
@@ -58,7 +58,7 @@ pub struct FoundPage {
 impl View for PageView {
     type Found = FoundPage;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, Error> {
         if attempt.target.is_empty {
             return Ok(FoundPage::default());
         }
@@ -148,7 +148,7 @@ impl Reader<'_> {
         selection: Selection,
         count: u64,
         member: Option<&MemberId>,
-    ) -> Result<Arc<Page>, ReadError> {
+    ) -> Result<Arc<Page>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
             let page = Box::pin(merged.page(selection, count, member)).await?;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::page::FoundPage;
 use super::standing::{Attempt, View};
 use super::{Error, Service};
-use crate::engine::reader::ReadError;
 use crate::store::profiles::Profiles;
 use crate::store::standings::Selection;
 
@@ -21,7 +20,7 @@ impl View for PercentileView {
     /// A page with this entry alone; without one where nobody is listed there.
     type Found = FoundPage;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, Error> {
         if attempt.target.is_empty {
             return Ok(FoundPage::default());
         }

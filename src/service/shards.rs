@@ -13,13 +13,12 @@ use crate::engine::moves::{Position, lease_of};
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Spread {
     /// Over how many shards it is spread.
-    #[schema(minimum = 1, maximum = 64, example = 1)]
+    #[schema(minimum = 1, maximum = 64)]
     pub shards: u16,
     /// Over how many shards it will be spread when the move is over; null if no move is under way.
-    #[schema(minimum = 1, maximum = 64, example = 16)]
+    #[schema(minimum = 1, maximum = 64)]
     pub moving_to: Option<u16>,
     /// How many entries the move has copied. An entry that changes meanwhile is copied again, and counted again.
-    #[schema(example = 120_000)]
     pub copied: u64,
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
+use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::store::standings::{Amounts, Query};
 
 /// What a standing amounts to.
@@ -27,7 +28,7 @@ pub struct FoundStats {
 impl View for StatsView {
     type Found = FoundStats;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundStats, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundStats, Error> {
         let Attempt {
             live,
             target,
@@ -75,7 +76,7 @@ impl Reader<'_> {
         &self,
         standing: Standing,
         periods: &[Period],
-    ) -> Result<Amounts, ReadError> {
+    ) -> Result<Amounts, Error> {
         let shards = self.live.shards_of(standing.section());
         let asked = shards.iter().map(|shard| {
             let query = Query::Amounts {

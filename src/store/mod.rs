@@ -114,19 +114,3 @@ pub struct Dated<T> {
     /// All that was acknowledged by then is in it; `None`: all that was before the question.
     pub as_of: Option<Instant>,
 }
-
-/// Answers that depend on a board's definition.
-pub trait Versioned<T, E> {
-    /// The answer; `None` if the board has to be read anew ([`StoreError::Stale`]).
-    fn unless_stale(self) -> Result<Option<T>, E>;
-}
-
-impl<T> Versioned<T, StoreError> for Result<T, StoreError> {
-    fn unless_stale(self) -> Result<Option<T>, StoreError> {
-        match self {
-            Ok(answer) => Ok(Some(answer)),
-            Err(StoreError::Stale) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}

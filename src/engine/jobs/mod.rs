@@ -62,6 +62,13 @@ pub enum Progress {
     Done,
 }
 
+impl Progress {
+    /// How far a step has come that knows whether there is more to do.
+    pub(crate) fn more_if(is_more: bool) -> Self {
+        if is_more { Self::More } else { Self::Done }
+    }
+}
+
 /// Who does a job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Doer {
