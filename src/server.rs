@@ -278,7 +278,7 @@ fn tell_watchers(
         is_open: false,
         profile_rules: Rules::default(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::default(),
+        streams: Streams::new(StreamLimits::default()),
         shutdown: CancellationToken::new(),
     });
     let routers = Routers {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
+use utoipa::ToSchema;
 
 use super::ids::MemberId;
 use super::time::Timestamp;
@@ -59,19 +60,23 @@ pub struct Intent {
     pub request_id: String,
 }
 
-/// What became of a request: the second half of its line.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+/// What became of a request.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AuditOutcome)]
 pub struct Outcome {
-    /// When it was answered, by the clock of the service.
+    /// When it was answered.
     pub at: Option<Timestamp>,
     /// The status of the answer.
+    #[schema(required = true)]
     pub status: u16,
-    /// The code of the problem, if it is one.
+    /// The code of the problem; null if the request was carried out.
     pub code: Option<String>,
-    /// What was there before; null where the request tells nothing of it.
+    /// What was there before; null where nothing was, and where the request does not tell.
+    #[schema(required = true)]
     pub before: Value,
-    /// What is there now.
+    /// What is there now; null where nothing is, and where the request does not tell.
+    #[schema(required = true)]
     pub after: Value,
 }
 

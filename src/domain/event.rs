@@ -1,6 +1,7 @@
 //! An event, and its outcome.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::data::EntryData;
@@ -203,12 +204,13 @@ pub struct Change {
     pub ranks: Option<Ranks>,
 }
 
-/// A member's rank after an event and before it, `None` where it is not listed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What an event did to its member's rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = RankChange)]
 pub struct Ranks {
-    /// After.
+    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
     pub rank: Option<u64>,
-    /// Before.
+    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
     pub previous_rank: Option<u64>,
 }
 

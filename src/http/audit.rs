@@ -4,23 +4,20 @@
 //! tells by [`Audit`] what it has changed. A line names members by pseudonyms only, those of the path and those of the body
 //! (`domain/audit.rs`).
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::Json as JsonResponse;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request as HttpRequest, State};
 use axum::http::request::Parts;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use metrics::counter;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tower::{Layer, Service};
 use url::form_urlencoded;
 use utoipa::ToSchema;
 
@@ -33,19 +30,13 @@ use super::proxies::TrustedProxies;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::service::audit::{Ended, Request};
+use crate::service::audit::Request;
 use crate::store::audit::{Line, LineId, Wanted};
 use crate::{supervise, throttle};
 
 /// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
 #[derive(Clone, Debug, Default)]
-pub struct Audit(Arc<Mutex<Change>>);
-
-#[derive(Debug, Default)]
-struct Change {
-    before: Value,
-    after: Value,
-}
+pub struct Audit(Arc<Mutex<Outcome>>);
 
 impl Audit {
     /// What was there before.
@@ -68,7 +59,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Audit {
     }
 }
 
-/// Puts what writes requests down before a route.
+/// What writes requests down needs.
 #[derive(Clone)]
 pub(super) struct Auditor {
     app: Arc<App>,
@@ -81,159 +72,87 @@ impl Auditor {
     }
 }
 
-impl<S> Layer<S> for Auditor {
-    type Service = Audited<S>;
-
-    fn layer(&self, inner: S) -> Audited<S> {
-        Audited {
-            inner,
-            auditor: self.clone(),
+/// Stands before an audited route: writes a request down, and has it carried out to its end, also where its client is gone.
+pub(super) async fn carry_out(
+    State(auditor): State<Auditor>,
+    request: HttpRequest,
+    route: Next,
+) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let by = caller_of(&parts.extensions)?.takers();
+    let memory = (&auditor.app.memory, by);
+    let body = JsonBytes::read(&parts.headers, (body, BODY_BYTES_MAX), memory).await?;
+    let intent = auditor.request(&mut parts, &body).await?;
+    let audit = Audit::default();
+    parts.extensions.insert(audit.clone());
+    // The handler takes the memory of the body itself.
+    let request = HttpRequest::from_parts(parts, Body::from(body.0));
+    let carried_out = tokio::spawn(async move {
+        let service = &auditor.app.service;
+        let line = service.begin_audit_line(intent).await?;
+        let answered = AssertUnwindSafe(route.run(request)).catch_unwind().await;
+        let response = answered.unwrap_or_else(|panic| {
+            let message = supervise::message_of(&*panic);
+            Problem::internal(format!("a panic: {message}")).into_response()
+        });
+        let ended = ended(&response, &audit);
+        if let Err(error) = service.end_audit_line(line, ended).await {
+            counter!("standings_audit_outcomes_lost_total").increment(1);
+            throttle::say("the outcome of an audited request is lost", |more| {
+                tracing::error!(%error, more, "an outcome could not be written into the audit log");
+            });
         }
-    }
-}
-
-/// A route whose requests are written down.
-#[derive(Clone)]
-pub(super) struct Audited<S> {
-    inner: S,
-    auditor: Auditor,
-}
-
-impl<S> Service<HttpRequest> for Audited<S>
-where
-    S: Service<HttpRequest, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: HttpRequest) -> Self::Future {
-        let waiting = self.inner.clone();
-        let route = std::mem::replace(&mut self.inner, waiting);
-        let auditor = self.auditor.clone();
-        Box::pin(async move {
-            let answer = auditor.carry_out(request, route).await;
-            Ok(answer.unwrap_or_else(IntoResponse::into_response))
-        })
-    }
+        Ok(response)
+    });
+    let ended_early = |error| Problem::internal(format!("a request that was let go: {error}"));
+    carried_out.await.map_err(ended_early)?
 }
 
 impl Auditor {
-    /// Writes a request down, and has it carried out to its end, also where its client is gone.
-    async fn carry_out<S>(self, request: HttpRequest, mut route: S) -> Result<Response, Problem>
-    where
-        S: Service<HttpRequest, Response = Response, Error = Infallible> + Send + 'static,
-        S::Future: Send,
-    {
-        let (mut parts, body) = request.into_parts();
-        let by = caller_of(&parts.extensions)?.takers();
-        let body = JsonBytes::read(
-            &parts.headers,
-            (body, BODY_BYTES_MAX),
-            (&self.app.memory, by),
-        );
-        let body = body.await?;
-        let intent = self.request(&mut parts, &body)?;
-        let audit = Audit::default();
-        parts.extensions.insert(audit.clone());
-        // The handler takes the memory of the body itself.
-        let request = HttpRequest::from_parts(parts, Body::from(body.0));
-        let carried_out = tokio::spawn(async move {
-            let line = self.app.service.begin_audit_line(intent).await?;
-            let answered = AssertUnwindSafe(route.call(request)).catch_unwind().await;
-            let response = answered.unwrap_or_else(|panic| {
-                let message = supervise::message_of(&*panic);
-                Ok(Problem::internal(format!("a panic: {message}")).into_response())
-            });
-            let Ok(response) = response;
-            let ended = ended(&response, &audit);
-            if let Err(error) = self.app.service.end_audit_line(line, ended).await {
-                counter!("standings_audit_outcomes_lost_total").increment(1);
-                throttle::say("the outcome of an audited request is lost", |more| {
-                    tracing::error!(%error, more, "an outcome could not be written into the audit log");
-                });
-            }
-            Ok(response)
-        });
-        let ended_early = |error| Problem::internal(format!("a request that was let go: {error}"));
-        carried_out.await.map_err(ended_early)?
-    }
-
     /// What is written down of a request.
-    fn request(&self, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+    async fn request(&self, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+        let (mut board, mut member, mut path) = (None, None, Map::new());
+        if let Ok(params) = RawPathParams::from_request_parts(parts, &()).await {
+            for (name, value) in &params {
+                match name {
+                    "board" => board = BoardId::parse(value).ok(),
+                    "member" => member = MemberId::parse(value).ok(),
+                    name => drop(path.insert(name.to_owned(), value.into())),
+                }
+            }
+        }
         let caller = caller_of(&parts.extensions)?;
-        let player = caller.player().map(|(player, _)| player.sub().clone());
-        let by = caller.name();
-        let Path {
-            board,
-            member,
-            rest,
-        } = Path::of(parts);
         let route = parts.extensions.get::<MatchedPath>();
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
         let id = parts.headers.get(REQUEST_ID);
         let address = self.proxies.client(&parts.headers, &parts.extensions);
         Ok(Request {
-            by,
-            player,
-            method: parts.method.to_string(),
-            route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+            intent: Intent {
+                by: caller.name(),
+                method: parts.method.to_string(),
+                route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+                path: path.into(),
+                query: query.collect(),
+                body: serde_json::from_slice(&body.0).unwrap_or_default(),
+                address: address.map(|address| address.to_string()),
+                request_id: id.and_then(|id| id.to_str().ok()).unwrap_or("").to_owned(),
+                ..Intent::default()
+            },
+            player: caller.player().map(|(player, _)| player.sub().clone()),
             board,
             member,
-            path: rest.into(),
-            query: query.collect(),
-            body: serde_json::from_slice(&body.0).unwrap_or_default(),
-            address: address.map(|address| address.to_string()),
-            request_id: id
-                .and_then(|id| id.to_str().ok())
-                .unwrap_or_default()
-                .to_owned(),
         })
     }
 }
 
-/// The parameters of a path.
-#[derive(Default)]
-struct Path {
-    board: Option<BoardId>,
-    member: Option<MemberId>,
-    rest: Map<String, Value>,
-}
-
-impl Path {
-    fn of(parts: &mut Parts) -> Self {
-        let mut path = Self::default();
-        let params = RawPathParams::from_request_parts(parts, &());
-        // The router has put them there: there is nothing to wait for.
-        let Some(Ok(params)) = params.now_or_never() else {
-            return path;
-        };
-        for (name, value) in &params {
-            match name {
-                "board" => path.board = BoardId::parse(value).ok(),
-                "member" => path.member = MemberId::parse(value).ok(),
-                name => drop(path.rest.insert(name.to_owned(), value.into())),
-            }
-        }
-        path
-    }
-}
-
 /// What became of a request.
-fn ended(response: &Response, audit: &Audit) -> Ended {
-    let Change { before, after } = std::mem::take(&mut *audit.0.lock());
+fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
-    Ended {
+    Outcome {
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
-        before,
-        after,
+        ..std::mem::take(&mut *audit.0.lock())
     }
 }
 
@@ -244,21 +163,6 @@ pub struct AuditedMember {
     pub pseudonym: String,
     /// Who it is; null once it was erased, and once it was forgotten, since it was named long ago.
     pub member: Option<String>,
-}
-
-/// What became of a request.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct AuditOutcome {
-    /// When it was answered.
-    pub at: Option<Timestamp>,
-    /// The status of the answer.
-    pub status: u16,
-    /// The code of the problem; null if the request was carried out.
-    pub code: Option<String>,
-    /// What was there before; null where nothing was, and where the request does not tell.
-    pub before: Value,
-    /// What is there now; null where nothing is, and where the request does not tell.
-    pub after: Value,
 }
 
 /// A line of the audit log: a request that changed something, or tried to.
@@ -293,7 +197,7 @@ pub struct AuditLine {
     pub request_id: String,
     /// What became of it; null if it has not been answered, or if the service or Redis broke down meanwhile. Then it may have
     /// been carried out or not.
-    pub outcome: Option<AuditOutcome>,
+    pub outcome: Option<Outcome>,
 }
 
 /// A part of the audit log.
@@ -322,55 +226,24 @@ part_params! {
 
 impl From<Line> for AuditLine {
     fn from(line: Line) -> Self {
-        let Intent {
-            at,
-            by,
-            method,
-            route,
-            boards,
-            members: _,
-            path,
-            query,
-            body,
-            address,
-            request_id,
-        } = line.intent;
+        let intent = line.intent;
         let members = line.members.into_iter();
         Self {
             id: line.id.to_string(),
-            at,
-            by,
-            method,
-            route,
-            boards,
+            at: intent.at,
+            by: intent.by,
+            method: intent.method,
+            route: intent.route,
+            boards: intent.boards,
             members: members
                 .map(|(pseudonym, member)| AuditedMember { pseudonym, member })
                 .collect(),
-            path,
-            query,
-            body,
-            address,
-            request_id,
-            outcome: line.outcome.map(AuditOutcome::from),
-        }
-    }
-}
-
-impl From<Outcome> for AuditOutcome {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome {
-            at,
-            status,
-            code,
-            before,
-            after,
-        } = outcome;
-        Self {
-            at,
-            status,
-            code,
-            before,
-            after,
+            path: intent.path,
+            query: intent.query,
+            body: intent.body,
+            address: intent.address,
+            request_id: intent.request_id,
+            outcome: line.outcome,
         }
     }
 }

@@ -6,6 +6,7 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
@@ -82,23 +83,13 @@ pub struct DeadLetterPath {
 }
 
 /// What an audit line says of a dead letter: nothing of persons.
-#[derive(Serialize)]
-struct AuditedLetter<'a> {
-    reason: &'a str,
-    died_at: Timestamp,
-    at: Option<Timestamp>,
-    queued_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a FoundLetter> for AuditedLetter<'a> {
-    fn from(letter: &'a FoundLetter) -> Self {
-        Self {
-            reason: &letter.reason,
-            died_at: letter.died_at,
-            at: letter.event.as_ref().map(|event| event.at),
-            queued_at: letter.event.as_ref().map(|event| event.queued_at),
-        }
-    }
+fn audited(letter: &FoundLetter) -> Value {
+    json!({
+        "reason": letter.reason,
+        "died_at": letter.died_at,
+        "at": letter.event.as_ref().map(|event| event.at),
+        "queued_at": letter.event.as_ref().map(|event| event.queued_at),
+    })
 }
 
 impl DeadLetterBody {
@@ -192,7 +183,7 @@ pub async fn replay(
 ) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
     let (board, id) = (board_id(&board)?, letter_id(&id)?);
     let (live, letter) = app.service.replay(&board, &id).await?;
-    audit.before(&AuditedLetter::from(&letter));
+    audit.before(&audited(&letter));
     let body = DeadLetterBody::new(&live.board, letter);
     Ok((StatusCode::ACCEPTED, JsonResponse(body)))
 }
@@ -214,8 +205,6 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let (board, id) = (board_id(&board)?, letter_id(&id)?);
-    audit.before(&AuditedLetter::from(
-        &app.service.discard(&board, &id).await?,
-    ));
+    audit.before(&audited(&app.service.discard(&board, &id).await?));
     Ok(StatusCode::NO_CONTENT)
 }

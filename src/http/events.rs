@@ -19,13 +19,12 @@ use super::auth::Caller;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, parse_json};
 use super::memory::Written;
 use super::problem::{
-    INTERNAL, INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL,
-    VALIDATION_FAILED,
+    INVALID_PARAMETER, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED,
 };
 use super::ratelimit;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
-use crate::domain::event::{Detail, Origin, Status};
+use crate::domain::event::{Detail, Origin, Ranks, Status};
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::plan::StandingName;
 use crate::domain::queued::QueuedEvent;
@@ -42,80 +41,62 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
 
-/// Declares a struct, and gives it a list of the names of its fields.
-macro_rules! with_field_names {
-    (
-        $(#[$meta:meta])*
-        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
-    ) => {
-        $(#[$meta])*
-        struct $name<$life> { $($(#[$field_meta])* $field: $kind,)+ }
-
-        impl $name<'_> {
-            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
-        }
-    };
-}
-
-with_field_names! {
-    /// One event of a batch.
-    // The only list of an event's fields: the schemas and the columns of an import follow from it.
-    #[derive(Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(as = BatchEvent)]
-    struct EventBody<'a> {
-        /// The board's id.
-        #[serde(borrow, default)]
-        #[schema(value_type = BoardId, required = true)]
-        board: Option<Cow<'a, str>>,
-        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
-        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<EventId>)]
-        id: Option<Cow<'a, str>>,
-        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
-        #[serde(borrow)]
-        #[schema(value_type = MemberId)]
-        member: Cow<'a, str>,
-        /// The score, with at most as many digits behind the point as the board's `decimals` says.
-        #[serde(borrow)]
-        #[schema(value_type = ShownScore)]
-        score: &'a RawValue,
-        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
-        /// `accept_late`. Left out, it is the time at which the service reads the event.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Timestamp>)]
-        at: Option<Cow<'a, str>>,
-        /// Who sent the event. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Label>)]
-        voter: Option<Cow<'a, str>>,
-        /// Through which channel the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Label>)]
-        channel: Option<Cow<'a, str>>,
-        /// From which device the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Label>)]
-        device: Option<Cow<'a, str>>,
-        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
-        #[serde(borrow, default)]
-        #[schema(example = "203.0.113.7")]
-        ip: Option<Cow<'a, str>>,
-        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
-        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<EntryData>)]
-        data: Option<&'a RawValue>,
-    }
+/// One event of a batch.
+// The schemas and the records of Kafka follow from it.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchEvent)]
+pub(crate) struct EventBody<'a> {
+    /// The board's id.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BoardId, required = true)]
+    pub(crate) board: Option<Cow<'a, str>>,
+    /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
+    /// says, and answers a retry with the first outcome. Without an id a retry counts again.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EventId>)]
+    pub(crate) id: Option<Cow<'a, str>>,
+    /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
+    #[serde(borrow)]
+    #[schema(value_type = MemberId)]
+    pub(crate) member: Cow<'a, str>,
+    /// The score, with at most as many digits behind the point as the board's `decimals` says.
+    #[serde(borrow)]
+    #[schema(value_type = ShownScore)]
+    pub(crate) score: &'a RawValue,
+    /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+    /// `accept_late`. Left out, it is the time at which the service reads the event.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    pub(crate) at: Option<Cow<'a, str>>,
+    /// Who sent the event. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub(crate) voter: Option<Cow<'a, str>>,
+    /// Through which channel the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub(crate) channel: Option<Cow<'a, str>>,
+    /// From which device the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub(crate) device: Option<Cow<'a, str>>,
+    /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "203.0.113.7")]
+    pub(crate) ip: Option<Cow<'a, str>>,
+    /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
+    /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryData>)]
+    pub(crate) data: Option<&'a RawValue>,
 }
 
 /// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
 /// `data`.
-pub const COLUMNS: &[&str] = match EventBody::NAMES {
-    [_board, columns @ ..] => columns,
-    [] => &[],
-};
+pub const COLUMNS: &[&str] = &[
+    "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
+];
 
 /// One event, whose board the path names.
 // The document makes it of `EventBody`, which names its board itself.
@@ -244,16 +225,7 @@ pub struct StandingChange {
     pub previous_score: Option<ShownScore>,
     /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
-    pub ranks: Option<RankChange>,
-}
-
-/// What an event did to its member's rank.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RankChange {
-    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
-    pub rank: Option<u64>,
-    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
-    pub previous_rank: Option<u64>,
+    pub ranks: Option<Ranks>,
 }
 
 /// What became of the events of a batch.
@@ -297,6 +269,14 @@ impl Wishes {
             Problem::invalid(vec![FieldError::new("", detail)])
         })
     }
+
+    fn manner<'a>(&self, caller: &'a Caller, detail: Detail, quotas: bool) -> Manner<'a> {
+        Manner {
+            report: Report { detail, quotas },
+            prefers_async: self.prefers_async,
+            player: caller.player().map(|(player, _)| player.sub()),
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Wishes {
@@ -316,11 +296,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Wishes {
     }
 }
 
-/// Tells, if the request has preferred it, that it was answered before an event was applied.
-fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap) {
-    if prefers_async && is_queued {
-        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
-    }
+/// Tells that a request was answered before an event was applied, if it has preferred that.
+fn preference(is_applied: bool) -> HeaderMap {
+    let applied = (PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
+    HeaderMap::from_iter(is_applied.then_some(applied))
 }
 
 impl EventBody<'_> {
@@ -342,12 +321,8 @@ impl EventBody<'_> {
         };
         let id = match (self.id.as_deref(), key) {
             (Some(id), Some(key)) if id != key => {
-                take::<EventId, _>(
-                    &mut errors,
-                    "/id",
-                    Err("differs from the header Idempotency-Key"),
-                );
-                None
+                let differs = Err("differs from the header Idempotency-Key");
+                take(&mut errors, "/id", differs)
             }
             (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
             (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
@@ -405,8 +380,7 @@ pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Proble
 
 impl TakenEvent {
     fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
-        let Submitted { live, outcome, .. } = submitted;
-        let board = &live.board;
+        let (board, outcome) = (&submitted.live.board, &submitted.outcome);
         let decimals = board.definition.decimals;
         let cohort = submitted.cohort_name();
         let standings = outcome.changes.iter().map(|change| {
@@ -417,10 +391,7 @@ impl TakenEvent {
                 cohort: cohort.clone(),
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
-                ranks: change.ranks.map(|ranks| RankChange {
-                    rank: ranks.rank,
-                    previous_rank: ranks.previous_rank,
-                }),
+                ranks: change.ranks,
             }
         });
         Self {
@@ -467,12 +438,7 @@ impl RejectedEvent {
     fn new(raw: &RawValue, problem: &Problem) -> Self {
         // What can be read of the event tells the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let text = |name: &str| {
-            value
-                .get(name)
-                .and_then(|value| value.as_str())
-                .map(ToOwned::to_owned)
-        };
+        let text = |name: &str| value[name].as_str().map(ToOwned::to_owned);
         Self {
             id: text("id"),
             board: text("board"),
@@ -531,14 +497,7 @@ pub async fn post_one(
         caller.send(event.check(Some(&board), key, app.service.arrival())?)
     };
     let events = Arc::from([read()?]);
-    let manner = Manner {
-        report: Report {
-            detail: params.detail()?,
-            quotas: true,
-        },
-        prefers_async: wishes.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let manner = wishes.manner(&caller, params.detail()?, true);
     let received = app.service.submit_one(&events, manner).await?;
     let answer = JsonResponse(EventResult::new(&events[0], &received));
     Ok(match &received {
@@ -546,9 +505,8 @@ pub async fn post_one(
             (ratelimit::of_quotas(&submitted.quotas), answer).into_response()
         }
         Received::Queued(_) => {
-            let mut headers = HeaderMap::new();
-            tell_preference(manner.prefers_async, true, &mut headers);
-            (StatusCode::ACCEPTED, headers, answer).into_response()
+            let applied = preference(manner.prefers_async);
+            (StatusCode::ACCEPTED, applied, answer).into_response()
         }
     })
 }
@@ -616,54 +574,54 @@ pub async fn post_many(
         .memory
         .for_batch(&by, events.len(), (detail, data))
         .await?;
-    let manner = Manner {
-        report: Report {
-            detail,
-            quotas: false,
-        },
-        prefers_async: wishes.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let manner = wishes.manner(&caller, detail, false);
     let results = app.service.submit(&sound, manner).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
-    let mut told = HeaderMap::new();
-    tell_preference(
-        manner.prefers_async,
-        results.iter().any(is_queued),
-        &mut told,
-    );
+    let applied = preference(manner.prefers_async && results.iter().any(is_queued));
     let mut results = results.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
-        let result = match checked {
-            Ok(index) => results.next().map(|result| {
-                let received = |one| EventResult::new(&sound[index], &one);
-                result.map(received).map_err(|error| match error {
-                    Error::Again | Error::Store(_) => {
-                        let fault = faults.entry(error.to_string());
-                        fault.or_insert_with(|| error.into()).clone()
-                    }
-                    error => error.into(),
-                })
-            }),
-            Err(problem) => Some(Err(problem)),
-        };
+        let result = checked.and_then(|index| {
+            let result = results.next().unwrap_or_else(|| Err(Error::busy()));
+            let received = result.map(|received| EventResult::new(&sound[index], &received));
+            received.map_err(|error| match error {
+                Error::Again | Error::Store(_) => {
+                    let fault = faults.entry(error.to_string());
+                    fault.or_insert_with(|| error.into()).clone()
+                }
+                error => error.into(),
+            })
+        });
         answers.push(match result {
-            Some(Ok(answer)) => answer,
+            Ok(answer) => answer,
             // The store is missing: nothing more is known of any of them.
-            Some(Err(problem))
+            Err(problem)
                 if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
                     && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
             {
                 return Err(problem);
             }
-            Some(Err(problem)) => {
-                EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem)))
-            }
-            None => return Err(Problem::of_status(INTERNAL.status)),
+            Err(problem) => EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem))),
         });
     }
-    Ok((told, taken.write(&BatchResult { results: answers })?))
+    Ok((applied, taken.write(&BatchResult { results: answers })?))
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema;
+    use utoipa::openapi::{RefOr, Schema};
+
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_of_an_event_in_their_order() {
+        let RefOr::T(Schema::Object(event)) = EventBody::schema() else {
+            panic!("an event is described as an object");
+        };
+        let names: Vec<&str> = event.properties.keys().map(String::as_str).collect();
+        assert_eq!(names, [&["board"], COLUMNS].concat());
+    }
 }

@@ -231,10 +231,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();
-                let detail = text
-                    .rsplit_once("string: ")
-                    .map_or(text.as_str(), |(_, detail)| detail);
-                Problem::new(INVALID_PARAMETER, format!("query: {detail}"))
+                let detail = text.rsplit_once("string: ");
+                invalid("query", detail.map_or(&*text, |(_, detail)| detail))
             })
     }
 }
@@ -249,12 +247,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         axum::extract::Path::from_request_parts(parts, state)
             .await
             .map(|axum::extract::Path(path)| Self(path))
-            .map_err(|rejection| {
-                Problem::new(
-                    INVALID_PARAMETER,
-                    format!("path: {}", rejection.body_text()),
-                )
-            })
+            .map_err(|rejection| invalid("path", rejection.body_text()))
     }
 }
 

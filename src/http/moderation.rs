@@ -167,20 +167,13 @@ pub struct ModerationResults {
 
 impl HiddenMember {
     fn new(member: &MemberId, hide: Hide) -> Self {
-        let Hide {
-            id,
-            reason,
-            by,
-            since,
-            until,
-        } = hide;
         Self {
             member: member.to_string(),
-            hide: id.as_str().to_owned(),
-            reason: reason.to_string(),
-            by,
-            since,
-            until,
+            hide: hide.id.as_str().to_owned(),
+            reason: hide.reason.to_string(),
+            by: hide.by,
+            since: hide.since,
+            until: hide.until,
         }
     }
 }

@@ -202,25 +202,20 @@ fn identity(app: &App, caller: &Caller) -> String {
 
 /// A profile as the caller may write it. What a player does not say stays.
 fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft, Problem> {
-    let ProfileBody {
-        name,
-        avatar_url,
-        attributes,
-    } = body;
     let attributes = match caller.player() {
         Some((player, _)) => {
             player.require_own(member)?;
-            if attributes.is_some() {
+            if body.attributes.is_some() {
                 let error = FieldError::new("/attributes", "is not for players to say");
                 return Err(Problem::invalid(vec![error]));
             }
             None
         }
-        None => Some(attributes.unwrap_or_else(no_attributes)),
+        None => Some(body.attributes.unwrap_or_else(no_attributes)),
     };
     Ok(Draft {
-        name,
-        avatar_url,
+        name: body.name,
+        avatar_url: body.avatar_url,
         attributes,
     })
 }
@@ -318,18 +313,13 @@ impl ProfileResult {
 
 /// One of many profiles.
 fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
-    let MemberProfileBody {
-        member,
-        name,
-        avatar_url,
-        attributes,
-    } = parse_json(raw.get().as_bytes())?;
-    let member = MemberId::parse(&member)
+    let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
+    let member = MemberId::parse(&item.member)
         .map_err(|error| Problem::invalid(vec![FieldError::new("/member", error)]))?;
     let body = ProfileBody {
-        name,
-        avatar_url,
-        attributes,
+        name: item.name,
+        avatar_url: item.avatar_url,
+        attributes: item.attributes,
     };
     let draft = draft(caller, &member, body)?;
     Ok(Incoming { member, draft })

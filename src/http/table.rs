@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::Method;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::SecurityRequirement;
@@ -188,7 +188,7 @@ pub(super) fn router(
         router.routes(match gate {
             Some(gate) => route.map(|methods| {
                 let methods = if access.is_audited {
-                    methods.route_layer(gate.audit())
+                    methods.route_layer(from_fn_with_state(gate.audit(), audit::carry_out))
                 } else {
                     methods
                 };

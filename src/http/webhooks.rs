@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
@@ -19,7 +20,7 @@ use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
-use crate::domain::webhook::{Disabled, Wanted, Webhook, WebhookEventSchema, WebhookName};
+use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
 use crate::service::webhooks::{NamedWebhook, Put};
 use crate::store::deliveries::DeliveryMark;
 
@@ -135,10 +136,10 @@ part_params! {
 
 impl From<NamedWebhook> for WebhookBody {
     fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
-        let (disabled_at, disabled_because) = match webhook.disabled {
-            Some(Disabled { at, reason }) => (Some(at), Some(reason)),
-            None => (None, None),
-        };
+        let disabled = webhook
+            .disabled
+            .map(|disabled| (disabled.at, disabled.reason));
+        let (disabled_at, disabled_because) = disabled.unzip();
         Self {
             name: name.to_string(),
             url: webhook.url,
@@ -179,27 +180,15 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
 }
 
 /// What an audit line says of a webhook: nothing of its secrets.
-#[derive(Serialize)]
-struct AuditedWebhook<'a> {
-    url: &'a str,
-    events: &'a [MessageKind],
-    boards: &'a Boards,
-    created_at: Timestamp,
-    previous_until: Option<Timestamp>,
-    disabled_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a Webhook> for AuditedWebhook<'a> {
-    fn from(webhook: &'a Webhook) -> Self {
-        Self {
-            url: &webhook.url,
-            events: &webhook.events,
-            boards: &webhook.boards,
-            created_at: webhook.created_at,
-            previous_until: webhook.previous.as_ref().map(|previous| previous.until),
-            disabled_at: webhook.disabled.as_ref().map(|disabled| disabled.at),
-        }
-    }
+fn audited(webhook: &Webhook) -> Value {
+    json!({
+        "url": webhook.url,
+        "events": webhook.events,
+        "boards": webhook.boards,
+        "created_at": webhook.created_at,
+        "previous_until": webhook.previous.as_ref().map(|previous| previous.until),
+        "disabled_at": webhook.disabled.as_ref().map(|disabled| disabled.at),
+    })
 }
 
 fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
@@ -237,10 +226,9 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let name = webhook_name(&name)?;
     let by = (caller.boards(), caller.key());
-    let put = app.service.put_webhook(by, &name, wanted);
-    let Put { before, after } = put.await?;
-    audit.before(&before.as_ref().map(AuditedWebhook::from));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
+    audit.before(&before.as_ref().map(audited));
+    audit.after(&audited(&after.webhook));
     if before.is_some() {
         return Ok(JsonResponse(WebhookBody::from(after)).into_response());
     }
@@ -266,10 +254,9 @@ pub async fn rotate(
     audit: Audit,
 ) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
     let name = webhook_name(&name)?;
-    let rotated = app.service.rotate_webhook(caller.boards(), &name).await?;
-    let (before, after) = rotated;
-    audit.before(&AuditedWebhook::from(&before));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let (before, after) = app.service.rotate_webhook(caller.boards(), &name).await?;
+    audit.before(&audited(&before));
+    audit.after(&audited(&after.webhook));
     Ok(with_secret(after))
 }
 
@@ -390,10 +377,8 @@ pub async fn retry(
     _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
     let (name, id) = (webhook_name(&name)?, MessageId::named(id));
-    let retried = app
-        .service
-        .retry_delivery(caller.boards(), &name, id)
-        .await?;
+    let service = &app.service;
+    let retried = service.retry_delivery(caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
 }
 
@@ -416,6 +401,6 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let name = webhook_name(&name)?;
     let before = app.service.delete_webhook(caller.boards(), &name).await?;
-    audit.before(&AuditedWebhook::from(&before));
+    audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)
 }

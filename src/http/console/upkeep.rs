@@ -13,8 +13,8 @@ use crate::domain::board::FieldError;
 use crate::domain::state::PeriodState;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::http::results::PeriodBody;
-use crate::http::shards::Spread;
 use crate::http::summary::SummaryBody;
+use crate::service::shards::Spread;
 
 /// How many periods of a window are looked at, the newest first.
 const PERIODS_MAX: &str = "20";

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -40,13 +40,10 @@ const SIZE: u64 = 10;
 /// The most entries of a message: it is sent again with each change.
 const SIZE_MAX: u64 = 100;
 /// Proxies that know this header pass an answer on as it comes.
-const UNBUFFERED: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("x-accel-buffering"),
-    HeaderValue::from_static("no"),
-);
+const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// Who watches what on this instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Streams {
     hub: Hub,
     permits: Permits,
@@ -169,11 +166,8 @@ pub async fn stream(
     let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream"),
-        ),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
         UNBUFFERED,
     ];
     let mut response = (headers, Body::from_stream(watcher.parts())).into_response();

@@ -63,9 +63,6 @@ pub async fn make(
         token: signed.await?,
         expires_at: token.expires_at,
     };
-    Ok((
-        [(header::CACHE_CONTROL, "private, no-store")],
-        axum::Json(body),
-    )
-        .into_response())
+    let unkept = [(header::CACHE_CONTROL, "private, no-store")];
+    Ok((unkept, axum::Json(body)).into_response())
 }
