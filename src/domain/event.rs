@@ -154,11 +154,7 @@ pub enum Detail {
 impl Detail {
     /// A number that stays the same for ever: it is stored with remembered outcomes.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Status => 0,
-            Self::Standings => 1,
-            Self::Ranks => 2,
-        }
+        self as u8
     }
 
     /// The detail of a [`Detail::code`].
