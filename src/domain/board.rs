@@ -109,15 +109,7 @@ pub enum WeekStart {
 
 impl From<WeekStart> for chrono::Weekday {
     fn from(day: WeekStart) -> Self {
-        match day {
-            WeekStart::Monday => Self::Mon,
-            WeekStart::Tuesday => Self::Tue,
-            WeekStart::Wednesday => Self::Wed,
-            WeekStart::Thursday => Self::Thu,
-            WeekStart::Friday => Self::Fri,
-            WeekStart::Saturday => Self::Sat,
-            WeekStart::Sunday => Self::Sun,
-        }
+        Self::try_from(day as u8).expect("invariant: both have seven days from Monday on")
     }
 }
 

@@ -305,7 +305,7 @@ mod tests {
     fn errors(rest: &str, rule: &str) -> Vec<String> {
         let rules = format!(r#"[{{"id": "a", "reward": 1, {rule}}}]"#);
         let errors = check(&definition(rest, &rules)).into_iter();
-        errors.map(|(pointer, _)| pointer).collect()
+        errors.map(|error| error.pointer).collect()
     }
 
     #[test]
@@ -334,16 +334,16 @@ mod tests {
         }
         let json = r#"{"windows": ["day"], "rewards": [{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1}]}"#;
         let errors = check(&serde_json::from_str(json).unwrap());
-        assert_eq!(errors[0].0, "/rewards", "without `finalize`");
+        assert_eq!(errors[0].pointer, "/rewards", "without `finalize`");
         let twice = r#"[{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1},
             {"id": "a", "window": "day", "ranks": [2, 2], "reward": null}]"#;
-        assert_eq!(check(&definition("", twice))[0].0, "/rewards/1/id");
+        assert_eq!(check(&definition("", twice))[0].pointer, "/rewards/1/id");
         let rules = (0..=RULES_MAX).map(|id| {
             format!(r#"{{"id": "{id}", "window": "day", "ranks": [1, 1], "reward": 1}}"#)
         });
         let rules: Vec<String> = rules.collect();
         let rules = format!("[{}]", rules.join(","));
-        assert_eq!(check(&definition("", &rules))[0].0, "/rewards");
+        assert_eq!(check(&definition("", &rules))[0].pointer, "/rewards");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use super::proxies::TrustedProxies;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::service::audit::{Ended, Request};
+use crate::service::audit::Request;
 use crate::store::audit::{Line, LineId, Wanted};
 use crate::{supervise, throttle};
 
@@ -179,13 +179,10 @@ impl Auditor {
         let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
         let id = parts.headers.get(REQUEST_ID);
         let address = self.proxies.client(&parts.headers, &parts.extensions);
-        Ok(Request {
+        let said = Intent {
             by,
-            player,
             method: parts.method.to_string(),
             route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
-            board,
-            member,
             path: rest.into(),
             query: query.collect(),
             body: serde_json::from_slice(&body.0).unwrap_or_default(),
@@ -194,6 +191,13 @@ impl Auditor {
                 .and_then(|id| id.to_str().ok())
                 .unwrap_or_default()
                 .to_owned(),
+            ..Intent::default()
+        };
+        Ok(Request {
+            said,
+            player,
+            board,
+            member,
         })
     }
 }
@@ -226,10 +230,11 @@ impl Path {
 }
 
 /// What became of a request.
-fn ended(response: &Response, audit: &Audit) -> Ended {
+fn ended(response: &Response, audit: &Audit) -> Outcome {
     let Change { before, after } = std::mem::take(&mut *audit.0.lock());
     let problem = response.extensions().get::<Problem>();
-    Ended {
+    Outcome {
+        at: None,
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
         before,

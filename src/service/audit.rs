@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{Error, Service};
 use crate::domain::audit::{Intent, Outcome, Pseudonyms, boards_of, members_of};
 use crate::domain::ids::{BoardId, MemberId};
@@ -14,44 +12,17 @@ const CALLS_MAX: usize = 100;
 /// About how many bytes of lines one request reads at the most.
 const READ_BYTES_MAX: usize = 4 << 20;
 
-/// A request that is about to be carried out, as it was sent.
+/// A request that is about to be carried out.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Who calls, if that is no player.
-    pub by: String,
-    /// The player that calls.
+    /// What it says, as it was sent: without a time, and with the members' own names.
+    pub said: Intent,
+    /// The player that calls; if there is none, `said` has who does.
     pub player: Option<MemberId>,
-    /// The method.
-    pub method: String,
-    /// The route, with its parameters in braces.
-    pub route: String,
     /// The board of the path.
     pub board: Option<BoardId>,
     /// The member of the path.
     pub member: Option<MemberId>,
-    /// The other parameters of the path.
-    pub path: Value,
-    /// The parameters of the query.
-    pub query: Value,
-    /// The body; null if there is none, or if it is no JSON.
-    pub body: Value,
-    /// Where it comes from.
-    pub address: Option<String>,
-    /// Its id.
-    pub request_id: String,
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, Default)]
-pub struct Ended {
-    /// The status of the answer.
-    pub status: u16,
-    /// The code of the problem, if it is one.
-    pub code: Option<String>,
-    /// What was there before.
-    pub before: Value,
-    /// What is there now.
-    pub after: Value,
 }
 
 /// A line whose request is being carried out.
@@ -73,8 +44,8 @@ pub struct FoundLines {
 impl Service {
     /// Writes down that a request is about to be carried out. If this fails, it may not be.
     pub async fn begin_audit_line(&self, request: Request) -> Result<OpenLine, Error> {
-        let store = &self.engine.store;
-        let mut members = members_of([&request.query, &request.body]);
+        let (store, said) = (&self.engine.store, request.said);
+        let mut members = members_of([&said.query, &said.body]);
         let of_path = [&request.member, &request.player].into_iter().flatten();
         for member in of_path {
             if !members.contains(member) {
@@ -89,36 +60,32 @@ impl Service {
         };
         let by = match &request.player {
             Some(player) => format!("player:{}", pseudonyms.of_members[player.as_str()]),
-            None => request.by,
+            None => said.by,
         };
-        let mut boards: BTreeSet<String> = boards_of(&request.body).into_iter().collect();
+        let mut boards: BTreeSet<String> = boards_of(&said.body).into_iter().collect();
         boards.extend(request.board.map(|board| board.to_string()));
         let intent = Intent {
             at: Some(self.engine.clock.now()),
             by,
-            method: request.method,
-            route: request.route,
             boards: boards.into_iter().collect(),
             members: named,
-            path: pseudonyms.redact(request.path),
-            query: pseudonyms.redact(request.query),
-            body: pseudonyms.redact(request.body),
-            address: request.address,
-            request_id: request.request_id,
+            path: pseudonyms.redact(said.path),
+            query: pseudonyms.redact(said.query),
+            body: pseudonyms.redact(said.body),
+            ..said
         };
         let id = store.begin_audit_line(&intent).await?;
         Ok(OpenLine { id, pseudonyms })
     }
 
     /// Writes down what became of the request.
-    pub async fn end_audit_line(&self, line: OpenLine, ended: Ended) -> Result<(), Error> {
+    pub async fn end_audit_line(&self, line: OpenLine, ended: Outcome) -> Result<(), Error> {
         let OpenLine { id, pseudonyms } = line;
         let outcome = Outcome {
             at: Some(self.engine.clock.now()),
-            status: ended.status,
-            code: ended.code,
             before: pseudonyms.redact(ended.before),
             after: pseudonyms.redact(ended.after),
+            ..ended
         };
         Ok(self.engine.store.end_audit_line(id, &outcome).await?)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::period::{Choice, Target, find_window};
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::series::Track;
@@ -558,10 +558,7 @@ impl Between {
         for (name, key) in keys {
             let Some(key) = key else { continue };
             let parsed = live.board.calendar.parse_key(unit, key);
-            parsed.map_err(|error| Error::InvalidParameter {
-                name,
-                detail: error.to_string(),
-            })?;
+            parsed.map_err(|error| invalid(name, error))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 
 use super::period::{Choice, Target};
 use super::results::unit_of;
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::reward::{Reward, Rule, RuleId};
@@ -450,10 +450,7 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
         let index = rules.iter().position(|own| own.id.as_str() == rule)?;
         Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
     })();
-    place.ok_or_else(|| Error::InvalidParameter {
-        name: "after",
-        detail: "is not what an answer has as `next`".to_owned(),
-    })
+    place.ok_or_else(|| invalid("after", "is not what an answer has as `next`"))
 }
 
 /// Who has claimed a reward, and when.

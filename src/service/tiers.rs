@@ -1,11 +1,9 @@
 //! Reads how a league is split: its tiers, and the cohorts of each.
 
-use std::sync::Arc;
-
 use futures::future::try_join_all;
 
-use super::Error;
 use super::standing::{Attempt, View};
+use super::{Error, invalid};
 use crate::domain::league::{Cohort, League, Section};
 use crate::domain::series::Standing;
 use crate::engine::reader::ReadError;
@@ -54,10 +52,6 @@ impl View for TiersView {
         let tiers: Vec<u8> = (0..=league.last_tier()).collect();
         attempt.tiers(&tiers).await
     }
-
-    fn members(_: &Vec<FoundTier>) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }
 
 impl View for CohortsView {
@@ -86,10 +80,6 @@ impl View for CohortsView {
             cohorts,
         })
     }
-
-    fn members(_: &FoundCohorts) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }
 
 impl CohortsView {
@@ -101,10 +91,7 @@ impl CohortsView {
         let cohort = attempt.league().cohort_named(name);
         let number = cohort.filter(|cohort| cohort.tier == tier);
         let number = number.map(|cohort| cohort.number);
-        number.ok_or_else(|| Error::InvalidParameter {
-            name: "after",
-            detail: format!("is no cohort of the tier {}", self.tier),
-        })
+        number.ok_or_else(|| invalid("after", format!("is no cohort of the tier {}", self.tier)))
     }
 
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
