@@ -68,11 +68,8 @@ impl Scopes {
 
 impl FromIterator<Scope> for Scopes {
     fn from_iter<T: IntoIterator<Item = Scope>>(scopes: T) -> Self {
-        Self(
-            scopes
-                .into_iter()
-                .fold(0, |bits, scope| bits | 1 << scope as u8),
-        )
+        let scopes = scopes.into_iter();
+        Self(scopes.fold(0, |bits, scope| bits | 1 << scope as u8))
     }
 }
 
@@ -249,7 +246,7 @@ serde_as_text!(Rate);
 
 checked_text! {
     /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
-    KeyName, |text| ids::plain(text, IdError::Key), IdError
+    KeyName, |text| ids::plain(text, "the name of a key"), IdError
 }
 
 /// What an API key allows.

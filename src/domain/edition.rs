@@ -146,20 +146,10 @@ impl fmt::Display for Edition {
         if let Some(nonce) = self.nonce {
             write!(f, ".{nonce:x}")?;
         }
-        for (
-            index,
-            ShardSeen {
-                changed,
-                has_entries,
-            },
-        ) in &self.shards
-        {
-            let digit = u8::from(has_entries[0]) + 2 * u8::from(has_entries[1]);
-            write!(
-                f,
-                "~{index:x}.{digit}.{:x}.{:x}",
-                changed.number, changed.history
-            )?;
+        for (index, seen) in &self.shards {
+            let [first, second] = seen.has_entries.map(u8::from);
+            let (digit, Changed { number, history }) = (first + 2 * second, seen.changed);
+            write!(f, "~{index:x}.{digit}.{number:x}.{history:x}")?;
         }
         Ok(())
     }

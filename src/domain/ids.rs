@@ -13,26 +13,11 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Why a text is no id.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum IdError {
-    /// A board id breaks its pattern.
+    /// A text breaks the pattern of plain names. It has what the text should be.
     #[error(
-        "a board id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+        "{0} has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
-    Board,
-    /// The name of an API key breaks its pattern.
-    #[error(
-        "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Key,
-    /// The name of a webhook breaks its pattern.
-    #[error(
-        "the name of a webhook has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Webhook,
-    /// The id of a rule breaks its pattern.
-    #[error(
-        "the id of a rule has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Rule,
+    Plain(&'static str),
     /// A member or event id is empty or too long.
     #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),
@@ -44,13 +29,13 @@ pub enum IdError {
     Address,
 }
 
-/// A text of the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, or else this error.
-pub(super) fn plain(text: &str, error: IdError) -> Result<&str, IdError> {
+/// A text of the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what it should be.
+pub(super) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_sound = text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.len() <= BOARD_ID_BYTES_MAX
         && text.bytes().all(is_plain);
-    is_sound.then_some(text).ok_or(error)
+    is_sound.then_some(text).ok_or(IdError::Plain(what))
 }
 
 fn any(text: &str) -> Result<&str, IdError> {
@@ -65,7 +50,7 @@ fn any(text: &str) -> Result<&str, IdError> {
 
 checked_text! {
     /// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
-    BoardId, |text| plain(text, IdError::Board), IdError
+    BoardId, |text| plain(text, "a board id"), IdError
 }
 
 checked_text! {
@@ -202,7 +187,11 @@ mod tests {
             "a{b}",
             &"b".repeat(65),
         ] {
-            assert_eq!(BoardId::parse(bad), Err(IdError::Board), "{bad:?}");
+            assert_eq!(
+                BoardId::parse(bad),
+                Err(IdError::Plain("a board id")),
+                "{bad:?}"
+            );
         }
     }
 

@@ -28,7 +28,7 @@ const PERCENT: i64 = 1_000_000;
 
 checked_text! {
     /// The name of a rule: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
-    RuleId, |text| ids::plain(text, IdError::Rule), IdError
+    RuleId, |text| ids::plain(text, "the id of a rule"), IdError
 }
 
 /// A share of the members of a standing: above 0, up to 100, with at most 6 decimals, which are exact.

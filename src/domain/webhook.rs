@@ -27,7 +27,7 @@ const URL_BYTES_MAX: usize = 2_048;
 
 checked_text! {
     /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
-    WebhookName, |text| ids::plain(text, IdError::Webhook), IdError
+    WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 
 /// What signs messages: `whsec_` and the Base64 of random bytes. It has to be kept as it is, since it is needed for each

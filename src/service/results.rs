@@ -257,14 +257,10 @@ impl Service {
             counts.iter().sum::<u64>().max(with_result)
         };
         Ok(FoundPeriod {
-            target,
             state,
-            total: 0,
-            winner: None,
-            result: None,
-            cut_off: None,
             final_at: recorded.map(|recorded| recorded.result.final_at),
             cohorts: Some(PeriodCohorts { all, with_result }),
+            ..FoundPeriod::new(target)
         })
     }
 
@@ -278,16 +274,8 @@ impl Service {
         let now = self.engine.clock.now();
         if recorded.is_some() {
             let cut_off = self.cut_off(live, &target.standing.period).await?;
-            let mut found = FoundPeriod {
-                target,
-                state: None,
-                total: 0,
-                winner: None,
-                result: None,
-                cut_off: Some(cut_off),
-                final_at: None,
-                cohorts: None,
-            };
+            let mut found = FoundPeriod::new(target);
+            found.cut_off = Some(cut_off);
             found.is_now(recorded);
             return Ok(found);
         }
@@ -302,14 +290,10 @@ impl Service {
             .board
             .state_of(&target.standing.period, reader.seen(), now);
         Ok(FoundPeriod {
-            target,
             state,
             total: page.total,
             winner: winner_of(&page),
-            result: None,
-            cut_off: None,
-            final_at: None,
-            cohorts: None,
+            ..FoundPeriod::new(target)
         })
     }
 
@@ -534,6 +518,20 @@ impl Service {
 }
 
 impl FoundPeriod {
+    /// A period of which nothing is known yet.
+    fn new(target: Target) -> Self {
+        Self {
+            target,
+            state: None,
+            total: 0,
+            winner: None,
+            result: None,
+            cut_off: None,
+            final_at: None,
+            cohorts: None,
+        }
+    }
+
     /// How many members it has; `None` of a whole period of a league.
     pub fn total(&self) -> Option<u64> {
         self.cohorts.is_none().then_some(self.total)
