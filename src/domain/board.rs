@@ -681,11 +681,8 @@ impl Definition {
 
     /// The periods of the longest rolling window that counts this unit, 0 without one.
     fn longest_rolling(&self, unit: Unit) -> u16 {
-        let periods = self.windows.iter().map(|window| match window {
-            Window::Rolling {
-                unit: other,
-                periods,
-            } if *other == unit => *periods,
+        let periods = self.windows.iter().map(|window| match *window {
+            Window::Rolling { unit: of, periods } if of == unit => periods,
             _ => 0,
         });
         periods.max().unwrap_or(0)
@@ -759,18 +756,13 @@ impl Board {
     pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
         let revision = self.revision_at(stamp);
         let recorded = recorded(&self.definition);
-        let epochs = self::recorded(&definition)
-            .into_iter()
-            .filter_map(|window| {
-                let old = self.epochs.get(&window).copied();
-                let epoch = if recorded.contains(&window) {
-                    old
-                } else {
-                    Some(revision)
-                };
-                epoch.map(|epoch| (window, epoch))
-            })
-            .collect();
+        let epochs = self::recorded(&definition).into_iter();
+        let epochs = epochs.filter_map(|window| {
+            let new = (!recorded.contains(&window)).then_some(revision);
+            let epoch = new.or_else(|| self.epochs.get(&window).copied())?;
+            Some((window, epoch))
+        });
+        let epochs = epochs.collect();
         let placement = self.placement.towards(definition.shards);
         let id = self.id.clone();
         Self {
@@ -878,15 +870,10 @@ impl Board {
 }
 
 /// The windows that have data of their own: those defined, and the units of the rolling ones.
-fn recorded(definition: &Definition) -> Vec<Window> {
-    let hidden = definition
-        .windows
-        .iter()
-        .map(|window| Window::Period(window.unit()));
-    let mut windows: Vec<Window> = definition.windows.iter().copied().chain(hidden).collect();
-    windows.sort_unstable();
-    windows.dedup();
-    windows
+fn recorded(definition: &Definition) -> BTreeSet<Window> {
+    let windows = definition.windows.iter();
+    let with_units = windows.flat_map(|window| [*window, Window::Period(window.unit())]);
+    with_units.collect()
 }
 
 #[cfg(test)]

@@ -243,11 +243,9 @@ impl League {
 
     /// The index of the tier with this name.
     pub fn tier_named(&self, name: &str) -> Option<u8> {
-        let index = self
-            .tiers
-            .iter()
-            .position(|tier| tier.name.as_str() == name);
-        index.and_then(|index| u8::try_from(index).ok())
+        let mut tiers = self.tiers.iter();
+        let index = tiers.position(|tier| tier.name.as_str() == name)?;
+        u8::try_from(index).ok()
     }
 
     /// The index of the last tier.
@@ -282,10 +280,8 @@ impl League {
     pub fn bonus(&self, place: u64, decimals: Decimals) -> Score {
         let rules = self.entry_bonus.iter();
         let won = rules.filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place));
-        let sum = won
-            .map(|rule| score_of(rule.score, decimals).scaled())
-            .sum();
-        Score::from_stored(sum)
+        let won = won.map(|rule| score_of(rule.score, decimals).scaled());
+        Score::from_stored(won.sum())
     }
 
     /// Until when, in milliseconds since the epoch, new cohorts of a period are opened freely.

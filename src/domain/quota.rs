@@ -32,7 +32,7 @@ const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;
 /// Stands between the parts of a count's name; no part contains it.
-const SEPARATOR: char = '\u{1f}';
+const SEPARATOR: &str = "\u{1f}";
 
 /// How much a board takes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
@@ -238,10 +238,7 @@ impl Quota {
         }
         for dimension in &self.by {
             let value = origin.value(*dimension, member).ok_or(*dimension)?;
-            name.push(SEPARATOR);
-            name.push_str(dimension.name());
-            name.push('=');
-            name.push_str(&value);
+            name.extend([SEPARATOR, dimension.name(), "=", &value]);
         }
         let matching = self.extra.iter().enumerate().filter(|(_, extra)| {
             origin

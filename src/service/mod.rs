@@ -90,7 +90,7 @@ impl Service {
 }
 
 /// The error of a parameter that is not what it should be.
-fn invalid(name: &'static str, detail: impl ToString) -> Error {
-    let detail = detail.to_string();
+fn invalid(name: &'static str, detail: impl Into<String>) -> Error {
+    let detail = detail.into();
     Error::InvalidParameter { name, detail }
 }

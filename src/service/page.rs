@@ -134,7 +134,7 @@ impl PageView {
 /// The score that a parameter names.
 fn score_of(board: &Board, name: &'static str, text: &str) -> Result<Score, Error> {
     let score = Score::parse(text, board.definition.decimals);
-    score.map_err(|error| invalid(name, error))
+    score.map_err(|error| invalid(name, error.to_string()))
 }
 
 impl Reader<'_> {

@@ -200,11 +200,8 @@ impl Target {
 
 /// Whether events of the period are too late by now.
 fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
-    use crate::domain::board::AcceptLate;
-    match board.definition.accept_late {
-        AcceptLate::Any => false,
-        AcceptLate::Within(span) => period.end_ms.saturating_add_unsigned(span.ms()) < now.ms(),
-    }
+    let last_ms = board.last_event_ms(period);
+    last_ms.is_some_and(|last_ms| last_ms < now.ms())
 }
 
 /// The window of a board that has this name.
@@ -240,6 +237,6 @@ fn find_period(
         Choice::At(at) => Ok(calendar.containing(unit, *at)),
         Choice::Key(key) => calendar
             .parse_key(unit, key)
-            .map_err(|error| invalid("key", error)),
+            .map_err(|error| invalid("key", error.to_string())),
     }
 }

@@ -182,7 +182,7 @@ impl Service {
 /// The beginning of the period with a key, before which seats are wanted.
 fn start_before(board: &Board, unit: Unit, key: &str) -> Result<Timestamp, Error> {
     let period = board.calendar.parse_key(unit, key);
-    let period = period.map_err(|error| invalid("before", error))?;
+    let period = period.map_err(|error| invalid("before", error.to_string()))?;
     Ok(start_of(&period))
 }
 

@@ -556,7 +556,7 @@ impl Between {
         for (name, key) in keys {
             let Some(key) = key else { continue };
             let parsed = live.board.calendar.parse_key(unit, key);
-            parsed.map_err(|error| invalid(name, error))?;
+            parsed.map_err(|error| invalid(name, error.to_string()))?;
         }
         Ok(())
     }

@@ -361,10 +361,8 @@ impl Service {
         member: &MemberId,
     ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
         let shard = &at.live.shard_in(at.section, member).shard;
-        let found = self
-            .engine
-            .store
-            .rewards_of(shard, &at.section, member.as_str());
+        let store = &self.engine.store;
+        let found = store.rewards_of(shard, &at.section, member.as_str());
         let found = found.await.unless_stale()?.map(Vec::into_iter);
         Ok(found.map(|found| found.map(|entry| (member.to_string(), entry)).collect()))
     }

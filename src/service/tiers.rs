@@ -132,12 +132,8 @@ impl Attempt<'_> {
     async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, ReadError> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);
-        let seats = self
-            .reader
-            .engine
-            .store
-            .tier_seats(board, period, tiers)
-            .await?;
+        let store = &self.reader.engine.store;
+        let seats = store.tier_seats(board, period, tiers).await?;
         let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
             tier: *tier,
             cohorts: seats.taken.div_ceil(size),

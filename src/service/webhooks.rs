@@ -299,12 +299,8 @@ impl Service {
         new: Option<&Webhook>,
     ) -> Result<bool, Error> {
         let now = self.engine.clock.now();
-        match self
-            .engine
-            .store
-            .change_webhook(name, seen, new, now)
-            .await?
-        {
+        let store = &self.engine.store;
+        match store.change_webhook(name, seen, new, now).await? {
             Changed::Done => Ok(true),
             Changed::Not => Ok(false),
             Changed::Full => Err(Error::TooManyWebhooks),
