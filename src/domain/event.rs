@@ -152,7 +152,7 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// A number that stays the same for ever: it is stored with remembered outcomes.
+    /// A number that stays the same for ever: it is stored with remembered outcomes. A new detail is declared last.
     pub const fn code(self) -> u8 {
         self as u8
     }

@@ -62,7 +62,7 @@ pub struct Quota {
 }
 
 words! {
-    /// What a quota counts apart, by the name of the field that holds it.
+    /// What a quota counts apart.
     #[derive(Ord, PartialOrd, ToSchema)]
     pub enum Dimension {
         /// Who sent the event.
