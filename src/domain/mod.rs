@@ -25,6 +25,7 @@ pub mod intake;
 pub mod league;
 pub mod message;
 pub mod name;
+pub mod part;
 pub mod period;
 pub mod placement;
 pub mod plan;

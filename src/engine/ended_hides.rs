@@ -128,7 +128,7 @@ impl Engine {
         after: Option<&MemberId>,
     ) -> Result<Option<Walk>, Error> {
         let found = self.hidden(&end.board, after, STEP_HIDES_MAX).await?;
-        for (member, hide) in found.members {
+        for (member, hide) in found.items {
             if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
                 self.unhide(&end.board, &member, Some(until)).await?;
             }

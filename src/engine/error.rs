@@ -187,8 +187,8 @@ pub enum Error {
     LeagueTurning(u64),
     /// A league has no standing of a whole period.
     #[error(
-        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}/cohorts/{{cohort}}), the cohort of a member \
-         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Requests about results name it: `cohort=`"
+        "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}?cohort={{cohort}}), the cohort of a member \
+         (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Other requests name it, too: `cohort=`"
     )]
     CohortRequired {
         /// The board.

@@ -9,6 +9,7 @@ use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::Versioned;
@@ -18,17 +19,6 @@ use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
 
 /// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
 const REFERENCE: usize = 0;
-
-/// Some of the hidden members of a board.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FoundHidden {
-    /// How many members of the board are hidden.
-    pub total: u64,
-    /// Some of them with their hides, in the order of their bytes.
-    pub members: Vec<(MemberId, Hide)>,
-    /// Behind whom the next part begins; `None`: this was the last.
-    pub next: Option<MemberId>,
-}
 
 impl LiveBoard {
     /// The shard of a league whose journal says who is hidden on the board.
@@ -167,23 +157,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Lists hidden members of a board: up to `count` of them, less than [`HIDES_READ_MAX`], behind `after`.
+    /// Lists hidden members of a board with their hides, in the order of their bytes: up to `count` of them, less than [`HIDES_READ_MAX`], behind `after`.
     pub async fn hidden(
         &self,
         id: &BoardId,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<FoundHidden, Error> {
+    ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
         let count = count.min(HIDES_READ_MAX - 1);
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
-            // One more than wanted tells whether there is a next part.
             let parts = 0..live.shards.len();
             let parts = parts.map(|shard| self.part_of(&live, shard, after, count + 1));
             let parts = try_join_all(parts).await?;
             if let Some(parts) = parts.into_iter().collect::<Option<Vec<_>>>() {
-                let is_league = live.board.is_league();
-                return Ok(FoundHidden::of_parts(parts, count, is_league));
+                return Ok(merge(parts, count));
             }
             self.reload(id).await?;
         }
@@ -323,26 +311,11 @@ where
     Err(Error::busy())
 }
 
-impl FoundHidden {
-    /// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
-    fn of_parts(parts: Vec<HiddenMembers>, count: usize, is_league: bool) -> Self {
-        let totals = parts.iter().map(|part| part.total);
-        let total = if is_league {
-            totals.max().unwrap_or(0)
-        } else {
-            totals.sum()
-        };
-        let members = parts.into_iter().flat_map(|part| part.members);
-        let mut members: Vec<_> = members.collect();
-        members.sort_by(|(one, _), (other, _)| one.cmp(other));
-        members.dedup_by(|(one, _), (other, _)| one == other);
-        let is_more = members.len() > count;
-        members.truncate(count);
-        let last = members.last().filter(|_| is_more);
-        Self {
-            total,
-            next: last.map(|(member, _)| member.clone()),
-            members,
-        }
-    }
+/// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
+fn merge(parts: Vec<HiddenMembers>, count: usize) -> Part<(MemberId, Hide), MemberId> {
+    let members = parts.into_iter().flat_map(|part| part.members);
+    let mut members: Vec<_> = members.collect();
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    members.dedup_by(|(one, _), (other, _)| one == other);
+    Part::split(members, count, |(last, _)| last.clone())
 }

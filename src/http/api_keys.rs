@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::extract::{Json, PartParams, Path, Query, invalid};
 use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::board::FieldError;
@@ -178,18 +178,6 @@ pub struct KeyPath {
     pub name: String,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct KeyListParams {
-    /// The list begins behind this name: `next` of the part before, or any name.
-    after: Option<String>,
-    /// How many API keys the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-}
-
 impl From<FoundKey> for KeyBody {
     fn from(found: FoundKey) -> Self {
         let FoundKey {
@@ -316,20 +304,17 @@ pub async fn rotate(
 /// List API keys.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "boards", operation_id = "list_keys",
-    params(KeyListParams),
+    params(PartParams),
     responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    Query(params): Query<KeyListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<KeyList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(key_name).transpose()?;
-    let listed = app.service.list_api_keys(after.as_ref(), count).await?;
-    Ok(JsonResponse(KeyList {
-        keys: listed.keys.into_iter().map(KeyBody::from).collect(),
-        next: listed.next.map(|name| name.to_string()),
-    }))
+    let (after, limit) = params.part(KeyName::parse)?;
+    let listed = app.service.list_api_keys(after.as_ref(), limit).await?;
+    let (keys, next) = listed.shown(KeyBody::from);
+    Ok(JsonResponse(KeyList { keys, next }))
 }
 
 /// Read what an API key allows.

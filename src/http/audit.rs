@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tower::{Layer, Service};
 use url::form_urlencoded;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::auth::caller_of;
-use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, invalid, list_limit, member_id};
+use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, member_id, part_params};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
 use super::proxies::TrustedProxies;
@@ -325,24 +325,19 @@ pub struct AuditLog {
     pub next: Option<String>,
 }
 
-/// Which lines.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct AuditParams {
-    /// Only lines that name this board, or all boards.
-    #[param(max_length = 64)]
-    board: Option<String>,
-    /// Only lines that name this member.
-    #[param(max_length = 128)]
-    member: Option<String>,
-    /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
-    key: Option<String>,
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many lines the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100, example = 1)]
-    limit: Option<u64>,
+part_params! {
+    /// Which lines.
+    AuditParams {
+        /// Only lines that name this board, or all boards.
+        #[param(max_length = 64)]
+        board: Option<String>,
+        /// Only lines that name this member.
+        #[param(max_length = 128)]
+        member: Option<String>,
+        /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
+        key: Option<String>,
+    }
+    limit(default = 100, maximum = 1000, example = 1)
 }
 
 impl From<Line> for AuditLine {
@@ -414,17 +409,13 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, Problem> {
-    let count = list_limit(params.limit)?;
+    let (after, limit) = params.part(str::parse::<LineId>)?;
     let wanted = Wanted {
         by: params.key,
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let after = params.after.as_deref().map(str::parse::<LineId>);
-    let after = after.transpose().map_err(|fault| invalid("after", fault))?;
-    let found = app.service.audit_lines(&wanted, after, count).await?;
-    Ok(JsonResponse(AuditLog {
-        lines: found.lines.into_iter().map(AuditLine::from).collect(),
-        next: found.next.map(|id| id.to_string()),
-    }))
+    let found = app.service.audit_lines(&wanted, after, limit).await?;
+    let (lines, next) = found.shown(AuditLine::from);
+    Ok(JsonResponse(AuditLog { lines, next }))
 }

@@ -12,10 +12,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, list_limit};
+use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, part_params};
 use super::problem::{INVALID_PARAMETER, Problem};
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
+use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::service::boards::{Precondition, Preview, Terms};
@@ -92,18 +93,13 @@ impl ChangeParams {
     }
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListParams {
-    /// The list begins behind this id: `next` of the part before, or any id.
-    after: Option<String>,
-    /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
-    tag: Option<String>,
-    /// How many boards the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which part of the list the answer has.
+    ListParams {
+        /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
+        tag: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 fn etag(board: &Board) -> [(HeaderName, String); 1] {
@@ -344,11 +340,10 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<ListParams>,
 ) -> Result<JsonResponse<BoardList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(board_id).transpose()?;
+    let (after, limit) = params.part(BoardId::parse)?;
     let listed = app
         .service
-        .list_boards(after.as_ref(), count, params.tag.as_deref())
+        .list_boards(after.as_ref(), limit, params.tag.as_deref())
         .await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {

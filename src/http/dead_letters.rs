@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Path, Query, board_id, invalid, list_limit};
+use super::extract::{BoardPath, PartParams, Path, Query, board_id};
 use super::problem::{DEAD_LETTER_NOT_FOUND, Problem};
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
@@ -81,18 +81,6 @@ pub struct DeadLetterList {
     /// What to send as `after` for the next part; null in the last part.
     #[schema(required = true)]
     pub next: Option<String>,
-}
-
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct DeadLetterListParams {
-    /// The list begins behind this letter: `next` of the part before.
-    after: Option<String>,
-    /// How many letters the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
 }
 
 /// The dead letter of a path.
@@ -176,10 +164,7 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 /// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
-    params(
-        BoardPath,
-        DeadLetterListParams,
-    ),
+    params(BoardPath, PartParams),
     responses(
         (status = 200, description = "The dead letters, the oldest first", body = DeadLetterList),
         (status = 404, description = "`board-not-found`"),
@@ -188,19 +173,14 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 pub async fn list(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
-    Query(params): Query<DeadLetterListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<DeadLetterList>, Problem> {
-    let (board, count) = (board_id(&board)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(str::parse::<LetterId>);
-    let after = after.transpose().map_err(|error| invalid("after", error))?;
-    let found = app.service.dead_letters(&board, after.as_ref(), count);
-    let found = found.await?;
-    let letters = found.letters.into_iter();
-    let letters = letters.map(|letter| DeadLetterBody::new(&found.live.board, letter));
-    Ok(JsonResponse(DeadLetterList {
-        dead_letters: letters.collect(),
-        next: found.next.map(|id| id.to_string()),
-    }))
+    let board = board_id(&board)?;
+    let (after, limit) = params.part(str::parse::<LetterId>)?;
+    let found = app.service.dead_letters(&board, after.as_ref(), limit);
+    let (live, letters) = found.await?;
+    let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));
+    Ok(JsonResponse(DeadLetterList { dead_letters, next }))
 }
 
 /// Replay a dead letter.

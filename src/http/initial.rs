@@ -8,11 +8,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit};
+use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id};
 use super::problem::Problem;
 use crate::domain::board::FieldError;
 use crate::domain::ids::MemberId;
@@ -74,18 +74,6 @@ pub struct InitialList {
     pub next: Option<String>,
 }
 
-/// Which part of the list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct InitialParams {
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-}
-
 /// Set initial scores.
 ///
 /// A member that the request does not name keeps its own. With them members stand in every period of the board's `initial` windows, past, running and to come, from its
@@ -137,10 +125,7 @@ pub async fn patch(
 /// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
-    params(
-        BoardPath,
-        InitialParams,
-    ),
+    params(BoardPath, PartParams),
     responses(
         (status = 200, description = "The initial scores", body = InitialList),
         (status = 404, description = "`board-not-found`"),
@@ -149,22 +134,23 @@ pub async fn patch(
 pub async fn get(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
-    Query(params): Query<InitialParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<InitialList>, Problem> {
-    let limit = list_limit(params.limit)?;
+    let (after, limit) = params.part(str::parse::<String>)?;
     let id = board_id(&board)?;
-    let after = params.after.as_deref();
-    let found = app.service.initial_scores(&id, after, limit).await?;
+    let found = app
+        .service
+        .initial_scores(&id, after.as_deref(), limit)
+        .await?;
     let decimals = found.live.board.definition.decimals;
-    let entries = found.entries.iter();
-    let entries = entries.map(|entry| InitialEntry {
-        member: Arc::clone(&entry.member),
+    let (entries, next) = found.entries.shown(|entry| InitialEntry {
+        member: entry.member,
         score: entry.score.shown(decimals),
     });
     Ok(JsonResponse(InitialList {
         board,
         total: found.total,
-        entries: entries.collect(),
-        next: found.next,
+        entries,
+        next,
     }))
 }

@@ -8,18 +8,19 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
-use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit, member_id};
+use super::extract::{BoardPath, Json, Path, Query, board_id, member_id, part_params};
 use super::problem::{Problem, ProblemBody};
 use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
 use crate::domain::hide::{Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
 use crate::service::moderation::Moderated;
@@ -86,18 +87,13 @@ pub struct HiddenList {
     pub next: Option<String>,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct HiddenParams {
-    /// The list begins behind this member: `next` of the part before, or any id.
-    after: Option<String>,
-    /// How many members the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-    /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
-    hide: Option<String>,
+part_params! {
+    /// Which part of the list the answer has.
+    HiddenParams {
+        /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
+        hide: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// What is done with a member.
@@ -414,10 +410,7 @@ pub async fn get(
 /// List the hidden members of a board.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
-    params(
-        BoardPath,
-        HiddenParams,
-    ),
+    params(BoardPath, HiddenParams),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
@@ -430,23 +423,17 @@ pub async fn hidden(
     Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<HiddenParams>,
 ) -> Result<JsonResponse<HiddenList>, Problem> {
-    let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let board = board_id(&board)?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let engine = &app.service.engine;
-    let (members, next): (Vec<(MemberId, Hide)>, _) = if let Some(hide) = params.hide {
+    let found = if let Some(hide) = params.hide {
         let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
-        (found.into_iter().collect(), None)
+        Part::last(found.into_iter().collect())
     } else {
-        let found = engine.hidden(&board, after.as_ref(), limit).await?;
-        (found.members, found.next)
+        engine.hidden(&board, after.as_ref(), limit).await?
     };
-    let members = members.into_iter();
-    Ok(JsonResponse(HiddenList {
-        hidden: members
-            .map(|(member, hide)| HiddenMember::new(&member, hide))
-            .collect(),
-        next: next.map(|member| member.to_string()),
-    }))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    Ok(JsonResponse(HiddenList { hidden, next }))
 }
 
 /// Hide a member on many boards, or bring it back.
@@ -550,14 +537,8 @@ pub async fn orders(
     State(app): State<Arc<App>>,
     Query(params): Query<HiddenParams>,
 ) -> Result<JsonResponse<HiddenList>, Problem> {
-    let limit = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let found = app.service.orders(after.as_ref(), limit).await?;
-    let orders = found.orders.into_iter();
-    Ok(JsonResponse(HiddenList {
-        hidden: orders
-            .map(|(member, hide)| HiddenMember::new(&member, hide))
-            .collect(),
-        next: found.next.map(|member| member.to_string()),
-    }))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    Ok(JsonResponse(HiddenList { hidden, next }))
 }

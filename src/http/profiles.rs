@@ -8,13 +8,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
 use super::events::RejectedStatus;
-use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id, parse_json};
+use super::extract::{Json, JsonBytes, Path, Query, member_id, parse_json, part_params};
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody};
 use super::standings::params::MemberPath;
@@ -204,19 +204,14 @@ pub enum Judgement {
     Blocked,
 }
 
-/// Which names are listed.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ReviewParams {
-    /// What was said of the names: `pending` for nothing yet.
-    #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
-    status: Option<ReviewStatus>,
-    /// The list begins behind this member: `next` of the part before, or any member.
-    after: Option<String>,
-    /// How many names the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which names are listed.
+    ReviewParams {
+        /// What was said of the names: `pending` for nothing yet.
+        #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
+        status: Option<ReviewStatus>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// A part of the list of names.
@@ -498,14 +493,9 @@ pub async fn list_reviews(
     State(app): State<Arc<App>>,
     Query(params): Query<ReviewParams>,
 ) -> Result<JsonResponse<NameReviews>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let listed = app.service.name_reviews(status, after.as_ref(), count);
-    let listed = listed.await?;
-    let reviews = listed.profiles.into_iter();
-    Ok(JsonResponse(NameReviews {
-        reviews: reviews.map(MemberProfile::from).collect(),
-        next: listed.next.map(|member| member.to_string()),
-    }))
+    let listed = app.service.name_reviews(status, after.as_ref(), limit);
+    let (reviews, next) = listed.await?.shown(MemberProfile::from);
+    Ok(JsonResponse(NameReviews { reviews, next }))
 }

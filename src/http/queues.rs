@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{BoardPath, Path, Query, board_id, list_limit};
+use super::extract::{BoardPath, PartParams, Path, Query, board_id};
 use super::problem::Problem;
+use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::service::queues::Waiting;
 
@@ -67,18 +68,6 @@ pub struct LogBody {
     pub partitions: Vec<PartitionBody>,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct QueueListParams {
-    /// The list begins behind this board: `next` of the part before, or any id.
-    after: Option<String>,
-    /// How many boards the service looks at. A part may have fewer, though more follow.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-}
-
 impl QueueBody {
     fn new(board: String, waiting: &Waiting) -> Self {
         Self {
@@ -108,24 +97,22 @@ pub async fn get(
 }
 
 /// List boards with events that wait.
+///
+/// The service looks at `limit` boards. A part may have fewer, though more follow.
 #[utoipa::path(
     get, path = "/v1/queues", tag = "operations", operation_id = "list_queues",
-    params(QueueListParams),
+    params(PartParams),
     responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    Query(params): Query<QueueListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<QueueList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(board_id).transpose()?;
-    let listed = app.service.queues(after.as_ref(), count).await?;
-    let queues = listed.boards.iter();
-    let queues = queues.map(|(board, waiting)| QueueBody::new(board.to_string(), waiting));
-    Ok(JsonResponse(QueueList {
-        queues: queues.collect(),
-        next: listed.next.map(|board| board.to_string()),
-    }))
+    let (after, limit) = params.part(BoardId::parse)?;
+    let listed = app.service.queues(after.as_ref(), limit).await?;
+    let (queues, next) =
+        listed.shown(|(board, waiting)| QueueBody::new(board.to_string(), &waiting));
+    Ok(JsonResponse(QueueList { queues, next }))
 }
 
 /// Read how much waits in Kafka.

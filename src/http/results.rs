@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::caching::{Caching, IfNoneMatch};
-use super::extract::{Path, Query, board_id, choice, long_items_limit};
+use super::extract::{Path, Query, board_id, choice, list_limit};
 use super::problem::Problem;
 use super::rendered::Rendered;
 use super::standings::answers::StandingBody;
@@ -23,7 +23,7 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::period::Target;
-use crate::service::results::{Between, FoundPeriod, FoundPeriods, FoundResult};
+use crate::service::results::{Between, FoundPeriod, FoundResult};
 
 /// Who leads a period, or has won it.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -322,22 +322,13 @@ pub async fn list(
         after,
         limit,
     } = params;
-    let limit = long_items_limit(limit)?;
+    let limit = list_limit(limit, 20, 100)?;
     let between = Between { after, before };
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = app.service.periods(&id, &window, &between, limit).await?;
-    let FoundPeriods {
-        live,
-        periods,
-        next,
-    } = found;
-    let periods = periods.iter();
-    let body = PeriodsBody {
-        periods: periods
-            .map(|found| ListedPeriod::new(&live, found))
-            .collect(),
-        next,
-    };
+    let found = app.service.periods(&id, &window, &between, limit);
+    let (live, periods) = found.await?;
+    let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
+    let body = PeriodsBody { periods, next };
     answer(&app, &live, (&body, taken), &headers)
 }
 

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{
-    Json, Path, Query, board_id, bounded, choice, invalid, list_limit, long_items_limit, member_id,
+    Json, Path, Query, board_id, bounded, choice, invalid, list_limit, member_id, part_params,
 };
 use super::problem::Problem;
 use super::results::PeriodPath;
@@ -76,20 +76,15 @@ pub struct RewardsBody {
     pub next: Option<String>,
 }
 
-/// Which rewards.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct RewardsParams {
-    /// The list begins behind this one: `next` of the part before.
-    after: Option<String>,
-    /// How many rewards the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-    /// Only what this member has won, all at once. In a league its cohort is found by itself.
-    member: Option<String>,
-    /// In a league, which cohort of the period.
-    cohort: Option<String>,
+part_params! {
+    /// Which rewards.
+    RewardsParams {
+        /// Only what this member has won, all at once. In a league its cohort is found by itself.
+        member: Option<String>,
+        /// In a league, which cohort of the period.
+        cohort: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// Under which name a reward is claimed.
@@ -329,27 +324,17 @@ pub async fn list(
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RewardsParams>,
 ) -> Result<JsonResponse<RewardsBody>, Problem> {
-    let (id, limit) = (board_id(&board)?, list_limit(params.limit)?);
+    let id = board_id(&board)?;
+    let (after, limit) = params.part(str::parse::<String>)?;
     let member = params.member.as_deref().map(member_id).transpose()?;
     let choice = choice(Some(&key), None)?;
-    let (after, at) = (params.after.as_deref(), (&id, &*window, &choice));
-    let found = app
-        .service
-        .rewards(
-            at,
-            (params.cohort.as_deref(), member.as_ref()),
-            after,
-            limit,
-        )
-        .await?;
-    let decimals = found.live.board.definition.decimals;
-    let rewards = found.rewards.into_iter();
-    Ok(JsonResponse(RewardsBody {
-        rewards: rewards
-            .map(|found| RewardBody::new(found, decimals))
-            .collect(),
-        next: found.next,
-    }))
+    let at = (&id, &*window, &choice);
+    let whose = (params.cohort.as_deref(), member.as_ref());
+    let found = app.service.rewards(at, whose, after.as_deref(), limit);
+    let (live, rewards) = found.await?;
+    let decimals = live.board.definition.decimals;
+    let (rewards, next) = rewards.shown(|found| RewardBody::new(found, decimals));
+    Ok(JsonResponse(RewardsBody { rewards, next }))
 }
 
 /// Claim a reward.
@@ -412,13 +397,12 @@ pub async fn revisions(
 ) -> Result<JsonResponse<RevisionsBody>, Problem> {
     let id = board_id(&board)?;
     let after = bounded("after", params.after, 1, 1, u64::MAX)?;
-    let limit = long_items_limit(params.limit)?;
+    let limit = list_limit(params.limit, 20, 100)?;
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice, params.cohort.as_deref());
-    let (found, next) = app.service.revisions(at, after, limit).await?;
-    let revisions = found.into_iter();
+    let found = app.service.revisions(at, after, limit).await?;
     Ok(JsonResponse(RevisionsBody {
-        revisions: revisions.map(RevisionBody::from).collect(),
-        next,
+        revisions: found.items.into_iter().map(RevisionBody::from).collect(),
+        next: found.next,
     }))
 }

@@ -6,10 +6,10 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{Path, Query, invalid, long_items_limit};
+use super::extract::{Path, Query, part_params};
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
@@ -76,20 +76,14 @@ pub struct JobList {
     pub next: Option<String>,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct JobListParams {
-    /// Which jobs: those that are under way, or those at their end.
-    #[param(value_type = Option<TaskStatus>, required = false, inline)]
-    status: Option<TaskStatus>,
-    /// The list begins behind this job: `next` of the part before.
-    #[param(pattern = "^[0-9]{1,19}$")]
-    after: Option<String>,
-    /// How many jobs the answer has at the most.
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    limit: Option<u64>,
+part_params! {
+    /// Which part of the list the answer has.
+    JobListParams {
+        /// Which jobs: those that are under way, or those at their end.
+        #[param(value_type = Option<TaskStatus>, required = false, inline)]
+        status: Option<TaskStatus>,
+    }
+    limit(default = 20, maximum = 100)
 }
 
 impl TaskBody {
@@ -184,18 +178,10 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<JobListParams>,
 ) -> Result<JsonResponse<JobList>, Problem> {
-    let count = long_items_limit(params.limit)?;
-    let after = params.after.as_deref().map(str::parse::<u64>);
-    let after = after
-        .transpose()
-        .map_err(|_| invalid("after", "is no id of a job"))?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
+    let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
-    let found = app.service.tasks(status, after, count).await?;
-    let jobs = found.tasks.into_iter();
-    Ok(JsonResponse(JobList {
-        jobs: jobs
-            .map(|(number, task)| TaskBody::new(number, task))
-            .collect(),
-        next: found.next.map(|number| number.to_string()),
-    }))
+    let found = app.service.tasks(status, after, limit).await?;
+    let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
+    Ok(JsonResponse(JobList { jobs, next }))
 }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::extract::{Json, PartParams, Path, Query, invalid, part_params};
 use super::problem::Problem;
 use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
@@ -118,18 +118,6 @@ pub struct WebhookPath {
     pub name: String,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookListParams {
-    /// The list begins behind this name: `next` of the part before, or any name.
-    after: Option<String>,
-    /// How many webhooks the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-}
-
 /// How far a delivery is.
 #[derive(ToSchema)]
 #[schema(as = DeliveryStatus, rename_all = "lowercase")]
@@ -203,19 +191,14 @@ pub struct DeliveryList {
     pub next: Option<String>,
 }
 
-/// Which deliveries.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct DeliveryListParams {
-    /// Only those with this status.
-    #[param(value_type = Option<DeliveryStatusSchema>)]
-    status: Option<DeliveryStatus>,
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many deliveries the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which deliveries.
+    DeliveryListParams {
+        /// Only those with this status.
+        #[param(value_type = Option<DeliveryStatusSchema>)]
+        status: Option<DeliveryStatus>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 impl From<NamedWebhook> for WebhookBody {
@@ -385,27 +368,20 @@ pub async fn test(
 /// List webhooks.
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "operations", operation_id = "list_webhooks",
-    params(WebhookListParams),
+    params(PartParams),
     responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(params): Query<WebhookListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<WebhookList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref();
-    let after =
-        after.map(|after| WebhookName::parse(after).map_err(|error| invalid("after", error)));
-    let after = after.transpose()?;
+    let (after, limit) = params.part(WebhookName::parse)?;
     let listed = app
         .service
-        .list_webhooks(caller.boards(), after.as_ref(), count);
-    let listed = listed.await?;
-    Ok(JsonResponse(WebhookList {
-        webhooks: listed.webhooks.into_iter().map(WebhookBody::from).collect(),
-        next: listed.next.map(|name| name.to_string()),
-    }))
+        .list_webhooks(caller.boards(), after.as_ref(), limit);
+    let (webhooks, next) = listed.await?.shown(WebhookBody::from);
+    Ok(JsonResponse(WebhookList { webhooks, next }))
 }
 
 /// Read a webhook.
@@ -447,18 +423,16 @@ pub async fn deliveries(
     caller: Caller,
     Query(params): Query<DeliveryListParams>,
 ) -> Result<JsonResponse<DeliveryList>, Problem> {
-    let (name, count) = (webhook_name(&name)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(str::parse::<DeliveryMark>);
-    let after = after.transpose().map_err(|error| invalid("after", error))?;
+    let name = webhook_name(&name)?;
+    let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
     let listed = app
         .service
-        .deliveries(may, &name, params.status, after.as_ref(), count);
-    let listed = listed.await?;
-    let deliveries = listed.deliveries.into_iter().map(DeliveryBody::try_from);
+        .deliveries(may, &name, params.status, after.as_ref(), limit);
+    let (deliveries, next) = listed.await?.shown(DeliveryBody::try_from);
     Ok(JsonResponse(DeliveryList {
-        deliveries: deliveries.collect::<Result<_, _>>()?,
-        next: listed.next.map(|mark| mark.to_string()),
+        deliveries: deliveries.into_iter().collect::<Result<_, _>>()?,
+        next,
     }))
 }
 

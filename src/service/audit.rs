@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Error, Service};
 use crate::domain::audit::{Intent, Outcome, Pseudonyms, boards_of, members_of};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::store::audit::{Line, LineId, Wanted};
 
 /// How many calls read for one request at the most.
@@ -30,15 +31,6 @@ pub struct Request {
 pub struct OpenLine {
     id: LineId,
     pseudonyms: Pseudonyms,
-}
-
-/// Some lines of the audit log.
-#[derive(Debug, Default)]
-pub struct FoundLines {
-    /// The lines, the newest first.
-    pub lines: Vec<Line>,
-    /// Before which line the next part begins; `None`: this was the last.
-    pub next: Option<LineId>,
 }
 
 impl Service {
@@ -97,24 +89,24 @@ impl Service {
         wanted: &Wanted,
         before: Option<LineId>,
         count: usize,
-    ) -> Result<FoundLines, Error> {
-        let mut found = FoundLines {
+    ) -> Result<Part<Line, LineId>, Error> {
+        let mut found = Part {
+            items: Vec::<Line>::new(),
             next: before,
-            ..FoundLines::default()
         };
         let mut bytes = 0;
         for _ in 0..CALLS_MAX {
             let part = self.engine.store.audit_lines(wanted, found.next).await?;
             for line in part.lines {
-                if found.lines.len() == count || bytes > READ_BYTES_MAX {
-                    found.next = found.lines.last().map(|line| line.id);
+                if found.items.len() == count || bytes > READ_BYTES_MAX {
+                    found.next = found.items.last().map(|line| line.id);
                     return Ok(found);
                 }
                 bytes += line.bytes;
-                found.lines.push(line);
+                found.items.push(line);
             }
             found.next = part.last;
-            if part.last.is_none() || found.lines.len() == count {
+            if part.last.is_none() || found.items.len() == count {
                 break;
             }
         }

@@ -9,6 +9,7 @@ use super::{Error, Service, invalid};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
+use crate::domain::part::Part;
 use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -82,15 +83,13 @@ impl Service {
         count: usize,
         tag: Option<&str>,
     ) -> Result<Listed, Error> {
-        // One more than wanted tells whether there is a next part.
-        let mut ids = self.engine.store.board_ids(after, count + 1).await?;
-        let is_more = ids.len() > count;
-        ids.truncate(count);
+        let ids = self.engine.store.board_ids(after, count + 1).await?;
+        let ids = Part::split(ids, count, BoardId::clone);
         let mut listed = Listed {
-            next: ids.last().filter(|_| is_more).cloned(),
+            next: ids.next,
             ..Listed::default()
         };
-        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids)
+        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids.items)
             .map(async |id| {
                 let board = self.engine.board(&id).await;
                 (id, board)

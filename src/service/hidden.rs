@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
-pub use crate::engine::hides::{FoundHidden, Hiding};
+pub use crate::engine::hides::Hiding;
 
 impl Service {
     /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins

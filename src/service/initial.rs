@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::{Error, Service, invalid};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -43,9 +44,7 @@ pub struct FoundInitial {
     /// How many members have one.
     pub total: u64,
     /// Some of them, best first.
-    pub entries: Vec<Entry>,
-    /// Where the next part begins; `None`: this was the last.
-    pub next: Option<String>,
+    pub entries: Part<Entry>,
 }
 
 impl Service {
@@ -145,22 +144,16 @@ impl Service {
             let reader =
                 Reader::new(&self.engine, &live, Freshness::Current).with_sight(Sight::Everybody);
             let list = Merged::new(&reader, live.board.initial_scores());
-            // One more than wanted tells whether there is a next part.
             let read = Box::pin(list.list_from(&begin, count as u64 + 1)).await;
-            let (total, mut entries) = match read {
+            let (total, entries) = match read {
                 Ok(read) => read,
                 Err(ReadError::Retry) => continue,
                 Err(ReadError::Failed(error)) => return Err(error),
             };
-            let is_more = entries.len() > count;
-            entries.truncate(count);
-            let next = entries.last().filter(|_| is_more);
-            let next = next.map(|entry| cursor(&live.board, entry));
             return Ok(FoundInitial {
-                live,
                 total,
-                entries,
-                next,
+                entries: Part::split(entries, count, |last| cursor(&live.board, last)),
+                live,
             });
         }
         Err(Error::busy())

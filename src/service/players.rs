@@ -8,6 +8,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Cohort;
 use crate::domain::league::decision::Move;
 use crate::domain::league::player::{Place, Played, Player, start_of};
+use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
@@ -108,27 +109,16 @@ impl Playing {
     }
 }
 
-/// The history of a member.
-#[derive(Clone, Debug)]
-pub struct FoundHistory {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The member's seats, the newest first.
-    pub seats: Vec<Played>,
-    /// Before which key the next part lies; `None`: this was the last.
-    pub next: Option<String>,
-}
-
 impl Service {
     /// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
-    /// key. Of a hidden member, who is not seen, nothing is told.
+    /// key; with the board. Of a hidden member, who is not seen, nothing is told.
     pub async fn history(
         &self,
         id: &BoardId,
         member: &MemberId,
         (before, count): (Option<&str>, usize),
         sight: Sight,
-    ) -> Result<FoundHistory, Error> {
+    ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let unit = live.board.league_unit();
@@ -142,13 +132,10 @@ impl Service {
             };
             let is_seen = sight == Sight::Everybody || !self.is_hidden(id, member).await?;
             let seats = seats.into_iter().filter(|played| played.start < before);
-            // One more than wanted tells whether there is a next part.
-            let mut seats: Vec<Played> = seats.filter(|_| is_seen).take(count + 1).collect();
-            let is_more = seats.len() > count;
-            seats.truncate(count);
-            let last = seats.last().filter(|_| is_more);
-            let next = last.map(|played| live.board.period_key_at(played.start));
-            return Ok(FoundHistory { live, seats, next });
+            let seats = seats.filter(|_| is_seen).take(count + 1).collect();
+            let key = |last: &Played| live.board.period_key_at(last.start);
+            let part = Part::split(seats, count, key);
+            return Ok((live, part));
         }
         Err(Error::busy())
     }

@@ -9,6 +9,7 @@ use futures::future::try_join_all;
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service, invalid};
 use crate::domain::ids::BoardId;
+use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
 use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
@@ -53,17 +54,6 @@ pub struct PeriodCohorts {
     pub with_result: u64,
 }
 
-/// Some periods of a window.
-#[derive(Clone, Debug)]
-pub struct FoundPeriods {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The periods, the newest first.
-    pub periods: Vec<FoundPeriod>,
-    /// Before which key the next part lies; `None`: this was the last.
-    pub next: Option<String>,
-}
-
 /// A period, and what its result has beside.
 #[derive(Clone, Debug)]
 pub struct FoundResult {
@@ -89,18 +79,15 @@ pub struct Between {
     pub before: Option<String>,
 }
 
-/// Some periods, and before which key the next part lies.
-type PartOfPeriods = (Vec<FoundPeriod>, Option<String>);
-
 impl Service {
-    /// The periods of a window that have data or a result: up to `count` of them, the newest first.
+    /// The periods of a window that have data or a result: up to `count` of them, the newest first. With the board.
     pub async fn periods(
         &self,
         id: &BoardId,
         window: &str,
         between: &Between,
         count: usize,
-    ) -> Result<FoundPeriods, Error> {
+    ) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.engine.live_board(id).await?;
             let (named, unit) = unit_of(&live, window)?;
@@ -112,45 +99,39 @@ impl Service {
                     .await?
             };
             match found {
-                Some((periods, next)) => {
-                    return Ok(FoundPeriods {
-                        live,
-                        periods,
-                        next,
-                    });
-                }
+                Some(periods) => return Ok((live, periods)),
                 None => self.engine.reload(id).await?,
             }
         }
         Err(Error::busy())
     }
 
-    /// The newest periods of a window, and before which key the next part lies; `None` if something has changed meanwhile.
+    /// The newest periods of a window; `None` if something has changed meanwhile.
     async fn window_periods(
         &self,
         live: &LiveBoard,
         (window, unit): (Window, Unit),
         between: &Between,
         count: usize,
-    ) -> Result<Option<PartOfPeriods>, Error> {
-        // One more than wanted tells whether there is a next part.
-        let Some(mut keys) = self.keys_between(live, unit, between, count + 1).await? else {
+    ) -> Result<Option<Part<FoundPeriod>>, Error> {
+        let Some(keys) = self.keys_between(live, unit, between, count + 1).await? else {
             return Ok(None);
         };
-        let is_more = keys.len() > count;
-        keys.truncate(count);
-        let next = keys.last().filter(|_| is_more).cloned();
+        let keys = Part::split(keys, count, String::clone);
         let store = &self.engine.store;
-        let recorded = store.results(&live.board, window, &keys).await?;
+        let recorded = store.results(&live.board, window, &keys.items).await?;
         let (name, now) = (window.to_string(), self.engine.clock.now());
-        let found = keys.iter().zip(recorded);
+        let found = keys.items.iter().zip(recorded);
         let found = found.map(async |(key, recorded)| {
             let choice = Choice::Key(key.clone());
             let target = Target::find(live, &name, Track::Shown, &choice, now)?;
             self.find_period(live, target, recorded).await
         });
         match try_join_all(found).await {
-            Ok(periods) => Ok(Some((periods, next))),
+            Ok(items) => Ok(Some(Part {
+                items,
+                next: keys.next,
+            })),
             Err(ReadError::Retry) => Ok(None),
             Err(ReadError::Failed(error)) => Err(error),
         }
@@ -189,19 +170,18 @@ impl Service {
         Ok(Some(keys.into_iter().rev().take(count).collect()))
     }
 
-    /// The newest periods of a league in which somebody was seated, each once, and before which key the next part lies; `None` if
-    /// the definition has changed.
+    /// The newest periods of a league in which somebody was seated, each once; `None` if the definition has changed.
     async fn league_periods(
         &self,
         live: &LiveBoard,
         window: &str,
         Between { after, before }: &Between,
         count: usize,
-    ) -> Result<Option<PartOfPeriods>, Error> {
+    ) -> Result<Option<Part<FoundPeriod>>, Error> {
         let (_, unit) = unit_of(live, window)?;
         // The names of the cohorts of a period lie behind its key.
         let last = after.iter().map(|after| format!("{after}0")).next();
-        let (mut periods, mut before) = (Vec::new(), before.clone());
+        let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
         loop {
             let between = Between {
                 after: last.clone(),
@@ -211,13 +191,13 @@ impl Service {
                 return Ok(None);
             };
             let Some(name) = names.first() else {
-                return Ok(Some((periods, None)));
+                return Ok(Some(Part::last(periods)));
             };
             if periods.len() == count {
-                let next = periods
-                    .last()
-                    .map(|last: &FoundPeriod| last.target.key.clone());
-                return Ok(Some((periods, next)));
+                return Ok(Some(Part {
+                    next: periods.last().map(|last| last.target.key.clone()),
+                    items: periods,
+                }));
             }
             let key = name.split('/').next().unwrap_or_default();
             let choice = Choice::Key(key.to_owned());

@@ -9,6 +9,7 @@ use super::results::unit_of;
 use super::{Error, Service, invalid};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
+use crate::domain::part::Part;
 use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
@@ -36,17 +37,6 @@ pub struct FoundReward {
     pub member: String,
     /// The rest.
     pub entry: RewardEntry,
-}
-
-/// Some rewards of a final period.
-#[derive(Clone, Debug)]
-pub struct FoundRewards {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The rewards by rules, ranks and members.
-    pub rewards: Vec<FoundReward>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<String>,
 }
 
 /// How the result of a period was revised.
@@ -113,14 +103,15 @@ impl ClaimRequest {
 }
 
 impl Service {
-    /// What members have won in a final period: up to `count` rewards behind `after`; or all that one member has won.
+    /// What members have won in a final period, by rules, ranks and members: up to `count` rewards behind `after`; or all that one
+    /// member has won. With the board.
     pub async fn rewards(
         &self,
         (id, window, choice): (&BoardId, &str, &Choice),
         (cohort, member): (Option<&str>, Option<&MemberId>),
         after: Option<&str>,
         count: usize,
-    ) -> Result<FoundRewards, Error> {
+    ) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
         self.engine.revise(id).await?;
         let whose = match (cohort, member) {
             (None, Some(member)) => Whose::Member(member),
@@ -128,11 +119,7 @@ impl Service {
         };
         for _ in 0..ATTEMPTS_MAX {
             let Some(at) = self.final_section(id, window, choice, whose).await? else {
-                return Ok(FoundRewards {
-                    live: self.engine.live_board(id).await?,
-                    rewards: Vec::new(),
-                    next: None,
-                });
+                return Ok((self.engine.live_board(id).await?, Part::last(Vec::new())));
             };
             let rules = at.live.board.all_rules_of(&at.section.period);
             let found = if let Some(member) = member {
@@ -154,13 +141,11 @@ impl Service {
             let rewards: Vec<FoundReward> = known
                 .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
                 .collect();
-            let next = rewards.last().filter(|_| is_more).map(FoundReward::cursor);
-            let live = Arc::clone(&at.live);
-            return Ok(FoundRewards {
-                live,
-                rewards,
-                next,
-            });
+            let part = Part {
+                next: rewards.last().filter(|_| is_more).map(FoundReward::cursor),
+                items: rewards,
+            };
+            return Ok((Arc::clone(&at.live), part));
         }
         Err(Error::busy())
     }
@@ -243,19 +228,18 @@ impl Service {
         Ok(Some((found, Arc::clone(&at.live), is_new)))
     }
 
-    /// How the result of a final period was revised, behind a revision: up to `count` revisions, and behind which the next
-    /// part begins; `None`: this was the last.
+    /// How the result of a final period was revised, behind a revision: up to `count` revisions.
     pub async fn revisions(
         &self,
         (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
         after: u64,
         count: usize,
-    ) -> Result<(Vec<FoundRevision>, Option<u64>), Error> {
+    ) -> Result<Part<FoundRevision, u64>, Error> {
         self.engine.revise(id).await?;
         for _ in 0..ATTEMPTS_MAX {
             let at = self.final_section(id, window, choice, Whose::Cohort(cohort));
             let Some(at) = at.await? else {
-                return Ok((Vec::new(), None));
+                return Ok(Part::last(Vec::new()));
             };
             let board = &at.live.board;
             // The first has revised nothing.
@@ -281,9 +265,9 @@ impl Service {
                 }))
             });
             let found: Option<Vec<_>> = try_join_all(found).await?.into_iter().collect();
-            if let Some(found) = found {
+            if let Some(items) = found {
                 let next = (last < at.result.revision).then_some(last);
-                return Ok((found, next));
+                return Ok(Part { items, next });
             }
             self.engine.reload(id).await?;
         }

@@ -5,6 +5,7 @@ use futures::future::try_join_all;
 use super::standing::{Attempt, View};
 use super::{Error, invalid};
 use crate::domain::league::{Cohort, League, Section};
+use crate::domain::part::Part;
 use crate::domain::series::Standing;
 use crate::engine::reader::ReadError;
 
@@ -34,14 +35,8 @@ pub struct CohortsView {
     pub count: usize,
 }
 
-/// Some cohorts of a tier.
-#[derive(Clone, Debug)]
-pub struct FoundCohorts {
-    /// Each with the number of its members, in their order.
-    pub cohorts: Vec<(Cohort, u64)>,
-    /// Whether there are more behind them.
-    pub is_more: bool,
-}
+/// Some cohorts of a tier, each with the number of its members, in their order.
+pub type FoundCohorts = Part<(Cohort, u64), Cohort>;
 
 impl View for TiersView {
     type Found = Vec<FoundTier>;
@@ -73,11 +68,11 @@ impl View for CohortsView {
             let members = attempt.members_of(cohort).await?;
             Ok::<_, ReadError>((cohort, members))
         });
-        let cohorts = try_join_all(cohorts).await?;
-        let last = cohorts.last().map_or(opened, |(last, _)| last.number);
-        Ok(FoundCohorts {
-            is_more: last < opened,
-            cohorts,
+        let items = try_join_all(cohorts).await?;
+        let last = items.last().map(|(last, _)| *last);
+        Ok(Part {
+            next: last.filter(|last| last.number < opened),
+            items,
         })
     }
 }

@@ -6,12 +6,13 @@ use super::{Error, Service};
 use crate::domain::access::{Boards, KeyName};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::{Message, MessageId};
+use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{
     GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
 };
 use crate::engine::ATTEMPTS_MAX;
-use crate::store::deliveries::{DeliveryMark, ListedDeliveries};
+use crate::store::deliveries::DeliveryMark;
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
 use crate::store::{StoreError, Versioned};
@@ -32,15 +33,6 @@ pub struct Put {
     pub before: Option<Webhook>,
     /// What is there now.
     pub after: NamedWebhook,
-}
-
-/// A part of the list of webhooks.
-#[derive(Clone, Debug, Default)]
-pub struct ListedWebhooks {
-    /// The webhooks, in the order of their names.
-    pub webhooks: Vec<NamedWebhook>,
-    /// Behind which name the next part begins; `None`: this was the last.
-    pub next: Option<WebhookName>,
 }
 
 /// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
@@ -107,20 +99,16 @@ impl Service {
         may: &Boards,
         after: Option<&WebhookName>,
         count: usize,
-    ) -> Result<ListedWebhooks, Error> {
+    ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
         let stored = self.engine.store.load_webhooks().await?.all.into_iter();
         let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
         let webhooks = behind.filter_map(|(name, stored)| {
             let webhook = reachable(&stored, may).ok()?;
             Some(NamedWebhook { name, webhook })
         });
-        // One more than wanted tells whether there is a next part.
-        let mut webhooks: Vec<_> = webhooks.take(count + 1).collect();
-        let is_more = webhooks.len() > count;
-        webhooks.truncate(count);
-        let next = webhooks.last().filter(|_| is_more);
-        let next = next.map(|last| last.name.clone());
-        Ok(ListedWebhooks { webhooks, next })
+        let webhooks = webhooks.take(count + 1).collect();
+        let name = |last: &NamedWebhook| last.name.clone();
+        Ok(Part::split(webhooks, count, name))
     }
 
     /// Deletes a webhook with its deliveries, and returns it.
@@ -225,7 +213,7 @@ impl Service {
         status: Option<DeliveryStatus>,
         after: Option<&DeliveryMark>,
         count: usize,
-    ) -> Result<ListedDeliveries, Error> {
+    ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
         self.stored_webhook(may, name).await?;
         let listed = self.engine.store.deliveries(name, status, after, count);
         Ok(listed.await?)

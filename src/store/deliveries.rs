@@ -12,6 +12,7 @@ use super::webhooks::WEBHOOKS_MAX;
 use super::{StoreError, keys, script};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::MessageId;
+use crate::domain::part::Part;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::{Webhook, WebhookName};
 
@@ -74,15 +75,6 @@ impl FromStr for DeliveryMark {
             id: MessageId::named(part()?),
         })
     }
-}
-
-/// A part of a list of deliveries.
-#[derive(Debug, Default)]
-pub struct ListedDeliveries {
-    /// They.
-    pub deliveries: Vec<NamedDelivery>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<DeliveryMark>,
 }
 
 impl Store {
@@ -232,12 +224,11 @@ impl Store {
         status: Option<DeliveryStatus>,
         after: Option<&DeliveryMark>,
         count: usize,
-    ) -> Result<ListedDeliveries, StoreError> {
+    ) -> Result<Part<NamedDelivery, DeliveryMark>, StoreError> {
         let statuses = DeliveryStatus::ALL.into_iter();
         let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
         let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
         let mut ids = Vec::new();
-        // One more than wanted tells whether there is a next part.
         for status in statuses.filter(|status| *status >= from) {
             let after = after.filter(|mark| mark.status == status);
             let left = count + 1 - ids.len();
@@ -245,11 +236,11 @@ impl Store {
                 ids.extend(self.ids_of(name, status, after, left).await?);
             }
         }
-        let is_more = ids.len() > count;
-        ids.truncate(count);
-        let next = ids.last().filter(|_| is_more).cloned();
-        let deliveries = self.read_deliveries(name, &ids).await?;
-        Ok(ListedDeliveries { deliveries, next })
+        let ids = Part::split(ids, count, DeliveryMark::clone);
+        Ok(Part {
+            items: self.read_deliveries(name, &ids.items).await?,
+            next: ids.next,
+        })
     }
 
     /// The ids of deliveries of one status, the newest first.

@@ -259,10 +259,7 @@ pub(super) async fn show(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<Params>,
 ) -> Result<Response, Problem> {
-    let mut path = vec!["v1", "boards", &board, "standings", &window];
-    if !params.cohort.is_empty() {
-        path.extend(["cohorts", &params.cohort]);
-    }
+    let path = ["v1", "boards", &board, "standings", &window];
     let size = SIZE.to_string();
     // What a public board does not show to everybody its readers see.
     let include = if viewer.may_on(Scope::Read, &board) {
@@ -273,6 +270,7 @@ pub(super) async fn show(
     let query = [
         ("key", params.key.as_str()),
         ("at", &params.at),
+        ("cohort", &params.cohort),
         ("page", &params.page),
         ("size", &size),
         ("hidden", &params.hidden),

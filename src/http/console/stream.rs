@@ -38,14 +38,13 @@ pub(super) async fn show(
     Query(Params { cohort }): Query<Params>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut parts = vec!["v1", "boards", &board, "standings", &window];
-    if !cohort.is_empty() {
-        parts.extend(["cohorts", &cohort]);
-    }
-    parts.push("stream");
     let address = address(
-        &parts,
-        &[("size", &SIZE.to_string()), ("include", "profile")],
+        &["v1", "boards", &board, "standings", &window, "stream"],
+        &[
+            ("cohort", &cohort),
+            ("size", &SIZE.to_string()),
+            ("include", "profile"),
+        ],
     );
     let known = headers.get(LAST_EVENT_ID).cloned();
     let headers: Vec<_> = known
