@@ -22,7 +22,8 @@ const PAUSES: [Span; 8] = [
 const JITTER_PARTS: u64 = 10;
 
 words! {
-    /// How far a delivery is. Deliveries are listed in this order.
+    // Deliveries are listed in this order.
+    /// How far a delivery is.
     #[derive(Ord, PartialOrd)]
     pub enum DeliveryStatus {
         /// It will be tried, or tried again.

@@ -49,7 +49,8 @@ const HOUR_S: i64 = 60 * MINUTE_S;
 const DAY_S: i64 = 24 * HOUR_S;
 
 words! {
-    /// The kinds of period. Their order is stored: a new one comes last.
+    // Their order is stored: a new one comes last.
+    /// The kinds of period.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Unit {
         /// 60 seconds from a whole minute of UTC.
