@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 use utoipa::ToSchema;
 
+use super::access::BoardPattern;
 use super::ids::MemberId;
 use super::time::Timestamp;
 
@@ -123,10 +124,7 @@ pub fn boards_of(body: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    let is_sound = |board: &String| {
-        let is_of_id = |byte: u8| byte.is_ascii_alphanumeric() || b"._-*".contains(&byte);
-        (1..=64).contains(&board.len()) && board.bytes().all(is_of_id)
-    };
+    let is_sound = |board: &String| BoardPattern::parse(board).is_ok();
     named.into_iter().filter(is_sound).take(100).collect()
 }
 

@@ -153,13 +153,9 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// A number that stays the same for ever: it is stored with remembered outcomes.
+    /// A number that stays the same for ever: it is stored with remembered outcomes. A new detail is declared last.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Status => 0,
-            Self::Standings => 1,
-            Self::Ranks => 2,
-        }
+        self as u8
     }
 
     /// The detail of a [`Detail::code`].

@@ -42,6 +42,7 @@ pub mod shard;
 pub mod state;
 pub mod stream_token;
 pub mod task;
+pub(crate) mod texts;
 pub mod ties;
 pub mod time;
 pub mod webhook;

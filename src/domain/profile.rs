@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::blocklist::Blocklist;
 use super::board::{FieldError, Names};
 use super::name::Name;
+use super::texts::words;
 use super::time::Timestamp;
 
 /// The longest profile, in bytes of JSON without spaces.
@@ -216,29 +217,16 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// What was said of a name.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReviewStatus {
-    /// Nothing yet.
-    Pending,
-    /// It may be shown everywhere.
-    Approved,
-    /// It is shown nowhere.
-    Blocked,
-}
-
-impl ReviewStatus {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Blocked];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Blocked => "blocked",
-        }
+words! {
+    /// What was said of a name.
+    #[derive(Hash, ToSchema)]
+    pub enum ReviewStatus {
+        /// Nothing yet.
+        Pending = "pending",
+        /// It may be shown everywhere.
+        Approved = "approved",
+        /// It is shown nowhere.
+        Blocked = "blocked",
     }
 }
 

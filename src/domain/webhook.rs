@@ -1,7 +1,6 @@
 //! Webhooks: where messages are sent, for which boards, and the secrets that sign them (Standard Webhooks 1.0.0).
 
 use std::fmt;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,8 +12,9 @@ use utoipa::ToSchema;
 use super::access::{Boards, KeyName};
 use super::address::is_global_unicast;
 use super::board::FieldError;
-use super::ids::{BoardId, IdError};
+use super::ids::{self, BoardId, IdError};
 use super::message::{MessageId, MessageKind};
+use super::texts::checked_text;
 use super::time::{Span, Timestamp};
 
 /// What the text of a secret begins with.
@@ -26,27 +26,9 @@ pub const GRACE: Span = Span::hours(24);
 /// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
-/// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WebhookName(Arc<str>);
-
-impl WebhookName {
-    /// Checks a text against the pattern.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        let checked = BoardId::parse(text).map_err(|_| IdError::Webhook)?;
-        Ok(Self(checked.as_str().into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for WebhookName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+checked_text! {
+    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+    WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 
 /// What signs messages: `whsec_` and the Base64 of random bytes. It has to be kept as it is, since it is needed for each
@@ -184,15 +166,13 @@ impl Wanted {
         }
         let mut kinds = Vec::new();
         for (index, name) in self.events.iter().enumerate() {
-            let kind = MessageKind::OF_EVENTS
-                .into_iter()
-                .find(|kind| kind.name() == name);
-            if let Some(kind) = kind {
-                kinds.push(kind);
-            } else {
-                let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
-                let detail = format!("is one of {known}");
-                errors.push(FieldError::new(format!("/events/{index}"), detail));
+            match MessageKind::named(name) {
+                Some(kind) if kind != MessageKind::Test => kinds.push(kind),
+                _ => {
+                    let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
+                    let detail = format!("is one of {known}");
+                    errors.push(FieldError::new(format!("/events/{index}"), detail));
+                }
             }
         }
         kinds.sort_unstable();

@@ -218,7 +218,7 @@ pub async fn leave(
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<JsonResponse<LeftLeague>, Problem> {
     let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
-    let left = app.service.leave_league(&board, &member).await?;
+    let left = app.service.engine.leave_league(&board, &member).await?;
     let Left {
         live,
         player,
@@ -254,7 +254,11 @@ pub async fn put(
     Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
 ) -> Result<JsonResponse<LeagueMemberState>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let ordered = app.service.order_tier(&board, &member, &tier).await?;
+    let ordered = app
+        .service
+        .engine
+        .order_tier(&board, &member, &tier)
+        .await?;
     let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
     audit.before(&json!({"tier": before.tier, "order": before.order}));
     audit.after(&json!({"tier": after.tier, "order": after.order}));
@@ -280,6 +284,6 @@ pub async fn get(
     Path(MemberPath { member }): Path<MemberPath>,
 ) -> Result<JsonResponse<LeagueMemberState>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let found = app.service.league_member(&board, &member).await?;
+    let found = app.service.engine.player(&board, &member).await?;
     Ok(JsonResponse(LeagueMemberState::new(&member, &found)))
 }

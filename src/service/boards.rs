@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
@@ -347,18 +347,17 @@ impl Change {
     /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
     /// stored already, they were dropped before.
     fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
-        let name = "drop_windows";
         let before = self
             .seen()
             .map_or(&[][..], |board| &board.definition.windows);
         for window in dropped {
             if self.definition.windows.contains(window) {
                 let detail = format!("`{window}` is among the windows of the new definition");
-                return Err(Error::InvalidParameter { name, detail });
+                return Err(invalid("drop_windows", detail));
             }
             if !before.contains(window) && self.unchanged().is_none() {
                 let detail = format!("the board has no window `{window}`");
-                return Err(Error::InvalidParameter { name, detail });
+                return Err(invalid("drop_windows", detail));
             }
         }
         Ok(())

@@ -75,13 +75,8 @@ struct Found {
 
 impl Found {
     fn is_empty(&self) -> bool {
-        let Self {
-            waiting,
-            known,
-            refused,
-            letters,
-        } = self;
-        waiting.is_empty() && known.is_empty() && refused.is_empty() && letters.is_empty()
+        let is_known = !self.waiting.is_empty() || !self.known.is_empty();
+        !is_known && self.refused.is_empty() && self.letters.is_empty()
     }
 
     /// Leaves out what waits, or is dead, of other members than this one. (Nothing else that is known tells its member.)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
@@ -163,10 +163,7 @@ fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
         let member = MemberId::parse(member).ok()?;
         Some(Mark::behind(board, score, Timestamp::MIN, &member))
     });
-    parsed.ok_or_else(|| Error::InvalidParameter {
-        name: "after",
-        detail: "is not what `next` of the part before says".to_owned(),
-    })
+    parsed.ok_or_else(|| invalid("after", "is not what `next` of the part before says"))
 }
 
 /// What a call sets.

@@ -7,7 +7,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::series::{List, Series, Standing};
 use crate::engine::reader::Reader;
-use crate::engine::seats::{FoundPlayer, Left, Reason, TakenSeat};
+use crate::engine::seats::{Reason, TakenSeat};
 use crate::store::Freshness;
 use crate::store::standings::{Page, Query, Selection};
 
@@ -30,30 +30,6 @@ impl Service {
         };
         let cohort = self.look_at(id, section, member).await?;
         Ok(Joined { taken, cohort })
-    }
-
-    /// Has a member leave a league from the next period on.
-    pub async fn leave_league(&self, id: &BoardId, member: &MemberId) -> Result<Left, Error> {
-        self.engine.leave_league(id, member).await
-    }
-
-    /// Orders the tier in which a member plays from the next period on. Returns what is known of it before and afterwards.
-    pub async fn order_tier(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        tier: &str,
-    ) -> Result<[FoundPlayer; 2], Error> {
-        self.engine.order_tier(id, member, tier).await
-    }
-
-    /// What is known of a member of a league.
-    pub async fn league_member(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-    ) -> Result<FoundPlayer, Error> {
-        self.engine.player(id, member).await
     }
 
     /// Where a member stands in its cohort.

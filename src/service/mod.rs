@@ -21,7 +21,6 @@ pub mod member;
 pub mod memory;
 pub mod moderation;
 pub mod page;
-pub mod percentile;
 pub mod period;
 pub mod players;
 pub mod profiles;
@@ -88,4 +87,10 @@ impl Service {
             events: events::Counters::new(),
         })
     }
+}
+
+/// The error of a parameter that is not what it should be.
+fn invalid(name: &'static str, detail: impl Into<String>) -> Error {
+    let detail = detail.into();
+    Error::InvalidParameter { name, detail }
 }

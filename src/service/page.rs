@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 
 use super::standing::{Attempt, View};
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
@@ -46,6 +46,10 @@ pub enum Entries {
     Between([Option<String>; 2]),
     /// Half of them ahead of a score, the others from it on; there is one such page.
     Around(String),
+    /// The last entry with at least this percentile, in thousandths of a percent (0 to 100,000): the share of the others that do
+    /// not have a better rank. Where equal entries share a rank, it is the last of them that is listed. There is one such page,
+    /// of one entry, or of none where nobody is listed there.
+    Percentile(u64),
 }
 
 /// A page.
@@ -76,34 +80,32 @@ impl View for PageView {
     }
 
     fn members(found: &FoundPage) -> Vec<Arc<str>> {
-        found.members()
-    }
-
-    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
-        found.profiles(service).await
-    }
-}
-
-impl FoundPage {
-    /// The members of its entries, and of its `me`.
-    pub(super) fn members(&self) -> Vec<Arc<str>> {
-        let entries = self.page.entries.iter().chain(&self.page.me);
+        let entries = found.page.entries.iter().chain(&found.page.me);
         entries.map(|entry| Arc::clone(&entry.member)).collect()
     }
 
-    /// Their profiles, which are read once for all who share the page.
-    pub(super) async fn profiles(&self, service: &Service) -> Result<Profiles, Error> {
-        let profiles = || service.profiles(self.members());
-        self.page.profiles.get_or_try_init(profiles).await.cloned()
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        let profiles = || service.profiles(Self::members(found));
+        found.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }
 
 impl PageView {
+    /// The first page of such entries, of this size.
+    pub fn of_first(entries: Entries, size: u64) -> Self {
+        Self {
+            entries,
+            page: 1,
+            size,
+            member: None,
+        }
+    }
+
     /// Its number among the pages of its entries, if there are several.
     pub fn number(&self) -> Option<u64> {
         match self.entries {
             Entries::All | Entries::Between(_) => Some(self.page),
-            Entries::Around(_) => None,
+            Entries::Around(_) | Entries::Percentile(_) => None,
         }
     }
 
@@ -111,6 +113,7 @@ impl PageView {
         let offset = (self.page - 1) * self.size;
         match &self.entries {
             Entries::All => Ok(Selection::Behind(offset)),
+            Entries::Percentile(thousandths) => Ok(Selection::Percentile(*thousandths)),
             Entries::Around(score) => {
                 let score = score_of(board, "around_score", score)?;
                 Ok(Selection::around(board, score, self.size / 2))
@@ -122,10 +125,7 @@ impl PageView {
                 let to = to.as_ref().map(|to| score_of(board, "to_score", to));
                 let (from, to) = (from.transpose()?, to.transpose()?);
                 if from.zip(to).is_some_and(|(from, to)| from > to) {
-                    return Err(Error::InvalidParameter {
-                        name: "to_score",
-                        detail: "is less than `from_score`".to_owned(),
-                    });
+                    return Err(invalid("to_score", "is less than `from_score`"));
                 }
                 Ok(Selection::between(board, [from, to], offset))
             }
@@ -136,10 +136,7 @@ impl PageView {
 /// The score that a parameter names.
 fn score_of(board: &Board, name: &'static str, text: &str) -> Result<Score, Error> {
     let score = Score::parse(text, board.definition.decimals);
-    score.map_err(|error| Error::InvalidParameter {
-        name,
-        detail: error.to_string(),
-    })
+    score.map_err(|error| invalid(name, error.to_string()))
 }
 
 impl Reader<'_> {

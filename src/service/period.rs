@@ -1,6 +1,6 @@
 //! Finds the standing that a read is about.
 
-use super::Error;
+use super::{Error, invalid};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::{Cohort, Section};
@@ -170,7 +170,8 @@ impl Target {
                 let running = calendar.containing(window.unit(), now);
                 // Such a standing would be stored, whatever key was asked for.
                 if period.start_ms > running.end_ms {
-                    return Err(invalid_key(
+                    return Err(invalid(
+                        "key",
                         "a rolling window, or one with initial scores, can't end later than with the next period",
                     ));
                 }
@@ -199,11 +200,8 @@ impl Target {
 
 /// Whether events of the period are too late by now.
 fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
-    use crate::domain::board::AcceptLate;
-    match board.definition.accept_late {
-        AcceptLate::Any => false,
-        AcceptLate::Within(span) => period.end_ms.saturating_add_unsigned(span.ms()) < now.ms(),
-    }
+    let last_ms = board.last_event_ms(period);
+    last_ms.is_some_and(|last_ms| last_ms < now.ms())
 }
 
 /// The window of a board that has this name.
@@ -234,18 +232,11 @@ fn find_period(
         Choice::Current => Ok(running),
         Choice::Previous => {
             let previous = calendar.previous(&running);
-            previous.ok_or_else(|| invalid_key(&format!("{window} has no previous period")))
+            previous.ok_or_else(|| invalid("key", format!("{window} has no previous period")))
         }
         Choice::At(at) => Ok(calendar.containing(unit, *at)),
         Choice::Key(key) => calendar
             .parse_key(unit, key)
-            .map_err(|error| invalid_key(&error.to_string())),
-    }
-}
-
-fn invalid_key(detail: &str) -> Error {
-    Error::InvalidParameter {
-        name: "key",
-        detail: detail.to_owned(),
+            .map_err(|error| invalid("key", error.to_string())),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Cohort;
@@ -162,10 +162,7 @@ impl Service {
 /// The beginning of the period with a key, before which seats are wanted.
 fn start_before(board: &Board, unit: Unit, key: &str) -> Result<Timestamp, Error> {
     let period = board.calendar.parse_key(unit, key);
-    let period = period.map_err(|error| Error::InvalidParameter {
-        name: "before",
-        detail: error.to_string(),
-    })?;
+    let period = period.map_err(|error| invalid("before", error.to_string()))?;
     Ok(start_of(&period))
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 
 use super::period::{Choice, Target, find_window};
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
@@ -225,14 +225,10 @@ impl Service {
             counts.iter().sum::<u64>().max(with_result)
         };
         Ok(FoundPeriod {
-            target,
             state,
-            total: 0,
-            winner: None,
-            result: None,
-            cut_off: None,
             final_at: recorded.map(|recorded| recorded.result.final_at),
             cohorts: Some(PeriodCohorts { all, with_result }),
+            ..FoundPeriod::new(target)
         })
     }
 
@@ -246,16 +242,8 @@ impl Service {
         let now = self.engine.clock.now();
         if recorded.is_some() {
             let cut_off = self.cut_off(live, &target.standing.period).await?;
-            let mut found = FoundPeriod {
-                target,
-                state: None,
-                total: 0,
-                winner: None,
-                result: None,
-                cut_off: Some(cut_off),
-                final_at: None,
-                cohorts: None,
-            };
+            let mut found = FoundPeriod::new(target);
+            found.cut_off = Some(cut_off);
             found.is_now(recorded);
             return Ok(found);
         }
@@ -270,14 +258,10 @@ impl Service {
             .board
             .state_of(&target.standing.period, reader.seen(), now);
         Ok(FoundPeriod {
-            target,
             state,
             total: page.total,
             winner: winner_of(&page),
-            result: None,
-            cut_off: None,
-            final_at: None,
-            cohorts: None,
+            ..FoundPeriod::new(target)
         })
     }
 
@@ -484,6 +468,20 @@ impl Service {
 }
 
 impl FoundPeriod {
+    /// A period of which nothing is known yet.
+    fn new(target: Target) -> Self {
+        Self {
+            target,
+            state: None,
+            total: 0,
+            winner: None,
+            result: None,
+            cut_off: None,
+            final_at: None,
+            cohorts: None,
+        }
+    }
+
     /// How many members it has; `None` of a whole period of a league.
     pub fn total(&self) -> Option<u64> {
         self.cohorts.is_none().then_some(self.total)
@@ -508,10 +506,7 @@ impl Between {
         for (name, key) in keys {
             let Some(key) = key else { continue };
             let parsed = live.board.calendar.parse_key(unit, key);
-            parsed.map_err(|error| Error::InvalidParameter {
-                name,
-                detail: error.to_string(),
-            })?;
+            parsed.map_err(|error| invalid(name, error.to_string()))?;
         }
         Ok(())
     }

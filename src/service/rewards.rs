@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::period::{Choice, Target};
 use super::results::unit_of;
-use super::{Error, Service};
+use super::{Error, Service, invalid};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::part::Part;
@@ -329,10 +329,8 @@ impl Service {
         member: &MemberId,
     ) -> Result<Vec<(String, RewardEntry)>, Error> {
         let shard = &at.live.shard_in(at.section, member).shard;
-        let found = self
-            .engine
-            .store
-            .rewards_of(shard, &at.section, member.as_str());
+        let store = &self.engine.store;
+        let found = store.rewards_of(shard, &at.section, member.as_str());
         let found = found.await?.into_iter();
         Ok(found.map(|entry| (member.to_string(), entry)).collect())
     }
@@ -410,10 +408,7 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
         let index = rules.iter().position(|own| own.id.as_str() == rule)?;
         Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
     })();
-    place.ok_or_else(|| Error::InvalidParameter {
-        name: "after",
-        detail: "is not what an answer has as `next`".to_owned(),
-    })
+    place.ok_or_else(|| invalid("after", "is not what an answer has as `next`"))
 }
 
 /// Who has claimed a reward, and when.

@@ -90,7 +90,9 @@ pub trait View: Sync {
     }
 
     /// The members of the entries that were found.
-    fn members(found: &Self::Found) -> Vec<Arc<str>>;
+    fn members(_: &Self::Found) -> Vec<Arc<str>> {
+        Vec::new()
+    }
 
     /// The profiles of these members.
     fn profiles(
@@ -125,10 +127,6 @@ impl<V: View> View for EditionView<'_, V> {
 
     fn follows_edition(&self, board: &Board) -> bool {
         self.0.follows_edition(board)
-    }
-
-    fn members((): &()) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 

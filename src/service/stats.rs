@@ -1,7 +1,5 @@
 //! Reads the totals of a standing: members, voters, events and points.
 
-use std::sync::Arc;
-
 use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::board::Board;
@@ -62,10 +60,6 @@ impl View for StatsView {
 
     fn follows_edition(&self, board: &Board) -> bool {
         board.definition.uniques.is_none()
-    }
-
-    fn members(_: &FoundStats) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 

@@ -52,17 +52,8 @@ impl View for SummaryView {
             let tiers = TiersView.read(attempt).await?;
             return Ok(tiers.iter().map(|tier| tier.members).sum());
         }
-        let view = PageView {
-            entries: Entries::All,
-            page: 1,
-            size: 1,
-            member: None,
-        };
+        let view = PageView::of_first(Entries::All, 1);
         Ok(view.read(attempt).await?.page.total)
-    }
-
-    fn members(_: &u64) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 

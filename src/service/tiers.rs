@@ -1,9 +1,7 @@
 //! Reads how a league is split: its tiers, and the cohorts of each.
 
-use std::sync::Arc;
-
-use super::Error;
 use super::standing::{Attempt, View};
+use super::{Error, invalid};
 use crate::domain::league::{Cohort, League, Section};
 use crate::domain::part::Part;
 use crate::domain::series::Standing;
@@ -47,10 +45,6 @@ impl View for TiersView {
         let tiers: Vec<u8> = (0..=league.last_tier()).collect();
         attempt.tiers(&tiers).await
     }
-
-    fn members(_: &Vec<FoundTier>) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }
 
 impl View for CohortsView {
@@ -79,10 +73,6 @@ impl View for CohortsView {
             items,
         })
     }
-
-    fn members(_: &FoundCohorts) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }
 
 impl CohortsView {
@@ -94,10 +84,7 @@ impl CohortsView {
         let cohort = attempt.league().cohort_named(name);
         let number = cohort.filter(|cohort| cohort.tier == tier);
         let number = number.map(|cohort| cohort.number);
-        number.ok_or_else(|| Error::InvalidParameter {
-            name: "after",
-            detail: format!("is no cohort of the tier {}", self.tier),
-        })
+        number.ok_or_else(|| invalid("after", format!("is no cohort of the tier {}", self.tier)))
     }
 
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
@@ -138,12 +125,8 @@ impl Attempt<'_> {
     async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, Error> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);
-        let seats = self
-            .reader
-            .engine
-            .store
-            .tier_seats(board, period, tiers)
-            .await?;
+        let store = &self.reader.engine.store;
+        let seats = store.tier_seats(board, period, tiers).await?;
         let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
             tier: *tier,
             cohorts: seats.taken.div_ceil(size),

@@ -280,12 +280,8 @@ impl Service {
         new: Option<&Webhook>,
     ) -> Result<(), Error> {
         let now = self.engine.clock.now();
-        match self
-            .engine
-            .store
-            .change_webhook(name, seen, new, now)
-            .await?
-        {
+        let store = &self.engine.store;
+        match store.change_webhook(name, seen, new, now).await? {
             Changed::Done => Ok(()),
             Changed::Not => Err(Error::Again),
             Changed::Full => Err(Error::TooManyWebhooks),

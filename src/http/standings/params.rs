@@ -22,7 +22,6 @@ use crate::http::problem::{INVALID_PARAMETER, Problem};
 use crate::http::supply::Takers;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
-use crate::service::percentile::PercentileView;
 use crate::service::period::CohortChoice;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
@@ -387,13 +386,13 @@ impl PageParams {
 }
 
 /// The percentile of a path, and how it is shown.
-pub(super) fn percentile_view(text: &str) -> Result<(PercentileView, ShownScore), Problem> {
+pub(super) fn percentile_view(text: &str) -> Result<(PageView, ShownScore), Problem> {
     let read = || {
         let decimals = Decimals::try_from(PERCENTILE_DECIMALS).ok()?;
         let percentile = Score::parse(text, decimals).ok()?;
         let thousandths = u64::try_from(percentile.scaled()).ok()?;
-        let view = (thousandths <= 100_000).then_some(PercentileView { thousandths });
-        Some((view?, percentile.shown(decimals)))
+        let view = PageView::of_first(Entries::Percentile(thousandths), 1);
+        (thousandths <= 100_000).then_some((view, percentile.shown(decimals)))
     };
     read().ok_or_else(|| {
         let detail = "percentile: must be from 0 to 100, with up to 3 decimals";

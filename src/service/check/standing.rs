@@ -4,7 +4,7 @@ use super::{Check, Place, report};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
-use crate::domain::series::{Derived, List, Series, Standing};
+use crate::domain::series::{Derived, List, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -205,18 +205,12 @@ impl Check<'_> {
 
 /// Whether all that was added to a period is also in its base: both are recorded since the board began, or the same moment.
 fn has_whole_base(board: &Board, standing: Standing) -> bool {
-    let Series {
-        list: List::Period(unit),
-        ..
-    } = standing.series
-    else {
+    let List::Period(unit) = standing.series.list else {
         return false;
     };
     let own = board.epoch(Some(Window::Period(unit)));
-    let rolling =
-        board.definition.windows.iter().filter(
-            |window| matches!(window, Window::Rolling { unit: other, .. } if *other == unit),
-        );
+    let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;
+    let rolling = board.definition.windows.iter().filter(is_of_unit);
     let mut epochs = rolling.map(|window| board.epoch(Some(*window)));
     epochs.any(|epoch| epoch <= own)
 }
