@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Server;
 use fred::types::{FromValue, Key, Value};
-use futures::future::{Either, join_all};
+use futures::future::{BoxFuture, Either, join_all};
 
 use super::address::Address;
 use super::connection::{Access, Call, Connection};
@@ -293,17 +293,20 @@ impl Store {
     }
 
     /// Runs one command, whose first argument is a key.
-    pub(super) async fn command<R: FromValue>(
+    pub(super) async fn command<R: FromValue + Send>(
         &self,
         name: &'static str,
-        args: Vec<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<R, StoreError> {
+        let args: Vec<String> = args.into_iter().map(Into::into).collect();
         let slot = args.first().map_or(0, |key| slot_of(key));
         let command = |node: Arc<Node>| {
             let args = args.clone();
             async move { node.command(name, args).await }
         };
-        self.at_slot(slot, command).await
+        // Behind a box: what calls this has a type of bounded depth.
+        let reply: BoxFuture<'_, _> = Box::pin(self.at_slot(slot, command));
+        reply.await
     }
 
     /// About how many bytes a key takes; `None` if it is not there.
