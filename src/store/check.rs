@@ -359,7 +359,8 @@ impl Store {
                 .arg(mends);
             let are_missing = look.run::<Vec<bool>>(mends).await?;
             let of_names = names.iter().zip(are_missing);
-            missing.extend(of_names.filter_map(|(name, is_it)| is_it.then(|| name.clone())));
+            let those = of_names.filter(|(_, is_missing)| *is_missing);
+            missing.extend(those.map(|(name, _)| name.clone()));
         }
         Ok(missing)
     }

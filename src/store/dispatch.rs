@@ -171,19 +171,8 @@ impl Store {
         self.topology.primaries().into_values().collect()
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order in which this was called,
-    /// not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
-    pub(super) fn write<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.write_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
+    /// Runs a script that writes. Calls for the same board, or shard, whose keys have this tag, are carried out in the order in which
+    /// this was called, not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
     pub(super) fn write_at<'a>(
         &'a self,
         tag: &str,
@@ -196,17 +185,6 @@ impl Store {
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
-    pub(super) fn derive<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.derive_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
     pub(super) fn derive_at<'a>(
         &'a self,
         tag: &str,

@@ -227,7 +227,8 @@ impl Store {
         now: Timestamp,
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
         let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
-        let reply = pack(&args).map(|args| self.write(shard, &script::APPLY, keys, vec![args]));
+        let reply =
+            pack(&args).map(|args| self.write_at(shard.tag(), &script::APPLY, keys, vec![args]));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;
             let mut answers = Vec::with_capacity(events.len());

@@ -40,10 +40,6 @@ impl Store {
         scores: &[(MemberId, Option<Score>)],
         now: Timestamp,
     ) -> Result<Initialized, StoreError> {
-        let stored = |score: &Option<Score>| {
-            let stored = score.map(|score| stored_score(shard, score));
-            StoredScore::from(stored)
-        };
         #[derive(Deserialize)]
         #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
         enum Reply {
@@ -51,6 +47,10 @@ impl Store {
             OutOfRange(usize),
             Erasing,
         }
+        let stored = |score: &Option<Score>| {
+            let stored = score.map(|score| stored_score(shard, score));
+            StoredScore::from(stored)
+        };
         let derived = shard.derived().filter(|derived| derived.has_initial);
         let names = scores.iter().map(|(member, _)| member.as_str());
         let to_store = scores.iter().map(|(_, score)| stored(score));

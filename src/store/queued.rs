@@ -181,14 +181,14 @@ impl Store {
         lease: u64,
         all: Vec<(EntryId, &End)>,
     ) -> Result<Vec<Ended>, StoreError> {
-        let mut keys = keys::queue(shard);
-        keys.push(keys::single(shard, Kind::DeadLetters));
         #[derive(Deserialize)]
         #[serde(rename_all = "UPPERCASE")]
         enum Reply {
             Ok(Tail<Vec<i64>>),
             Gone,
         }
+        let mut keys = keys::queue(shard);
+        keys.push(keys::single(shard, Kind::DeadLetters));
         let ends: Vec<EndArg<'_>> = all
             .into_iter()
             .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))

@@ -321,16 +321,16 @@ impl Store {
         wishes: &[&Wish],
         now: Timestamp,
     ) -> Result<Vec<Suggested>, StoreError> {
-        let Wish { period, tier, .. } = wishes[0];
-        let terms = shard.league_of(period);
-        let terms = terms.expect("invariant: a board with seats is a league");
-        let (size, ends, expires) = terms_of(shard, period);
         #[derive(Deserialize)]
         #[serde(rename_all = "UPPERCASE")]
         enum Reply {
             Ok(Tail<Vec<u32>>),
             Closed,
         }
+        let Wish { period, tier, .. } = wishes[0];
+        let terms = shard.league_of(period);
+        let terms = terms.expect("invariant: a board with seats is a league");
+        let (size, ends, expires) = terms_of(shard, period);
         let suggested = self
             .call_shard(&script::TAKE_SEAT, shard)
             .keys(keys::of_tier_seats(shard, period, *tier))

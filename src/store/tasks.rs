@@ -59,6 +59,12 @@ impl Store {
         task: &Task,
         change: OrderChange<'_>,
     ) -> Result<Option<BegunTask>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(u64, Option<String>),
+            Full,
+        }
         let (member, hide) = match change {
             OrderChange::None => (None, None),
             OrderChange::Give(member, hide) => (Some(member), Some(hide)),
@@ -68,12 +74,6 @@ impl Store {
             Some(member) => self.name_of_order(member).await?,
             None => String::new(),
         };
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(u64, Option<String>),
-            Full,
-        }
         let begun = self
             .call(&script::BEGIN_TASK, keys::TASKS)
             .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
