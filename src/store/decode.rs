@@ -376,3 +376,54 @@ impl<'de> VariantAccess<'de> for Coded<'_> {
         Part::rest(self.0).list(visitor, true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list<const N: usize>(parts: [&str; N]) -> Value {
+        Value::Array(parts.map(Value::from).to_vec())
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(u64, Option<String>),
+        NoRoom,
+        #[serde(deserialize_with = "ms")]
+        Closed(Timestamp),
+    }
+
+    #[test]
+    fn a_reply_is_read_by_its_code() {
+        let read = |reply: Value| decode::<Reply>(reply);
+        assert_eq!(read(list(["OK", "7", ""])).unwrap(), Reply::Ok(7, None));
+        let some = Reply::Ok(7, Some("x".to_owned()));
+        assert_eq!(read(list(["OK", "7", "x"])).unwrap(), some);
+        assert_eq!(read(list(["NO_ROOM"])).unwrap(), Reply::NoRoom);
+        assert_eq!(read(Value::from("NO_ROOM")).unwrap(), Reply::NoRoom);
+        let closed = Reply::Closed(Timestamp::from_ms_clamped(5));
+        assert_eq!(read(list(["CLOSED", "5"])).unwrap(), closed);
+        assert!(matches!(read(list(["STALE"])), Err(StoreError::Stale)));
+        for wrong in [list(["OTHER"]), list(["OK", "7"]), list(["OK", "x", ""])] {
+            assert!(matches!(read(wrong), Err(StoreError::Unexpected(_))));
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_list_may_be_things_of_some_parts() {
+        let reply = list(["OK", "next", "ann", "1", "bob", "0"]);
+        let Done::Ok((next, Tail(Flat(found)))) =
+            decode::<Done<(String, Tail<Flat<(String, bool)>>)>>(reply).unwrap();
+        assert_eq!(next, "next");
+        assert_eq!(found, [("ann".to_owned(), true), ("bob".to_owned(), false)]);
+        let Done::Ok(Tail(none)) = decode::<Done<Tail<Vec<u64>>>>(list(["OK"])).unwrap();
+        assert!(none.is_empty());
+        assert!(
+            decode::<Code>(list(["MORE"]))
+                .unwrap()
+                .is("MORE", "DONE")
+                .unwrap()
+        );
+    }
+}
