@@ -38,6 +38,8 @@
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never shown; a read that finds one completes it.
 
+#![recursion_limit = "256"]
+
 pub mod cli;
 pub mod clock;
 pub mod config;

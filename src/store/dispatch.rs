@@ -172,49 +172,27 @@ impl Store {
         self.topology.primaries().into_values().collect()
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order in which this was called,
-    /// not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
-    pub(super) fn write<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.write_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
+    /// Runs a script that writes. Calls for the same board, or shard, whose keys have this tag, are carried out in the order in which
+    /// this was called, not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
     pub(super) fn write_at<'a>(
         &'a self,
         tag: &str,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+    ) -> BoxFuture<'a, Result<Value, StoreError>> {
         let min_replicas = self.waits_for_replicas().then_some(self.min_replicas);
         self.run_in_turn(tag.to_owned(), call(script, keys, args), min_replicas)
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
-    pub(super) fn derive<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.derive_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
     pub(super) fn derive_at<'a>(
         &'a self,
         tag: &str,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+    ) -> BoxFuture<'a, Result<Value, StoreError>> {
         self.run_in_turn(tag.to_owned(), call(script, keys, args), None)
     }
 
@@ -240,7 +218,7 @@ impl Store {
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
         self.send_in_turn(String::new(), call(script, keys, args), None)
     }
 
@@ -297,8 +275,9 @@ impl Store {
     pub(super) async fn command<R: FromValue + Send>(
         &self,
         name: &'static str,
-        args: Vec<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<R, StoreError> {
+        let args: Vec<String> = args.into_iter().map(Into::into).collect();
         let slot = args.first().map_or(0, |key| slot_of(key));
         let command = |node: Arc<Node>| {
             let args = args.clone();
