@@ -286,28 +286,12 @@ end
 
 -- Keys, and when they expire.
 
--- How many ms the server's clock, by which keys expire, is ahead of `now`; the same for all keys of the call.
-local ahead
-local function clock_ahead()
-  if not ahead then
-    local time = call('TIME')
-    ahead = time[1] * 1000 + math.floor(time[2] / 1000) - now
-  end
-  return ahead
-end
-
--- Puts a new key into the registry, and sets when it expires (ms since the epoch, 0: never).
-local function keep_until(key, expires)
-  call('SADD', REGISTRY, key)
-  if expires > 0 then call('PEXPIREAT', key, number_text(expires + clock_ahead())) end
-end
-
 local function flush_standings()
   for _, standing in pairs(standings.opened) do
     local has_changed, is_new = #standing.touched > 0, flush(standing)
     -- The keys of derived standings were registered when they were begun.
     if is_new and standing.expires then
-      for _, key in ipairs(keys_of(standing)) do keep_until(key, standing.expires) end
+      for _, key in ipairs(keys_of(standing)) do keep_until(REGISTRY, key, standing.expires, now) end
     end
     -- A standing that is not new may be one of an earlier release, which has noted no periods.
     if standing.expires and (is_new or has_changed and board[2] ~= args.version) then
@@ -351,7 +335,7 @@ end
 
 local function add_voters(kind, key, ids, expires)
   if #ids > 0 and call('PFADD', key, unpack(ids)) == 1 then
-    keep_until(key, expires)
+    keep_until(REGISTRY, key, expires, now)
     capture(kind, key)
   end
 end
@@ -362,7 +346,7 @@ local function flush_turnouts()
     local events, voters, expires = unpack(args.turnouts[index])
     if expires == 0 or expires > now then
       local count = call('HINCRBY', KEYS[events], args.tag, turnout.events)
-      if count == turnout.events then keep_until(KEYS[events], expires) end
+      if count == turnout.events then keep_until(REGISTRY, KEYS[events], expires, now) end
       capture(KIND_TURNOUT, KEYS[events])
       add_voters(KIND_VOTERS, KEYS[voters], turnout.voters, expires)
       for m, ids in pairs(turnout.of_member) do

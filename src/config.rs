@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fmt};
 
 use clap::builder::Resettable;
@@ -477,23 +477,18 @@ fn log_filter(text: &str) -> Result<String, String> {
 impl KafkaArgs {
     /// Warnings about settings that do nothing, because no topic is the queue.
     pub fn warnings(&self) -> Vec<String> {
+        if self.queue_url.is_some() {
+            return Vec::new();
+        }
+        let has_topic = self.kafka_dead_letter_topic.is_some();
+        let has_options = self.kafka_options != ClientOptions::default();
+        let has_file = self.kafka_options_file.is_some();
         let given = [
-            (
-                "STANDINGS_KAFKA_DEAD_LETTER_TOPIC",
-                self.kafka_dead_letter_topic.is_some(),
-            ),
-            (
-                "STANDINGS_KAFKA_OPTIONS",
-                self.kafka_options != ClientOptions::default(),
-            ),
-            (
-                "STANDINGS_KAFKA_OPTIONS_FILE",
-                self.kafka_options_file.is_some(),
-            ),
+            ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", has_topic),
+            ("STANDINGS_KAFKA_OPTIONS", has_options),
+            ("STANDINGS_KAFKA_OPTIONS_FILE", has_file),
         ];
-        let idle = given
-            .into_iter()
-            .filter(|(_, is_given)| *is_given && self.queue_url.is_none());
+        let idle = given.into_iter().filter(|(_, is_given)| *is_given);
         let idle = idle.map(|(name, _)| format!("{name} does nothing without STANDINGS_QUEUE_URL"));
         idle.collect()
     }
@@ -548,21 +543,26 @@ pub enum ConfigError {
     NoReplicas(&'static str),
 }
 
+/// The file of a setting; an empty name is none.
+fn named(path: Option<&PathBuf>) -> Option<&PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
+}
+
+/// What a file says. The error names the file.
+fn read<T>(path: &Path, parse: impl Fn(String) -> Result<T, String>) -> Result<T, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let read = text.and_then(parse);
+    read.map_err(|error| format!("{}: {error}", path.display()))
+}
+
 impl ServeArgs {
     /// How HTTP is set up. Reads the file of keys.
     pub fn options(&self) -> Result<Options, ConfigError> {
-        let read = |path: &PathBuf| {
-            let text = std::fs::read_to_string(path);
-            text.map_err(|error| ConfigError::PlayerKeys(format!("{}: {error}", path.display())))
-        };
-        let path = self.jwt_keys.as_ref();
-        let set = path.filter(|path| !path.as_os_str().is_empty()).map(read);
+        let set = named(self.jwt_keys.as_ref()).map(|path| read(path, Ok));
+        let set = set.transpose().map_err(ConfigError::PlayerKeys)?;
         let single = self.jwt_key.as_ref().map(|key| key.0.as_str());
-        let players = PlayerKeys::read(
-            set.transpose()?.as_deref(),
-            single.filter(|key| !key.is_empty()),
-            &self.jwt_audience,
-        );
+        let single = single.filter(|key| !key.is_empty());
+        let players = PlayerKeys::read(set.as_deref(), single, &self.jwt_audience);
         Ok(Options {
             keys: self.api_keys.clone(),
             cors_origins: self.cors_origins.clone(),
@@ -592,9 +592,8 @@ impl ServeArgs {
         let Some(url) = &self.kafka.queue_url else {
             return Ok(None);
         };
-        let path = self.kafka.kafka_options_file.as_deref();
-        let path = path.filter(|path| !path.as_os_str().is_empty());
-        let of_file = path.map(ClientOptions::read).transpose();
+        let path = named(self.kafka.kafka_options_file.as_ref());
+        let of_file = path.map(|path| ClientOptions::read(path)).transpose();
         let of_file = of_file.map_err(|error| ConfigError::Kafka(error.to_string()))?;
         let settings = Settings {
             url: url.clone(),
@@ -611,16 +610,12 @@ impl ServeArgs {
 
     /// What the operator says of profiles. Reads the file of patterns.
     fn profile_rules(&self) -> Result<Rules, ConfigError> {
-        let path = self.name_blocklist.as_ref();
-        let path = path.filter(|path| !path.as_os_str().is_empty());
-        let read = |path: &PathBuf| {
-            let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-            let list = text.and_then(|text| Blocklist::parse(&text));
-            list.map_err(|error| ConfigError::NameBlocklist(format!("{}: {error}", path.display())))
-        };
+        let path = named(self.name_blocklist.as_ref());
+        let list = path.map(|path| read(path, |text| Blocklist::parse(&text)));
+        let list = list.transpose().map_err(ConfigError::NameBlocklist)?;
         Ok(Rules {
             hosts: self.avatar_hosts.clone(),
-            blocklist: path.map(read).transpose()?.unwrap_or_default(),
+            blocklist: list.unwrap_or_default(),
         })
     }
 
@@ -635,12 +630,10 @@ impl ServeArgs {
             ("STANDINGS_MIN_REPLICAS", self.min_replicas > 0),
             ("STANDINGS_MAX_STALENESS_MS", self.max_staleness_ms > 0),
         ];
-        for (name, _) in needs_replicas.iter().filter(|(_, is_set)| *is_set) {
-            if self.redis.url().is_none() {
-                return Err(ConfigError::NoReplicas(name));
-            }
+        match needs_replicas.into_iter().find(|(_, is_set)| *is_set) {
+            Some((name, _)) if self.redis.url().is_none() => Err(ConfigError::NoReplicas(name)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

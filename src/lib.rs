@@ -39,6 +39,8 @@
 //! - Time is an argument below the entry points; the clock follows Redis' clock.
 //! - A derived standing that isn't complete is never shown; a read that finds one completes it.
 
+#![recursion_limit = "256"]
+
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -47,6 +49,7 @@ pub mod domain;
 pub mod engine;
 pub mod env_file;
 pub mod http;
+mod join;
 pub mod kafka;
 pub mod log;
 pub mod problems;

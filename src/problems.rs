@@ -341,9 +341,9 @@ problems! {
     COHORT_REQUIRED = BAD_REQUEST, "cohort-required", "A league is read cohort by cohort",
         "The board is a league: its members compete in cohorts, and no list ranks all of them. The service did nothing.",
         "Read a cohort, or the cohort of a member: `detail` names the routes. `GET /v1/boards/{board}/standings/{window}/tiers` tells how many cohorts there are.",
-        "board run_league is a league: read a cohort (/v1/boards/run_league/standings/week/cohorts/{cohort}), the cohort of a member (/v1/boards/run_league/standings/week/members/{member}), or the list of tiers (/v1/boards/run_league/standings/week/tiers)"
-        => cohort_required(board: &BoardId, window: Window) "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}/cohorts/{{cohort}}), the cohort of a member \
-            (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Requests about results name it: `cohort=`";
+        "board run_league is a league: read a cohort (/v1/boards/run_league/standings/week?cohort={cohort}), the cohort of a member (/v1/boards/run_league/standings/week/members/{member}), or the list of tiers (/v1/boards/run_league/standings/week/tiers)"
+        => cohort_required(board: &BoardId, window: Window) "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}?cohort={{cohort}}), the cohort of a member \
+            (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Other requests name it, too: `cohort=`";
     COHORT_NOT_FOUND = NOT_FOUND, "cohort-not-found", "There is no such cohort",
         "No such cohort was opened in the period, or the period is no longer kept. A cohort is called by its tier, as the period's settings name it, and its number: `silver-17`.",
         "Check the name and the period. `GET /v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts` lists the cohorts of a tier.",

@@ -78,11 +78,7 @@ pub enum ServerError {
 /// Serves until `stop` ends, and then finishes what was accepted.
 pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
     args.check()?;
-    let descriptors = descriptors::raise_limit();
-    let limits = Limits {
-        connections: descriptors::connections_max(args.max_connections, descriptors),
-        times: Times::default(),
-    };
+    let limits = limits(&args);
     let listener = bind(args.listen).await?;
     let metrics = record_metrics()?;
     let mut stop = pin!(stop);
@@ -98,6 +94,14 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
         tracing::info!("stopped");
     }
     served
+}
+
+/// Raises the limit of file descriptors, and says how many connections that allows.
+fn limits(args: &ServeArgs) -> Limits {
+    Limits {
+        connections: descriptors::connections_max(args.max_connections, descriptors::raise_limit()),
+        times: Times::default(),
+    }
 }
 
 async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, ServerError> {
@@ -118,21 +122,14 @@ async fn serve_on(
         (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
     };
     let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
-    let store = Store::connect(&address, args.timeout_factor)?
-        .with_min_replicas(args.min_replicas)
-        .with_max_staleness(max_staleness)
-        .with_audit_retention(args.audit_retention());
+    let store = connect(&address, args)?.with_max_staleness(max_staleness);
     let part = if args.background {
         Part::Both
     } else {
         Part::Serving
     };
-    let kafka = connect(args)?;
-    let service = Service::set_up(store, Clock::system(), setup(args, part, kafka.as_ref()));
+    let (service, kafka, mut loops) = begin(store, args, part).await?;
     let leaving = Arc::clone(&service);
-    first_contact(&service).await?;
-    let mut loops = Loops::begin();
-    loops.repeat(JobKind::of_every_instance(), &service);
     if args.background {
         let jobs = JobKind::in_background();
         let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
@@ -215,19 +212,32 @@ fn stream_limits(args: &ServeArgs, connections: usize) -> StreamLimits {
     }
 }
 
-/// Makes the way to the topic that is the queue, if one is; nothing is sent yet.
-fn connect(args: &ServeArgs) -> Result<Option<Arc<Kafka>>, ConfigError> {
-    let kafka = args.kafka()?.map(Kafka::new).transpose();
-    kafka.map_err(ConfigError::Kafka)
+fn connect(address: &Address, args: &ServeArgs) -> Result<Store, StoreError> {
+    let store = Store::connect(address, args.timeout_factor)?;
+    let store = store.with_min_replicas(args.min_replicas);
+    Ok(store.with_audit_retention(args.audit_retention()))
 }
 
-fn setup(args: &ServeArgs, part: Part, kafka: Option<&Arc<Kafka>>) -> Setup {
-    Setup {
-        log: kafka.map(|kafka| Arc::clone(kafka) as Arc<dyn EventLog>),
+/// Sets the service up, with the topic that is the queue, if one is, and begins what every instance does.
+async fn begin(
+    store: Store,
+    args: &ServeArgs,
+    part: Part,
+) -> Result<(Arc<Service>, Option<Arc<Kafka>>, Loops), ServerError> {
+    let kafka = args.kafka()?.map(Kafka::new).transpose();
+    let kafka = kafka.map_err(ConfigError::Kafka)?;
+    let log = kafka.clone().map(|kafka| kafka as Arc<dyn EventLog>);
+    let setup = Setup {
+        log,
         part,
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
-    }
+    };
+    let service = Service::set_up(store, Clock::system(), setup);
+    first_contact(&service).await?;
+    let mut loops = Loops::begin();
+    loops.repeat(JobKind::of_every_instance(), &service);
+    Ok((service, kafka, loops))
 }
 
 /// Does the background work until `stop` ends.
@@ -237,15 +247,8 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
         Some(address) => Some((bind(address).await?, record_metrics()?)),
         None => None,
     };
-    let store = Store::connect(&Address::parse(url), args.timeout_factor)?
-        .with_min_replicas(args.min_replicas)
-        .with_audit_retention(args.audit_retention());
-    let kafka = connect(&args)?;
-    let setup = setup(&args, Part::Working, kafka.as_ref());
-    let service = Service::set_up(store, Clock::system(), setup);
-    first_contact(&service).await?;
-    let mut loops = Loops::begin();
-    loops.repeat(JobKind::of_every_instance(), &service);
+    let store = connect(&Address::parse(url), &args)?;
+    let (service, kafka, mut loops) = begin(store, &args, Part::Working).await?;
     loops.repeat(JobKind::in_background(), &service);
     if let Some(kafka) = kafka {
         loops.consume(&kafka, &service);
@@ -268,17 +271,14 @@ fn tell_watchers(
     service: &Arc<Service>,
     metrics: PrometheusHandle,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let limits = Limits {
-        connections: descriptors::connections_max(args.max_connections, descriptors::raise_limit()),
-        times: Times::default(),
-    };
+    let limits = limits(args);
     let app = Arc::new(App {
         service: Arc::clone(service),
         metrics: Some(metrics),
         is_open: false,
         profile_rules: Rules::default(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::default(),
+        streams: Streams::new(StreamLimits::default()),
         shutdown: CancellationToken::new(),
     });
     let routers = Routers {

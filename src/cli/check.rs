@@ -70,11 +70,10 @@ pub async fn command(args: CheckArgs, stop: impl Future<Output = ()>) -> ExitCod
 
 async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report, Failure> {
     let mut stop = std::pin::pin!(stop);
-    let opened = tokio::select! {
+    let (address, embedded) = tokio::select! {
         opened = open(&args.redis) => opened?,
         () = &mut stop => return Err("stopped before it had ended".into()),
     };
-    let (address, embedded) = opened;
     let checked = tokio::select! {
         checked = check(&address, args) => checked,
         () = &mut stop => Err("stopped before it had ended".into()),
@@ -127,16 +126,10 @@ fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> 
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }
-    let Report {
-        boards,
-        standings,
-        contradictions,
-        mended,
-        ..
-    } = report;
-    let found = match contradictions {
+    let found = match report.contradictions {
         0 => "no contradictions".to_owned(),
-        _ => format!("{contradictions} contradictions, {mended} of them mended"),
+        count => format!("{count} contradictions, {} of them mended", report.mended),
     };
+    let (boards, standings) = (report.boards, report.standings);
     writeln!(out, "{boards} boards, {standings} standings: {found}")
 }

@@ -1,17 +1,16 @@
 //! The HTTP client that commands share. It repeats a request until its outcome is known, or gives up.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use reqwest::header::{AUTHORIZATION, ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
 use thiserror::Error;
+use url::Host;
 
 use super::ServiceArgs;
 use super::text::shortened;
@@ -127,8 +126,6 @@ pub(super) struct Client {
 /// An answer that tells of success.
 pub(super) struct Answer {
     pub(super) body: Bytes,
-    /// Its entity tag, as it is compared.
-    pub(super) version: Option<String>,
     status: StatusCode,
 }
 
@@ -193,12 +190,7 @@ impl Client {
             Err(error) => return Err(self.unanswered(&error)),
         };
         if status.is_success() {
-            let version = version(&headers);
-            return Ok(Answer {
-                body,
-                version,
-                status,
-            });
+            return Ok(Answer { body, status });
         }
         let problem: Problem<'_> = serde_json::from_slice(&body).unwrap_or_default();
         let text = problem.described(status);
@@ -229,13 +221,11 @@ impl Client {
         request: impl Fn() -> RequestBuilder,
         what: &str,
         outage_max: Duration,
-    ) -> Result<(T, Option<String>), ClientError> {
+    ) -> Result<T, ClientError> {
         let mut retry = self.retry(outage_max);
         loop {
             let answered = self.exchange(request(), what).await;
-            let read =
-                answered.and_then(|answer| Ok((self.parsed(&answer, what)?, answer.version)));
-            match read {
+            match answered.and_then(|answer| self.parsed(&answer, what)) {
                 Ok(answer) => {
                     self.succeeded();
                     return Ok(answer);
@@ -347,14 +337,9 @@ impl Retry<'_> {
     fn growing_pause(&self) -> Duration {
         let patience = self.client.patience;
         let factor = 2_u32.saturating_pow(self.repetition);
-        let half = patience
-            .pause_min
-            .saturating_mul(factor)
-            .min(patience.pause_max)
-            / 2;
-        // Each `RandomState` has another key.
-        let dice = RandomState::new().hash_one(self.repetition) % 1_000;
-        half + half * u32::try_from(dice).unwrap_or_default() / 1_000
+        let whole = patience.pause_min.saturating_mul(factor);
+        let half = whole.min(patience.pause_max) / 2;
+        half + half.mul_f64(fastrand::f64())
     }
 }
 
@@ -439,12 +424,12 @@ pub(super) fn http(url: &Url, key: Option<&Secret>) -> Result<ClientBuilder, Cli
 }
 
 fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Whether the same request may be answered otherwise later.
@@ -456,10 +441,7 @@ fn is_passing(status: StatusCode) -> bool {
 
 /// `None` if it is longer than any answer should be.
 async fn read_body(mut response: Response) -> Result<Option<Bytes>, reqwest::Error> {
-    let announced = response
-        .content_length()
-        .and_then(|length| usize::try_from(length).ok());
-    let mut body = Vec::with_capacity(announced.unwrap_or_default().min(ANSWER_BYTES_MAX));
+    let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
             return Ok(None);
@@ -469,22 +451,10 @@ async fn read_body(mut response: Response) -> Result<Option<Bytes>, reqwest::Err
     Ok(Some(body.into()))
 }
 
-/// The entity tag, also where a proxy has made it a weak one.
-fn version(headers: &HeaderMap) -> Option<String> {
-    let tag = headers.get(ETAG)?.to_str().ok()?;
-    Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
-}
-
 /// `Retry-After` in seconds. The service doesn't send dates.
 fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
-    headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-        .map(Duration::from_secs)
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
 /// The innermost cause says what happened; those around it say only that a request failed.

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use reqwest::Method;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{Client, ClientError, Patience, Purpose};
@@ -16,6 +15,7 @@ use super::text::printable;
 use super::{ServiceArgs, tell};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
+use crate::service::shards::Spread;
 
 /// The pause between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -39,13 +39,6 @@ pub struct ReshardArgs {
     /// The service.
     #[command(flatten)]
     pub service: ServiceArgs,
-}
-
-#[derive(Deserialize)]
-struct Spread {
-    shards: u16,
-    moving_to: Option<u16>,
-    copied: u64,
 }
 
 /// Runs the command. The service goes on with what it has begun, even if the command fails.
@@ -74,21 +67,19 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
     let client = Client::new(&args.service, args.board.clone(), PURPOSE, patience, log)?;
     let body = json!({ "count": args.shards });
     let begin = || client.board_request(Method::PUT, "/shards").json(&body);
-    client
-        .ask::<Spread>(begin, "the request for a move", OUTAGE_MAX)
+    let mut spread: Spread = client
+        .ask(begin, "the request for a move", OUTAGE_MAX)
         .await?;
     let request = || client.board_request(Method::GET, "/shards");
-    loop {
-        let (spread, _) = client
-            .ask::<Spread>(request, "the question for the shards", OUTAGE_MAX)
-            .await?;
-        let Some(moving_to) = spread.moving_to else {
-            return Ok(());
-        };
+    while let Some(moving_to) = spread.moving_to {
         let Spread { shards, copied, .. } = spread;
         log(&format!(
             "from {shards} to {moving_to} shards: {copied} entries copied"
         ));
         tokio::time::sleep(INTERVAL).await;
+        spread = client
+            .ask(request, "the question for the shards", OUTAGE_MAX)
+            .await?;
     }
+    Ok(())
 }

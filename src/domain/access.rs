@@ -6,9 +6,11 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::board::FieldError;
-use super::ids::{BOARD_ID_BYTES_MAX, BoardId, IdError};
+use super::ids::{self, BOARD_ID_BYTES_MAX, BoardId, IdError};
+use super::texts::{checked_text, serde_as_text, words};
 use super::time::Timestamp;
 
 /// The most patterns of boards of one key.
@@ -16,40 +18,21 @@ pub const PATTERNS_MAX: usize = 100;
 /// The greatest count of a rate.
 pub const RATE_MAX: u32 = 1_000_000;
 
-/// What a caller may do. A route needs one of them.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Scope {
-    /// Reading standings.
-    Read,
-    /// Sending events.
-    Write,
-    /// Hiding and erasing members.
-    Moderate,
-    /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
-    Configure,
-    /// Everything, and API keys.
-    Admin,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Read,
-        Self::Write,
-        Self::Moderate,
-        Self::Configure,
-        Self::Admin,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Moderate => "moderate",
-            Self::Configure => "configure",
-            Self::Admin => "admin",
-        }
+words! {
+    /// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
+    /// weights, initial scores, true counts, and what others have taken of quotas; `admin`: everything, and API keys.
+    #[derive(Ord, PartialOrd, ToSchema)]
+    pub enum Scope {
+        /// Reading standings.
+        Read = "read",
+        /// Sending events.
+        Write = "write",
+        /// Hiding and erasing members.
+        Moderate = "moderate",
+        /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
+        Configure = "configure",
+        /// Everything, and API keys.
+        Admin = "admin",
     }
 }
 
@@ -87,11 +70,8 @@ impl Scopes {
 
 impl FromIterator<Scope> for Scopes {
     fn from_iter<T: IntoIterator<Item = Scope>>(scopes: T) -> Self {
-        Self(
-            scopes
-                .into_iter()
-                .fold(0, |bits, scope| bits | 1 << scope as u8),
-        )
+        let scopes = scopes.into_iter();
+        Self(scopes.fold(0, |bits, scope| bits | 1 << scope as u8))
     }
 }
 
@@ -104,19 +84,18 @@ impl fmt::Display for Scopes {
 
 impl Serialize for Scopes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.named().map(Scope::name))
+        serializer.collect_seq(self.named())
     }
 }
 
 impl<'de> Deserialize<'de> for Scopes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let names = Vec::<String>::deserialize(deserializer)?;
-        let scopes = names.iter().map(|name| {
-            let scope = Scope::ALL.into_iter().find(|scope| scope.name() == name);
-            let known = Scopes::from_iter(Scope::ALL);
-            scope.ok_or_else(|| serde::de::Error::custom(format!("a scope is one of {known}")))
-        });
-        scopes.collect()
+        let scopes: Option<Self> = names.iter().map(|name| Scope::named(name)).collect();
+        scopes.ok_or_else(|| {
+            let known = Self::from_iter(Scope::ALL);
+            serde::de::Error::custom(format!("a scope is one of {known}"))
+        })
     }
 }
 
@@ -265,67 +244,26 @@ impl fmt::Display for Rate {
     }
 }
 
-impl Serialize for Rate {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(Rate);
 
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct KeyName(Arc<str>);
-
-impl KeyName {
-    /// Checks a text against the pattern.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        let checked = BoardId::parse(text).map_err(|_| IdError::Key)?;
-        Ok(Self(checked.as_str().into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for KeyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for KeyName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for KeyName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
-    }
+checked_text! {
+    /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+    KeyName, |text| ids::plain(text, "the name of a key"), IdError
 }
 
 /// What an API key allows.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The scopes of whoever has the key.
+    /// What its bearer may do; `admin` includes all other scopes.
     pub scopes: Scopes,
-    /// The boards that the key is for.
+    /// Which boards it is for: patterns of their ids, where `*` stands for any characters.
     pub boards: Boards,
-    /// How fast it may send requests; `None`: as fast as it likes.
+    /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
+    /// batch is one request. Left out: as many as the service can answer.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// When the key expires; `None`: never.
+    /// The time from which on the service refuses it. Left out: it never expires.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
+use utoipa::ToSchema;
 
+use super::access::BoardPattern;
 use super::ids::MemberId;
 use super::time::Timestamp;
 
@@ -59,19 +61,23 @@ pub struct Intent {
     pub request_id: String,
 }
 
-/// What became of a request: the second half of its line.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+/// What became of a request.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AuditOutcome)]
 pub struct Outcome {
-    /// When it was answered, by the clock of the service.
+    /// When it was answered.
     pub at: Option<Timestamp>,
     /// The status of the answer.
+    #[schema(required = true)]
     pub status: u16,
-    /// The code of the problem, if it is one.
+    /// The code of the problem; null if the request was carried out.
     pub code: Option<String>,
-    /// What was there before; null where the request tells nothing of it.
+    /// What was there before; null where nothing was, and where the request does not tell.
+    #[schema(required = true)]
     pub before: Value,
-    /// What is there now.
+    /// What is there now; null where nothing is, and where the request does not tell.
+    #[schema(required = true)]
     pub after: Value,
 }
 
@@ -118,10 +124,7 @@ pub fn boards_of(body: &Value) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    let is_sound = |board: &String| {
-        let is_of_id = |byte: u8| byte.is_ascii_alphanumeric() || b"._-*".contains(&byte);
-        (1..=64).contains(&board.len()) && board.bytes().all(is_of_id)
-    };
+    let is_sound = |board: &String| BoardPattern::parse(board).is_ok();
     named.into_iter().filter(is_sound).take(100).collect()
 }
 

@@ -109,15 +109,7 @@ pub enum WeekStart {
 
 impl From<WeekStart> for chrono::Weekday {
     fn from(day: WeekStart) -> Self {
-        match day {
-            WeekStart::Monday => Self::Mon,
-            WeekStart::Tuesday => Self::Tue,
-            WeekStart::Wednesday => Self::Wed,
-            WeekStart::Thursday => Self::Thu,
-            WeekStart::Friday => Self::Fri,
-            WeekStart::Saturday => Self::Sat,
-            WeekStart::Sunday => Self::Sun,
-        }
+        Self::try_from(day as u8).expect("invariant: both have seven days from Monday on")
     }
 }
 
@@ -238,15 +230,12 @@ pub struct Definition {
     /// Digits behind the point that scores may have. Scores are exact: whole numbers up to 2^53 − 1, and
     /// numbers with decimals up to 15 digits.
     #[serde(default)]
-    #[schema(value_type = u8, minimum = 0, maximum = 6)]
     pub decimals: Decimals,
     /// Events with a smaller score are refused.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 1)]
     pub score_min: Option<Bound>,
     /// Events with a greater score are refused.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 10)]
     pub score_max: Option<Bound>,
     /// Who is ahead at equal scores.
     #[serde(default)]
@@ -256,7 +245,7 @@ pub struct Definition {
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
     #[serde(default = "utc")]
-    #[schema(value_type = String, default = "UTC", example = "Asia/Shanghai")]
+    #[schema(default = "UTC")]
     pub timezone: Zone,
     /// The first day of a week.
     #[serde(default)]
@@ -267,7 +256,6 @@ pub struct Definition {
     pub windows: Vec<Window>,
     /// When seasons begin and how long one is; needed by the window `season`.
     #[serde(default)]
-    #[schema(value_type = Option<SeasonSchema>)]
     pub season: Option<Season>,
     /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
     /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
@@ -276,11 +264,11 @@ pub struct Definition {
     pub carryover: BTreeMap<Unit, Ratio>,
     /// How old an event may be: a duration (`90s`, `10m`, `48h`, `14d`), or `any`.
     #[serde(default = "accept_late")]
-    #[schema(value_type = String, pattern = r"^(any|[0-9]{1,9}[smhd])$", default = "48h", example = "48h")]
+    #[schema(default = "48h")]
     pub accept_late: AcceptLate,
     /// For how long event ids are remembered at least: a duration from `1s` to `366d`.
     #[serde(default = "idempotency")]
-    #[schema(value_type = String, pattern = r"^[0-9]{1,9}[smhd]$", default = "1h", example = "1h")]
+    #[schema(default = "1h")]
     pub idempotency: Span,
     /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
     /// What a rolling window still needs stays for longer.
@@ -294,12 +282,11 @@ pub struct Definition {
     /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
     #[serde(default)]
-    #[schema(value_type = Option<Weights>)]
     pub weight: Option<Weights>,
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
     /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
-    #[schema(value_type = Vec<PeriodSchema>, example = json!(["day", "all"]))]
+    #[schema(example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,
     /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
     /// standard error of 0.81 %. It is what `GET …/stats` needs.
@@ -335,21 +322,17 @@ pub struct Definition {
     pub ingest: Ingest,
     /// Events with an earlier `at` are refused.
     #[serde(default, deserialize_with = "whole_ms")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub opens_at: Option<Timestamp>,
     /// Events with this `at` or a later one are refused.
     #[serde(default, deserialize_with = "whole_ms")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub closes_at: Option<Timestamp>,
     /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
     /// has a result. Null: never. It holds for periods that end after it was set.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "10m")]
     pub finalize: Option<Span>,
     /// How long a closing waits at the most for events that were queued before it: a duration from `1s` to `24h`. Then it closes without
     /// the rest, and they are refused. Null: it waits for all of them. Only with `finalize`, and not in leagues.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "1m")]
     pub max_delay: Option<Span>,
 }
 
@@ -382,34 +365,6 @@ by_period! {
     /// By period, for how long the service keeps a standing after the end of its period: a duration.
     RetentionSchema as Retention { minute hour day week month year season }:
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
-}
-
-/// A period.
-#[derive(ToSchema)]
-#[schema(as = Period, rename_all = "lowercase")]
-#[expect(missing_docs, reason = "describes `Unit` to the OpenAPI document")]
-pub enum PeriodSchema {
-    Minute,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Year,
-    All,
-    Season,
-}
-
-/// The seasons of a board.
-#[derive(ToSchema)]
-#[schema(as = Season)]
-#[expect(dead_code, reason = "describes `Season` to the OpenAPI document")]
-pub struct SeasonSchema {
-    /// The instant at which one season begins; the others lie before and after it.
-    #[schema(example = "2026-01-05T00:00:00+08:00", format = DateTime)]
-    start: String,
-    /// How long each is: a duration of at least one minute.
-    #[schema(example = "14d", pattern = r"^[0-9]{1,9}[smhd]$")]
-    length: String,
 }
 
 /// Reads an instant that a definition names.
@@ -464,207 +419,177 @@ impl FieldError {
     }
 }
 
-impl Definition {
-    /// What is wrong with its title and its tags.
-    fn check_words(&self) -> Vec<FieldError> {
-        let is_word = |text: &str| !text.chars().any(char::is_control);
-        let mut errors = Vec::new();
-        if self.title.len() > TITLE_BYTES_MAX || !is_word(&self.title) {
-            let detail = "a title has up to 256 bytes and no control characters";
-            errors.push(FieldError::new("/title", detail));
-        }
-        let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
-        if self.tags.len() > TAGS_MAX || !self.tags.iter().all(is_tag) {
-            let detail =
-                "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
-            errors.push(FieldError::new("/tags", detail));
-        }
-        errors
-    }
+/// Adds to a list of `FieldError` for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`.
+macro_rules! require {
+    ($errors:expr; $($pointer:expr, $holds:expr => $detail:expr;)+) => {
+        $(if !$holds {
+            $errors.push($crate::domain::board::FieldError::new($pointer, $detail));
+        })+
+    };
+}
+pub(super) use require;
 
+/// What is said of a field that can't change.
+const FROZEN: &str = "can't change while the board has events or initial scores";
+
+/// Which fields of the first list are the same in two definitions. The second list has all others: a field that is added has to
+/// be put into one of them.
+macro_rules! unchanged {
+    ($one:expr, $other:expr; $($fixed:ident)+; $($free:ident)+) => {{
+        let Definition { $($fixed,)+ $($free: _,)+ } = $one;
+        [$((concat!("/", stringify!($fixed)), *$fixed == $other.$fixed)),+]
+    }};
+}
+
+impl Definition {
     /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
     pub fn check(&self) -> Vec<FieldError> {
-        let mut errors = self.check_words();
-        let mut refuse =
-            |pointer: String, detail: &str| errors.push(FieldError::new(pointer, detail));
-        if self.windows.is_empty() || self.windows.len() > WINDOWS_MAX {
-            refuse("/windows".into(), "a board has 1 to 16 windows");
-        }
-        for (index, window) in self.windows.iter().enumerate() {
-            let pointer = || format!("/windows/{index}");
-            if self.windows[..index].contains(window) {
-                refuse(pointer(), "this window is named twice");
-            }
-            if matches!(window, Window::Rolling { .. }) && self.update != Update::Sum {
-                refuse(pointer(), "rolling windows need `update: sum`");
-            }
-            if *window == Window::Period(Unit::Season) && self.season.is_none() {
-                refuse(pointer(), "the window `season` needs the field `season`");
-            }
-        }
-        let bounds = [("score_min", self.score_min), ("score_max", self.score_max)];
-        let [min, max] = bounds.map(|(field, bound)| {
-            let score = bound?.score(self.decimals);
-            score
-                .map_err(|error| refuse(format!("/{field}"), &format!("this bound {error}")))
-                .ok()
-        });
-        if min.zip(max).is_some_and(|(min, max)| min > max) {
-            refuse("/score_max".into(), "is less than `score_min`");
-        }
-        for (pointer, detail) in quota::check(self) {
-            refuse(pointer, detail);
-        }
-        for (pointer, detail) in reward::check(self) {
-            refuse(pointer, &detail);
-        }
-        for (pointer, detail) in league::check(self) {
-            refuse(pointer, &detail);
-        }
-        for (pointer, detail) in self.weight.iter().flat_map(Weights::check) {
-            refuse(pointer, detail);
-        }
-        if self.weight.is_some() && self.update != Update::Sum {
-            refuse("/weight".into(), "weights need `update: sum`");
-        }
-        for unit in &self.initial {
-            if self.update != Update::Sum {
-                refuse("/initial".into(), "initial scores need `update: sum`");
-            }
-            if !self.windows.contains(&Window::Period(*unit)) {
-                refuse(
-                    "/initial".into(),
-                    &format!("`{unit}` is not among the windows"),
-                );
-            }
-        }
-        for (field, detail) in self.check_shards() {
-            refuse(format!("/{field}"), detail);
-        }
-        if let Some(keep_top) = self.keep_top {
-            for detail in self.check_keep_top(keep_top) {
-                refuse("/keep_top".into(), detail);
-            }
-        }
-        if self.entry_data && self.ties == Ties::Member {
-            let detail = "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
-            refuse("/entry_data".into(), detail);
-        }
-        for (unit, detail) in self.check_carryover() {
-            refuse(format!("/carryover/{unit}"), detail);
-        }
-        for unit in self.retention.keys() {
-            if *unit == Unit::All {
-                refuse(
-                    "/retention/all".into(),
-                    "`all` has no end after which it could be dropped",
-                );
-            }
-        }
-        if !(IDEMPOTENCY_MS_MIN..=IDEMPOTENCY_MS_MAX).contains(&self.idempotency.ms()) {
-            refuse(
-                "/idempotency".into(),
-                "event ids are remembered for 1s to 366d",
-            );
-        }
-        if let (Some(opens), Some(closes)) = (self.opens_at, self.closes_at)
-            && opens >= closes
-        {
-            refuse("/closes_at".into(), "a board closes after it opens");
-        }
-        for (pointer, detail) in self.check_finalize() {
-            refuse(pointer, detail);
-        }
-        for detail in self.check_max_delay() {
-            refuse("/max_delay".into(), detail);
-        }
+        let mut errors = Vec::new();
+        self.check_words(&mut errors);
+        self.check_windows(&mut errors);
+        self.check_bounds(&mut errors);
+        errors.extend(quota::check(self));
+        errors.extend(reward::check(self));
+        errors.extend(league::check(self));
+        errors.extend(self.weight.iter().flat_map(Weights::check));
+        self.check_initial(&mut errors);
+        self.check_shards(&mut errors);
+        self.check_keep_top(&mut errors);
+        self.check_carryover(&mut errors);
+        self.check_times(&mut errors);
         errors
     }
 
-    /// What can't be carried over, and why not.
-    fn check_carryover(&self) -> Vec<(Unit, &'static str)> {
-        let is_sum = self.update == Update::Sum;
-        let units = self.carryover.keys();
-        let errors = units.flat_map(|unit| {
-            let is_window = self.windows.contains(&Window::Period(*unit));
-            let period = match unit {
-                Unit::All => Some("`all` has no next period"),
-                _ if is_window => None,
-                _ => Some("carryover names a period that is not among the windows"),
-            };
-            let update = (!is_sum).then_some("carryover needs `update: sum`");
-            let details = [update, period].into_iter().flatten();
-            details.map(|detail| (*unit, detail))
+    fn check_words(&self, errors: &mut Vec<FieldError>) {
+        let is_word = |text: &str| !text.chars().any(char::is_control);
+        let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
+        require! { errors;
+            "/title", self.title.len() <= TITLE_BYTES_MAX && is_word(&self.title)
+                => "a title has up to 256 bytes and no control characters";
+            "/tags", self.tags.len() <= TAGS_MAX && self.tags.iter().all(is_tag)
+                => "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
+        }
+    }
+
+    fn check_windows(&self, errors: &mut Vec<FieldError>) {
+        require! { errors;
+            "/windows", (1..=WINDOWS_MAX).contains(&self.windows.len()) => "a board has 1 to 16 windows";
+        }
+        for (index, window) in self.windows.iter().enumerate() {
+            let pointer = format!("/windows/{index}");
+            let is_season = *window == Window::Period(Unit::Season);
+            require! { errors;
+                &pointer, !self.windows[..index].contains(window) => "this window is named twice";
+                &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`";
+                &pointer, self.season.is_some() || !is_season
+                    => "the window `season` needs the field `season`";
+            }
+        }
+    }
+
+    fn check_bounds(&self, errors: &mut Vec<FieldError>) {
+        let bounds = [
+            ("/score_min", self.score_min),
+            ("/score_max", self.score_max),
+        ];
+        let [min, max] = bounds.map(|(pointer, bound)| {
+            let score = bound?.score(self.decimals);
+            let wrong = |error| FieldError::new(pointer, format!("this bound {error}"));
+            score.map_err(|error| errors.push(wrong(error))).ok()
         });
-        errors.collect()
+        require! { errors;
+            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "is less than `score_min`";
+        }
     }
 
-    /// What is wrong with its wait for the end of a period.
-    fn check_finalize(&self) -> Vec<(String, &'static str)> {
-        let Some(finalize) = self.finalize else {
-            return Vec::new();
-        };
-        let is_long = (finalize > FINALIZE_MAX).then(|| ("/finalize".into(), "is at most 31d"));
-        let retention = self.retention.iter();
-        let short = retention.filter(|(_, retention)| **retention < finalize);
-        let detail = "a standing has to be kept until it is final: at least for `finalize`";
-        let short = short.map(|(unit, _)| (format!("/retention/{unit}"), detail));
-        is_long.into_iter().chain(short).collect()
+    fn check_initial(&self, errors: &mut Vec<FieldError>) {
+        require! { errors;
+            "/weight", self.is_sum() || self.weight.is_none() => "weights need `update: sum`";
+        }
+        for unit in &self.initial {
+            require! { errors;
+                "/initial", self.is_sum() => "initial scores need `update: sum`";
+                "/initial", self.windows.contains(&Window::Period(*unit))
+                    => format!("`{unit}` is not among the windows");
+            }
+        }
     }
 
-    /// What is wrong with its wait for queued events.
-    fn check_max_delay(&self) -> impl Iterator<Item = &'static str> {
-        let needs_finalize = "closings wait for events only on boards with `finalize`";
-        let out_of_bounds = "a closing waits for 1s to 24h";
-        let is_alone = self.max_delay.is_some() && self.finalize.is_none();
-        let is_beyond = self
-            .max_delay
-            .is_some_and(|max_delay| !(MAX_DELAY_MIN..=AGE_MAX).contains(&max_delay));
-        let alone = is_alone.then_some(needs_finalize);
-        alone.into_iter().chain(is_beyond.then_some(out_of_bounds))
-    }
-
-    /// What a board of several shards can't have, or not so many of them.
-    fn check_shards(&self) -> Vec<(&'static str, &'static str)> {
-        let is_sound = (1..=SHARDS_MAX).contains(&self.shards);
-        let count = (!is_sound).then_some(("shards", "a board has 1 to 64 shards"));
+    fn check_shards(&self, errors: &mut Vec<FieldError>) {
         // Dense ranks are no sum of the shards' ranks.
-        let is_dense = self.shards > 1 && self.ranking == Ranking::Dense && self.league.is_none();
-        let ranking = is_dense.then_some(("ranking", "`dense` needs a board with one shard"));
-        count.into_iter().chain(ranking).collect()
+        let is_dense = self.ranking == Ranking::Dense && self.league.is_none();
+        require! { errors;
+            "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "a board has 1 to 64 shards";
+            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs a board with one shard";
+        }
     }
 
-    /// Why the board can't list only its best members. If the score of a listed member could fall, another member would
+    /// Whether the board can list only its best members. If the score of a listed member could fall, another member would
     /// have to take its place, and nobody knows which.
-    fn check_keep_top(&self, keep_top: u32) -> Vec<&'static str> {
-        let is_rolling = |window: &Window| matches!(window, Window::Rolling { .. });
+    fn check_keep_top(&self, errors: &mut Vec<FieldError>) {
         let min = self.score_min.and_then(|min| min.score(self.decimals).ok());
-        let only_adds = min.is_some_and(|min| min.scaled() > 0);
         let rises = match (self.update, self.order) {
-            (Update::Sum, Order::Desc) => only_adds,
+            (Update::Sum, Order::Desc) => min.is_some_and(|min| min.scaled() > 0),
             (Update::Max, Order::Desc) | (Update::Min, Order::Asc) => self.ties != Ties::Last,
             _ => false,
         };
-        let checks = [
-            (
-                (1..=KEEP_TOP_MAX).contains(&keep_top),
-                "must be from 1 to 100,000",
-            ),
-            (
-                !self.windows.iter().any(is_rolling),
-                "can't be combined with rolling windows",
-            ),
-            (
-                self.carryover.is_empty(),
-                "can't be combined with `carryover`",
-            ),
-            (
-                rises,
-                "needs scores that can't fall: `update: sum` with `order: desc` and a `score_min` above 0, or `update: max` with `desc` or `min` with `asc`, without `ties: last`",
-            ),
-        ];
-        let broken = checks.into_iter().filter(|(holds, _)| !holds);
-        broken.map(|(_, detail)| detail).collect()
+        if let Some(keep_top) = self.keep_top {
+            require! { errors;
+                "/keep_top", (1..=KEEP_TOP_MAX).contains(&keep_top) => "must be from 1 to 100,000";
+                "/keep_top", !self.windows.iter().any(Window::is_rolling)
+                    => "can't be combined with rolling windows";
+                "/keep_top", self.carryover.is_empty() => "can't be combined with `carryover`";
+                "/keep_top", rises
+                    => "needs scores that can't fall: `update: sum` with `order: desc` and a `score_min` above 0, or `update: max` with `desc` or `min` with `asc`, without `ties: last`";
+            }
+        }
+        require! { errors;
+            "/entry_data", !self.entry_data || self.ties != Ties::Member
+                => "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
+        }
+    }
+
+    fn check_carryover(&self, errors: &mut Vec<FieldError>) {
+        for unit in self.carryover.keys() {
+            let pointer = format!("/carryover/{unit}");
+            let is_window = self.windows.contains(&Window::Period(*unit));
+            require! { errors;
+                &pointer, self.is_sum() => "carryover needs `update: sum`";
+                &pointer, *unit != Unit::All => "`all` has no next period";
+                &pointer, *unit == Unit::All || is_window
+                    => "carryover names a period that is not among the windows";
+            }
+        }
+    }
+
+    fn check_times(&self, errors: &mut Vec<FieldError>) {
+        let idempotency = IDEMPOTENCY_MS_MIN..=IDEMPOTENCY_MS_MAX;
+        let opening = self.opens_at.zip(self.closes_at);
+        require! { errors;
+            "/retention/all", !self.retention.contains_key(&Unit::All)
+                => "`all` has no end after which it could be dropped";
+            "/idempotency", idempotency.contains(&self.idempotency.ms())
+                => "event ids are remembered for 1s to 366d";
+            "/closes_at", opening.is_none_or(|(opens, closes)| opens < closes)
+                => "a board closes after it opens";
+            "/finalize", self.finalize.is_none_or(|finalize| finalize <= FINALIZE_MAX) => "is at most 31d";
+        }
+        for (unit, retention) in &self.retention {
+            require! { errors;
+                format!("/retention/{unit}"), self.finalize.is_none_or(|finalize| finalize <= *retention)
+                    => "a standing has to be kept until it is final: at least for `finalize`";
+            }
+        }
+        require! { errors;
+            "/max_delay", self.max_delay.is_none() || self.finalize.is_some()
+                => "closings wait for events only on boards with `finalize`";
+            "/max_delay", self.max_delay.is_none_or(|delay| (MAX_DELAY_MIN..=AGE_MAX).contains(&delay))
+                => "a closing waits for 1s to 24h";
+        }
+    }
+
+    fn is_sum(&self) -> bool {
+        self.update == Update::Sum
     }
 
     /// What anybody may read beside scores: nothing where the board is not public.
@@ -685,73 +610,29 @@ impl Definition {
 
     /// The fields in which `other` would change what is stored already.
     pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
-        let mut changes = Vec::new();
-        let mut compare = |field: &str, same: bool| {
-            if !same {
-                let detail = "can't change while the board has events or initial scores";
-                changes.push(FieldError::new(format!("/{field}"), detail));
-            }
+        let fixed = unchanged! { self, other;
+            update order decimals ties timezone week_start season weight initial uniques keep_top entry_data;
+            title tags public public_includes names score_min score_max ranking windows carryover accept_late idempotency
+            retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
         };
-        // A field that is added has to be put to one side.
-        let Self {
-            update,
-            order,
-            decimals,
-            ties,
-            timezone,
-            week_start,
-            season,
-            weight,
-            initial,
-            uniques,
-            keep_top,
-            entry_data,
-            ranking: _,
-            carryover: _,
-            title: _,
-            tags: _,
-            public: _,
-            public_includes: _,
-            names: _,
-            score_min: _,
-            score_max: _,
-            windows: _,
-            accept_late: _,
-            idempotency: _,
-            retention: _,
-            quotas: _,
-            rewards: _,
-            league: _,
-            shards: _,
-            ingest: _,
-            opens_at: _,
-            closes_at: _,
-            finalize: _,
-            max_delay: _,
-        } = self;
-        compare("update", *update == other.update);
-        compare("order", *order == other.order);
-        compare("decimals", *decimals == other.decimals);
-        compare("ties", *ties == other.ties);
-        compare("timezone", *timezone == other.timezone);
-        compare("week_start", *week_start == other.week_start);
-        compare("season", *season == other.season);
-        compare("weight", *weight == other.weight);
-        compare("initial", *initial == other.initial);
-        compare("uniques", *uniques == other.uniques);
-        compare("keep_top", *keep_top == other.keep_top);
-        compare("entry_data", *entry_data == other.entry_data);
-        let is_league = self.league.is_some();
-        compare("windows", !is_league || self.windows == other.windows);
-        let dense = |definition: &Self| definition.ranking == Ranking::Dense;
-        compare("ranking", dense(self) == dense(other));
+        let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
+        let in_part = [
+            (
+                "/windows",
+                self.league.is_none() || self.windows == other.windows,
+            ),
+            ("/ranking", is_dense(self) == is_dense(other)),
+        ];
+        let mut changes = Vec::new();
+        for (pointer, is_same) in fixed.into_iter().chain(in_part) {
+            require! { changes; pointer, is_same => FROZEN; }
+        }
         for unit in Unit::ALL {
             let rolls = self.rolls(unit) || other.rolls(unit);
             let carries = |definition: &Self| definition.carryover.contains_key(&unit);
-            compare(
-                &format!("carryover/{unit}"),
-                !rolls || carries(self) == carries(other),
-            );
+            require! { changes;
+                format!("/carryover/{unit}"), !rolls || carries(self) == carries(other) => FROZEN;
+            }
         }
         changes
     }
@@ -763,11 +644,8 @@ impl Definition {
 
     /// The periods of the longest rolling window that counts this unit, 0 without one.
     fn longest_rolling(&self, unit: Unit) -> u16 {
-        let periods = self.windows.iter().map(|window| match window {
-            Window::Rolling {
-                unit: other,
-                periods,
-            } if *other == unit => *periods,
+        let periods = self.windows.iter().map(|window| match *window {
+            Window::Rolling { unit: of, periods } if of == unit => periods,
             _ => 0,
         });
         periods.max().unwrap_or(0)
@@ -841,18 +719,13 @@ impl Board {
     pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
         let revision = self.revision_at(stamp);
         let recorded = recorded(&self.definition);
-        let epochs = self::recorded(&definition)
-            .into_iter()
-            .filter_map(|window| {
-                let old = self.epochs.get(&window).copied();
-                let epoch = if recorded.contains(&window) {
-                    old
-                } else {
-                    Some(revision)
-                };
-                epoch.map(|epoch| (window, epoch))
-            })
-            .collect();
+        let epochs = self::recorded(&definition).into_iter();
+        let epochs = epochs.filter_map(|window| {
+            let new = (!recorded.contains(&window)).then_some(revision);
+            let epoch = new.or_else(|| self.epochs.get(&window).copied())?;
+            Some((window, epoch))
+        });
+        let epochs = epochs.collect();
         let placement = self.placement.towards(definition.shards);
         let id = self.id.clone();
         Self {
@@ -960,15 +833,10 @@ impl Board {
 }
 
 /// The windows that have data of their own: those defined, and the units of the rolling ones.
-fn recorded(definition: &Definition) -> Vec<Window> {
-    let hidden = definition
-        .windows
-        .iter()
-        .map(|window| Window::Period(window.unit()));
-    let mut windows: Vec<Window> = definition.windows.iter().copied().chain(hidden).collect();
-    windows.sort_unstable();
-    windows.dedup();
-    windows
+fn recorded(definition: &Definition) -> BTreeSet<Window> {
+    let windows = definition.windows.iter();
+    let with_units = windows.flat_map(|window| [*window, Window::Period(window.unit())]);
+    with_units.collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
+use super::document;
+
 /// The longest data, in bytes of its canonical form.
 pub const DATA_BYTES_MAX: usize = 512;
 /// The greatest whole number that every JSON client holds exactly: 2^53 − 1.
@@ -77,11 +79,7 @@ impl<'de> Deserialize<'de> for EntryData {
 
 /// Reads a JSON value that every client understands alike, and gives its canonical form (RFC 8785).
 pub(super) fn canonical(text: &str) -> Result<(Value, String), DataError> {
-    let unsound = |error: serde_json::Error| {
-        let text = error.to_string();
-        let message = text.rsplit_once(" at line ").map(|(message, _)| message);
-        DataError::Unsound(message.unwrap_or(&text).to_owned())
-    };
+    let unsound = |error| DataError::Unsound(document::without_place(&error));
     let Sound(value) = serde_json::from_str(text).map_err(unsound)?;
     let canonical = serde_json_canonicalizer::to_string(&value).map_err(unsound)?;
     Ok((value, canonical))

@@ -1,9 +1,11 @@
 //! Deliveries: a message on its way to a webhook, and when it is tried again.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::message::{MessageId, MessageKind};
+use super::texts::words;
 use super::time::{Span, Timestamp};
 
 /// The pauses between tries: 24 hours together, and then the delivery is a dead letter.
@@ -20,29 +22,17 @@ const PAUSES: [Span; 8] = [
 /// By how much a pause is longer or shorter, so that receivers are not called all at once: up to a tenth of it.
 const JITTER_PARTS: u64 = 10;
 
-/// How far a delivery is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DeliveryStatus {
-    /// It will be tried, or tried again.
-    Pending,
-    /// It has failed for too long: a dead letter.
-    Dead,
-    /// The receiver has taken it.
-    Delivered,
-}
-
-impl DeliveryStatus {
-    /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Dead, Self::Delivered];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Dead => "dead",
-            Self::Delivered => "delivered",
-        }
+words! {
+    // Deliveries are listed in this order.
+    /// How far a delivery is.
+    #[derive(Ord, PartialOrd, ToSchema)]
+    pub enum DeliveryStatus {
+        /// It will be tried, or tried again.
+        Pending = "pending",
+        /// It has failed for too long: a dead letter.
+        Dead = "dead",
+        /// The receiver has taken it.
+        Delivered = "delivered",
     }
 }
 

@@ -33,7 +33,12 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
         // serde may find a wrong field before it finds that the text is no JSON. The latter is told first.
         match serde_json::from_str::<IgnoredAny>(text) {
             Ok(_) => {
-                let detail = without_place(error.inner());
+                // The pointer says the place better. Two messages are about syntax, which is sound here.
+                let detail = match &*without_place(error.inner()) {
+                    "expected value" => "invalid type: expected a string".to_owned(),
+                    "trailing characters" => "there are too many items".to_owned(),
+                    message => message.to_owned(),
+                };
                 DocumentError::Unexpected(FieldError::new(pointer, detail))
             }
             Err(error) => malformed(error),
@@ -43,19 +48,11 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     Ok(parsed)
 }
 
-/// serde_json's message without its line and column: the pointer says it better. Two of its messages are about syntax, which is
-/// sound here.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let message = text
-        .rsplit_once(" at line ")
-        .map_or(&*text, |(message, _)| message);
-    match message {
-        "expected value" => "invalid type: expected a string",
-        "trailing characters" => "there are too many items",
-        message => message,
-    }
-    .to_owned()
+/// serde_json's message without its line and column.
+pub(super) fn without_place(error: &serde_json::Error) -> String {
+    let mut text = error.to_string();
+    text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
+    text
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {

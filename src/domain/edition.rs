@@ -126,15 +126,12 @@ impl Edition {
     }
 }
 
-const fn letter_of(state: Option<PeriodState>) -> &'static str {
-    match state {
-        None => "u",
-        Some(PeriodState::Upcoming) => "n",
-        Some(PeriodState::Live) => "l",
-        Some(PeriodState::Closing) => "c",
-        Some(PeriodState::Ended) => "e",
-        Some(PeriodState::Final) => "f",
-    }
+/// The letters of the states, by their place among all of them.
+const LETTERS: [&str; PeriodState::COUNT] = ["n", "l", "c", "e", "f"];
+
+/// The letter of a state; `u` if it is not known.
+fn letter_of(state: Option<PeriodState>) -> &'static str {
+    state.map_or("u", |state| LETTERS[state.index()])
 }
 
 /// As it is sent: characters that need no escapes in an address.
@@ -149,20 +146,10 @@ impl fmt::Display for Edition {
         if let Some(nonce) = self.nonce {
             write!(f, ".{nonce:x}")?;
         }
-        for (
-            index,
-            ShardSeen {
-                changed,
-                has_entries,
-            },
-        ) in &self.shards
-        {
-            let digit = u8::from(has_entries[0]) + 2 * u8::from(has_entries[1]);
-            write!(
-                f,
-                "~{index:x}.{digit}.{:x}.{:x}",
-                changed.number, changed.history
-            )?;
+        for (index, seen) in &self.shards {
+            let [first, second] = seen.has_entries.map(u8::from);
+            let (digit, Changed { number, history }) = (first + 2 * second, seen.changed);
+            write!(f, "~{index:x}.{digit}.{number:x}.{history:x}")?;
         }
         Ok(())
     }
@@ -182,14 +169,7 @@ impl FromStr for Edition {
             }
             _ => return Err(()),
         };
-        let states = [
-            None,
-            Some(PeriodState::Upcoming),
-            Some(PeriodState::Live),
-            Some(PeriodState::Closing),
-            Some(PeriodState::Ended),
-            Some(PeriodState::Final),
-        ];
+        let mut states = PeriodState::ALL.map(Some).into_iter().chain([None]);
         let shards = parts.map(|part| {
             let [index, digit, changed, history] = part.split('.').collect::<Vec<_>>()[..] else {
                 return Err(());
@@ -209,10 +189,7 @@ impl FromStr for Edition {
             revision: number(revision)?,
             epoch: u32::try_from(number(epoch)?).map_err(|_| ())?,
             shards: shards.collect::<Result<_, ()>>()?,
-            state: *states
-                .iter()
-                .find(|one| letter_of(**one) == state)
-                .ok_or(())?,
+            state: states.find(|one| letter_of(*one) == state).ok_or(())?,
             nonce,
         })
     }

@@ -1,6 +1,7 @@
 //! An event, and its outcome.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::data::EntryData;
@@ -152,13 +153,9 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// A number that stays the same for ever: it is stored with remembered outcomes.
+    /// A number that stays the same for ever: it is stored with remembered outcomes. A new detail is declared last.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Status => 0,
-            Self::Standings => 1,
-            Self::Ranks => 2,
-        }
+        self as u8
     }
 
     /// The detail of a [`Detail::code`].
@@ -203,12 +200,13 @@ pub struct Change {
     pub ranks: Option<Ranks>,
 }
 
-/// A member's rank after an event and before it, `None` where it is not listed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What an event did to its member's rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = RankChange)]
 pub struct Ranks {
-    /// After.
+    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
     pub rank: Option<u64>,
-    /// Before.
+    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
     pub previous_rank: Option<u64>,
 }
 

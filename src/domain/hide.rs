@@ -1,11 +1,9 @@
 //! Hiding a member of a board: out of sight at once, without a change of any score.
 
-use std::fmt;
-use std::sync::Arc;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::texts::checked_text;
 use super::time::Timestamp;
 
 /// The longest reason, in characters.
@@ -60,52 +58,24 @@ pub enum ReasonError {
     Control,
 }
 
-/// Why a member is hidden: 1 to 500 characters, not all of them blank, and no control characters but line breaks and tabs.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Reason(Arc<str>);
-
-impl Reason {
-    /// Checks a text; blanks around it are cut off.
-    ///
-    /// # Errors
-    /// It is empty, too long, or has control characters.
-    pub fn parse(text: &str) -> Result<Self, ReasonError> {
-        let text = text.trim();
-        let length = text.chars().count();
-        let is_allowed = |char: char| !char.is_control() || matches!(char, '\n' | '\r' | '\t');
-        if text.is_empty() {
-            Err(ReasonError::Empty)
-        } else if length > REASON_CHARS_MAX {
-            Err(ReasonError::Long(length))
-        } else if !text.chars().all(is_allowed) {
-            Err(ReasonError::Control)
-        } else {
-            Ok(Self(text.into()))
-        }
-    }
-
-    /// The reason as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+checked_text! {
+    /// Why a member is hidden: 1 to 500 characters, not all of them blank, and no control characters but line breaks and tabs.
+    /// Blanks around it are cut off.
+    Reason, check_reason, ReasonError
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Reason {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+fn check_reason(text: &str) -> Result<&str, ReasonError> {
+    let text = text.trim();
+    let length = text.chars().count();
+    let is_allowed = |char: char| !char.is_control() || matches!(char, '\n' | '\r' | '\t');
+    if text.is_empty() {
+        Err(ReasonError::Empty)
+    } else if length > REASON_CHARS_MAX {
+        Err(ReasonError::Long(length))
+    } else if !text.chars().all(is_allowed) {
+        Err(ReasonError::Control)
+    } else {
+        Ok(text)
     }
 }
 

@@ -1,12 +1,9 @@
 //! Ids that users give to boards, members and events.
 
-use std::fmt;
-use std::sync::Arc;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use super::intake::Partition;
+use super::texts::checked_text;
 
 /// The longest board id, in bytes.
 pub const BOARD_ID_BYTES_MAX: usize = 64;
@@ -16,26 +13,11 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Why a text is no id.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum IdError {
-    /// A board id breaks its pattern.
+    /// A text breaks the pattern of plain names. It has what the text should be.
     #[error(
-        "a board id has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+        "{0} has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
-    Board,
-    /// The name of an API key breaks its pattern.
-    #[error(
-        "the name of a key has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Key,
-    /// The name of a webhook breaks its pattern.
-    #[error(
-        "the name of a webhook has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Webhook,
-    /// The id of a rule breaks its pattern.
-    #[error(
-        "the id of a rule has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
-    )]
-    Rule,
+    Plain(&'static str),
     /// A member or event id is empty or too long.
     #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),
@@ -47,104 +29,35 @@ pub enum IdError {
     Address,
 }
 
-/// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BoardId(Arc<str>);
-
-impl BoardId {
-    /// Checks a text against the pattern.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        let bytes = text.as_bytes();
-        let well_formed = bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-            && bytes.len() <= BOARD_ID_BYTES_MAX
-            && bytes
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
-        if well_formed {
-            Ok(Self(text.into()))
-        } else {
-            Err(IdError::Board)
-        }
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+/// A text of the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what it should be.
+pub(super) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_sound = text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.len() <= BOARD_ID_BYTES_MAX
+        && text.bytes().all(is_plain);
+    is_sound.then_some(text).ok_or(IdError::Plain(what))
 }
 
-impl fmt::Display for BoardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for BoardId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for BoardId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
-    }
-}
-
-fn check_name(text: &str) -> Result<(), IdError> {
+fn any(text: &str) -> Result<&str, IdError> {
     if text.is_empty() || text.len() > NAME_BYTES_MAX {
         Err(IdError::Length(text.len()))
     } else if text.chars().any(char::is_control) {
         Err(IdError::Control)
     } else {
-        Ok(())
+        Ok(text)
     }
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-        pub struct $name(Arc<str>);
-
-        impl $name {
-            /// Checks length (1 to 128 bytes) and that no control character is in it.
-            pub fn parse(text: &str) -> Result<Self, IdError> {
-                check_name(text).map(|()| Self(text.into()))
-            }
-
-            /// The id as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::parse(&text).map_err(serde::de::Error::custom)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-    };
+checked_text! {
+    /// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+    BoardId, |text| plain(text, "a board id"), IdError
 }
 
-name! {
+checked_text! {
     /// Who is ranked: 1 to 128 bytes of UTF-8 without control characters.
-    MemberId
+    MemberId, any, IdError
 }
+
 /// Stands in the id of a line that has outlived its member (`scripts/lib/nameless.lua`). No id that is sent has it, since it is a
 /// control character.
 const NAMELESS: char = '\u{1e}';
@@ -184,14 +97,14 @@ impl MemberId {
     }
 }
 
-name! {
+checked_text! {
     /// What an event says of where it comes from: 1 to 128 bytes of UTF-8 without control characters.
-    Label
+    Label, any, IdError
 }
 
-name! {
+checked_text! {
     /// What makes a retry recognisable; unique in its board. 1 to 128 bytes of UTF-8 without control characters.
-    EventId
+    EventId, any, IdError
 }
 
 /// Stands between a player and the id that the player has given. No id that is sent has it, since it is a control
@@ -274,7 +187,11 @@ mod tests {
             "a{b}",
             &"b".repeat(65),
         ] {
-            assert_eq!(BoardId::parse(bad), Err(IdError::Board), "{bad:?}");
+            assert_eq!(
+                BoardId::parse(bad),
+                Err(IdError::Plain("a board id")),
+                "{bad:?}"
+            );
         }
     }
 

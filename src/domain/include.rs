@@ -1,37 +1,18 @@
 //! What entries can have beside their scores: the words that readers send as `include`.
 
-use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Declares the words, a line each.
-macro_rules! words {
-    ($($(#[$doc:meta])* $word:ident = $name:literal;)*) => {
-        /// One thing that entries can have beside their scores.
-        #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
-        #[serde(rename_all = "lowercase")]
-        pub enum Include {
-            $($(#[$doc])* $word,)*
-        }
-
-        impl Include {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$word),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$word => $name,)*
-                }
-            }
-        }
-    };
-}
+use super::texts::words;
 
 words! {
-    /// The profile of the member: its name, its picture and its attributes.
-    Profile = "profile";
-    /// The data of the event that gave the entry its time.
-    Data = "data";
+    /// One thing that entries can have beside their scores.
+    #[derive(Ord, PartialOrd, ToSchema)]
+    pub enum Include {
+        /// The profile of the member: its name, its picture and its attributes.
+        Profile = "profile",
+        /// The data of the event that gave the entry its time.
+        Data = "data",
+    }
 }
 
 /// A set of these.
@@ -44,22 +25,17 @@ impl Includes {
 
     /// All of them.
     pub fn all() -> Self {
-        Include::ALL.iter().copied().collect()
+        Include::ALL.into_iter().collect()
     }
 
     /// Reads words that are separated by commas. The error says which one is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let word = |name: &str| {
-            let mut words = Include::ALL.iter();
-            let known = || Include::ALL.iter().map(|word| word.name());
-            words
-                .find(|word| word.name() == name)
-                .copied()
-                .ok_or_else(|| {
-                    let known: Vec<_> = known().collect();
-                    let name: String = name.chars().take(64).collect();
-                    format!("{name:?} is none of: {}", known.join(", "))
-                })
+            Include::named(name).ok_or_else(|| {
+                let name: String = name.chars().take(64).collect();
+                let known = Include::ALL.map(Include::name).join(", ");
+                format!("{name:?} is none of: {known}")
+            })
         };
         text.split(',').map(word).collect()
     }
@@ -82,7 +58,7 @@ impl Includes {
 
     /// The words of the set.
     pub fn words(self) -> impl Iterator<Item = Include> {
-        let words = Include::ALL.iter().copied();
+        let words = Include::ALL.into_iter();
         words.filter(move |word| self.has(*word))
     }
 

@@ -10,17 +10,16 @@ pub mod zone;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::board::{Board, Definition, Ingest, Order, Ranking, Update};
+use super::board::{Board, Definition, FieldError, Ingest, Order, Ranking, Update, require};
 use super::event::FUTURE_MS_MAX;
 use super::period::{Period, Unit};
 use super::quota::Dimension;
-use super::score::{Bound, Decimals, Score};
+use super::score::{self, Bound, Decimals, Score};
+use super::texts::{checked_text, serde_as_text};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
 use super::window::Window;
@@ -40,7 +39,7 @@ const FORMER_MAX: usize = 64;
 /// What is wrong with a score of the settings.
 const NO_SCORE: &str = "must be 0 or more, with no more decimals than the board keeps";
 /// One whole in the unit of [`Share`].
-const WHOLE: u64 = 10_000;
+const WHOLE: i64 = 10_000;
 
 /// The settings of a league. Changed settings hold from the next period on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
@@ -53,7 +52,6 @@ pub struct League {
     /// How long after the beginning of a period new cohorts are opened freely: a duration. Later a new member first takes
     /// a seat that is free in another cohort. Null: as long as the period runs.
     #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = r"^[0-9]{1,9}[smhd]$", example = "5d")]
     pub join_until: Option<Span>,
     /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
     #[serde(default = "one")]
@@ -81,26 +79,23 @@ pub struct League {
 #[schema(as = LeagueTier)]
 pub struct Tier {
     /// Its name; no two tiers have the same.
-    #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9_]{0,31}$", example = "silver")]
     pub name: TierName,
     /// The share of a cohort that goes up by a tier, from 0 to 1 with up to 4 decimals; 0 in the last tier.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub promote: Share,
     /// The share that goes down by a tier; 0 in the first.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub demote: Share,
 }
 
-/// The name of a tier: `[a-z0-9][a-z0-9_]{0,31}`.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub struct TierName(Arc<str>);
+checked_text! {
+    /// The name of a tier: `[a-z0-9][a-z0-9_]{0,31}`.
+    TierName, check_tier_name, &'static str
+}
 
 /// A share from 0 to 1 with up to four decimals, which are exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Share {
     /// From 0 to 10,000.
-    ten_thousandths: u64,
+    ten_thousandths: i64,
 }
 
 /// What a period that a member misses does to its tier.
@@ -167,66 +162,38 @@ fn nothing() -> Bound {
     Bound::from(Score::default())
 }
 
-impl TierName {
-    /// Checks a text against the pattern.
-    fn parse(text: &str) -> Option<Self> {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_sound = (1..=32).contains(&text.len())
-            && text.bytes().all(|byte| is_plain(byte) || byte == b'_')
-            && !text.starts_with('_');
-        is_sound.then(|| Self(text.into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn check_tier_name(text: &str) -> Result<&str, &'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_sound = (1..=32).contains(&text.len())
+        && text.bytes().all(|byte| is_plain(byte) || byte == b'_')
+        && !text.starts_with('_');
+    is_sound.then_some(text).ok_or(
+        "the name of a tier has 1 to 32 of the characters a-z 0-9 _ and begins with a letter or a digit",
+    )
 }
 
-impl fmt::Display for TierName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for TierName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let detail = "the name of a tier has 1 to 32 of the characters a-z 0-9 _ and begins with a letter or a digit";
-        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(detail))
-    }
-}
+serde_as_text!(Cohort);
 
 impl Share {
     /// ⌊share · count⌋.
     pub fn of(self, count: u64) -> u64 {
-        let product = u128::from(self.ten_thousandths) * u128::from(count);
-        let share = product / u128::from(WHOLE);
+        let product = u128::from(self.ten_thousandths.unsigned_abs()) * u128::from(count);
+        let share = product / u128::from(WHOLE.unsigned_abs());
         u64::try_from(share).expect("invariant: a share of a count is no more than the count")
     }
 }
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let decimals = Decimals::try_from(4).map_err(serde::de::Error::custom)?;
-        let parts = Score::parse(text.get(), decimals).ok();
-        match parts.and_then(|score| u64::try_from(score.scaled()).ok()) {
-            Some(ten_thousandths) if ten_thousandths <= WHOLE => Ok(Self { ten_thousandths }),
-            _ => Err(serde::de::Error::custom(
-                "a share is a number from 0 to 1 with at most 4 decimals",
-            )),
-        }
+        let detail = "a share is a number from 0 to 1 with at most 4 decimals";
+        let ten_thousandths = score::read_parts(deserializer, 4, 0..=WHOLE, detail)?;
+        Ok(Self { ten_thousandths })
     }
 }
 
 impl Serialize for Share {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let scaled = i64::try_from(self.ten_thousandths).map_err(serde::ser::Error::custom)?;
-        let decimals = Decimals::try_from(4).map_err(serde::ser::Error::custom)?;
-        Score::from_stored(scaled)
-            .shown(decimals)
-            .serialize(serializer)
+        score::write_parts(self.ten_thousandths, 4, serializer)
     }
 }
 
@@ -272,11 +239,9 @@ impl League {
 
     /// The index of the tier with this name.
     pub fn tier_named(&self, name: &str) -> Option<u8> {
-        let index = self
-            .tiers
-            .iter()
-            .position(|tier| tier.name.as_str() == name);
-        index.and_then(|index| u8::try_from(index).ok())
+        let mut tiers = self.tiers.iter();
+        let index = tiers.position(|tier| tier.name.as_str() == name)?;
+        u8::try_from(index).ok()
     }
 
     /// The index of the last tier.
@@ -311,10 +276,8 @@ impl League {
     pub fn bonus(&self, place: u64, decimals: Decimals) -> Score {
         let rules = self.entry_bonus.iter();
         let won = rules.filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place));
-        let sum = won
-            .map(|rule| score_of(rule.score, decimals).scaled())
-            .sum();
-        Score::from_stored(sum)
+        let won = won.map(|rule| score_of(rule.score, decimals).scaled());
+        Score::from_stored(won.sum())
     }
 
     /// Until when, in milliseconds since the epoch, new cohorts of a period are opened freely.
@@ -323,75 +286,64 @@ impl League {
         self.join_until.map_or(i64::MAX, until_ms)
     }
 
-    /// What is wrong with it by itself: where below `/league`, and what.
-    fn check(&self, decimals: Decimals) -> Vec<(String, String)> {
+    /// What is wrong with it by itself.
+    fn check(&self, decimals: Decimals) -> Vec<FieldError> {
+        let (has_size, min) = (
+            COHORT_SIZES.contains(&self.cohort_size),
+            self.min_score_to_promote,
+        );
         let mut errors = Vec::new();
-        let mut refuse = |is_wrong: bool, field: &str, detail: &str| {
-            if is_wrong {
-                errors.push((field.to_owned(), detail.to_owned()));
-            }
-        };
-        let has_size = COHORT_SIZES.contains(&self.cohort_size);
-        refuse(!has_size, "/cohort_size", "must be from 2 to 1,000");
-        let has_min = (1..=self.cohort_size).contains(&self.min_cohort);
-        let detail = "must be from 1 to `cohort_size`";
-        refuse(has_size && !has_min, "/min_cohort", detail);
-        let min = self.min_score_to_promote.score(decimals);
-        let is_score = min.is_ok_and(|min| min.scaled() >= 0);
-        refuse(!is_score, "/min_score_to_promote", NO_SCORE);
-        let has_tiers = (1..=TIERS_MAX).contains(&self.tiers.len());
-        refuse(!has_tiers, "/tiers", "a league has 1 to 20 tiers");
-        errors.extend(self.check_tiers());
-        errors.extend(self.check_bonuses(decimals));
+        require! { errors;
+            "/league/cohort_size", has_size => "must be from 2 to 1,000";
+            "/league/min_cohort", !has_size || (1..=self.cohort_size).contains(&self.min_cohort)
+                => "must be from 1 to `cohort_size`";
+            "/league/min_score_to_promote", min.score(decimals).is_ok_and(|min| min.scaled() >= 0) => NO_SCORE;
+            "/league/tiers", (1..=TIERS_MAX).contains(&self.tiers.len()) => "a league has 1 to 20 tiers";
+        }
+        self.check_tiers(&mut errors);
+        self.check_bonuses(decimals, &mut errors);
         errors
     }
 
-    fn check_tiers(&self) -> Vec<(String, String)> {
-        let mut errors = Vec::new();
+    fn check_tiers(&self, errors: &mut Vec<FieldError>) {
         let last = self.tiers.len().saturating_sub(1);
         for (index, tier) in self.tiers.iter().enumerate() {
-            let mut refuse = |is_wrong: bool, field: &str, detail: &str| {
-                if is_wrong {
-                    errors.push((format!("/tiers/{index}{field}"), detail.to_owned()));
-                }
-            };
-            let before = &self.tiers[..index];
-            let is_double = before.iter().any(|other| other.name == tier.name);
-            refuse(is_double, "/name", "another tier has this name");
+            let at = format!("/league/tiers/{index}");
             let [promote, demote] = [tier.promote, tier.demote].map(|share| share.ten_thousandths);
-            let detail = "the last tier has none above it: must be 0";
-            refuse(index == last && promote > 0, "/promote", detail);
-            let detail = "the first tier has none below it: must be 0";
-            refuse(index == 0 && demote > 0, "/demote", detail);
-            let detail = "`promote` and `demote` are at most 1 together";
-            refuse(promote + demote > WHOLE, "", detail);
+            require! { errors;
+                format!("{at}/name"), self.tiers[..index].iter().all(|other| other.name != tier.name)
+                    => "another tier has this name";
+                format!("{at}/promote"), index != last || promote == 0
+                    => "the last tier has none above it: must be 0";
+                format!("{at}/demote"), index != 0 || demote == 0
+                    => "the first tier has none below it: must be 0";
+                at, promote + demote <= WHOLE => "`promote` and `demote` are at most 1 together";
+            }
         }
-        errors
     }
 
-    fn check_bonuses(&self, decimals: Decimals) -> Vec<(String, String)> {
-        let mut errors = Vec::new();
-        if self.entry_bonus.len() > BONUSES_MAX {
-            let detail = "a league has up to 20 rules of this kind";
-            errors.push(("/entry_bonus".to_owned(), detail.to_owned()));
+    fn check_bonuses(&self, decimals: Decimals, errors: &mut Vec<FieldError>) {
+        require! { errors;
+            "/league/entry_bonus", self.entry_bonus.len() <= BONUSES_MAX
+                => "a league has up to 20 rules of this kind";
         }
+        let places = 1..=u64::from(*COHORT_SIZES.end());
         let mut sum: i128 = 0;
         for (index, rule) in self.entry_bonus.iter().enumerate() {
-            let [first, last] = rule.ranks;
-            if !(1..=last).contains(&first) || last > u64::from(*COHORT_SIZES.end()) {
-                let detail = "ranks go from 1 to 1,000, the first before the last";
-                errors.push((format!("/entry_bonus/{index}/ranks"), detail.to_owned()));
+            let ([first, last], score) = (rule.ranks, rule.score.score(decimals).ok());
+            let score = score.filter(|score| score.scaled() >= 0);
+            let at = format!("/league/entry_bonus/{index}");
+            require! { errors;
+                format!("{at}/ranks"), first <= last && places.contains(&first) && places.contains(&last)
+                    => "ranks go from 1 to 1,000, the first before the last";
+                format!("{at}/score"), score.is_some() => NO_SCORE;
             }
-            match rule.score.score(decimals) {
-                Ok(score) if score.scaled() >= 0 => sum += i128::from(score.scaled()),
-                _ => errors.push((format!("/entry_bonus/{index}/score"), NO_SCORE.to_owned())),
-            }
+            sum += score.map_or(0, |score| i128::from(score.scaled()));
         }
-        if sum > i128::from(decimals.score_max().scaled()) {
-            let detail = "the scores of all rules together are more than a score can be";
-            errors.push(("/entry_bonus".to_owned(), detail.to_owned()));
+        require! { errors;
+            "/league/entry_bonus", sum <= i128::from(decimals.score_max().scaled())
+                => "the scores of all rules together are more than a score can be";
         }
-        errors
     }
 }
 
@@ -401,146 +353,69 @@ fn score_of(bound: Bound, decimals: Decimals) -> Score {
     score.expect("invariant: the scores of a league are scores of its board")
 }
 
-/// Everything that is wrong with a definition because of its league: where, and what.
-pub fn check(definition: &Definition) -> Vec<(String, String)> {
+/// Everything that is wrong with a definition because of its league.
+pub fn check(definition: &Definition) -> Vec<FieldError> {
     let Some(league) = &definition.league else {
         return Vec::new();
     };
-    let own = league.check(definition.decimals).into_iter();
-    let own = own.map(|(field, detail)| (format!("/league{field}"), detail));
-    let rules = needs(definition).into_iter().chain(refuses(definition));
-    let broken = rules.filter(|(holds, ..)| !holds);
-    let broken = broken.map(|(_, pointer, detail)| (pointer.to_owned(), detail.to_owned()));
-    let times = check_idempotency(definition)
-        .into_iter()
-        .chain(check_join_until(definition, league));
-    own.chain(broken).chain(times).collect()
+    let mut errors = league.check(definition.decimals);
+    check_needs(definition, &mut errors);
+    check_times(definition, league, &mut errors);
+    errors
 }
 
-/// What a league needs of the other fields: whether it holds, where, and what.
-fn needs(definition: &Definition) -> Vec<(bool, &'static str, &'static str)> {
-    let min = definition.score_min;
-    let min = min.and_then(|min| min.score(definition.decimals).ok());
-    let wait = definition.finalize;
-    vec![
-        (
-            unit_of(definition).is_some(),
-            "/windows",
-            "a league has one window, its period: `day`, `week`, `month` or `season`",
-        ),
-        (
-            definition.update == Update::Sum,
-            "/update",
-            "a league needs `update: sum`",
-        ),
-        (
-            definition.order == Order::Desc,
-            "/order",
-            "a league needs `order: desc`",
-        ),
-        (
-            definition.ties == Ties::First,
-            "/ties",
-            "a league needs `ties: first`",
-        ),
-        (
-            min.is_some_and(|min| min.scaled() >= 0),
-            "/score_min",
-            "a league needs a `score_min` of 0 or more, so that no score falls",
-        ),
-        (
-            wait.is_some_and(|wait| wait <= LEAGUE_FINALIZE_MAX),
-            "/finalize",
-            "a league closes its periods: a duration up to `1m`. Nobody has a new seat before that",
-        ),
-    ]
-}
-
-/// What a league can't have: whether it is absent, where, and why.
-fn refuses(definition: &Definition) -> Vec<(bool, &'static str, &'static str)> {
-    let by_member = |by: &[Dimension]| by == [Dimension::Member];
-    let mut quotas = definition.quotas.iter();
-    vec![
-        (
-            definition.carryover.is_empty(),
-            "/carryover",
-            "a league has no carryover: `entry_bonus` says with which score members open a period",
-        ),
-        (
-            definition.initial.is_empty(),
-            "/initial",
-            "a league has no initial scores: `entry_bonus` says with which score members open a period",
-        ),
-        (
-            definition.weight.is_none(),
-            "/weight",
-            "a league has no weights",
-        ),
-        (
-            definition.keep_top.is_none(),
-            "/keep_top",
-            "a league lists all members of a cohort",
-        ),
-        (
-            definition.ranking != Ranking::Dense,
-            "/ranking",
-            "a league has no dense ranks: its cohorts lie in 16 shards",
-        ),
-        (
-            definition.uniques.is_none(),
-            "/uniques",
-            "a league counts no voters",
-        ),
-        (
-            quotas.all(|quota| by_member(&quota.by)),
-            "/quotas",
-            "the quotas of a league go by `member` alone",
-        ),
-        (
-            definition.ingest == Ingest::Sync,
-            "/ingest",
-            "a league applies events before it answers: where an event counts is known only once its member is seated",
-        ),
-        (
-            definition.max_delay.is_none(),
-            "/max_delay",
-            "a league has no queues that its closings would wait for",
-        ),
-        (
-            definition.shards == LEAGUE_SHARDS,
-            "/shards",
-            "a league has 16 shards, over which its cohorts spread by themselves",
-        ),
-    ]
+/// What a league needs of the other fields.
+fn check_needs(of: &Definition, errors: &mut Vec<FieldError>) {
+    let min = of.score_min.and_then(|min| min.score(of.decimals).ok());
+    let mut quotas = of.quotas.iter();
+    require! { errors;
+        "/windows", unit_of(of).is_some()
+            => "a league has one window, its period: `day`, `week`, `month` or `season`";
+        "/update", of.update == Update::Sum => "a league needs `update: sum`";
+        "/order", of.order == Order::Desc => "a league needs `order: desc`";
+        "/ties", of.ties == Ties::First => "a league needs `ties: first`";
+        "/score_min", min.is_some_and(|min| min.scaled() >= 0)
+            => "a league needs a `score_min` of 0 or more, so that no score falls";
+        "/finalize", of.finalize.is_some_and(|wait| wait <= LEAGUE_FINALIZE_MAX)
+            => "a league closes its periods: a duration up to `1m`. Nobody has a new seat before that";
+        "/carryover", of.carryover.is_empty()
+            => "a league has no carryover: `entry_bonus` says with which score members open a period";
+        "/initial", of.initial.is_empty()
+            => "a league has no initial scores: `entry_bonus` says with which score members open a period";
+        "/weight", of.weight.is_none() => "a league has no weights";
+        "/keep_top", of.keep_top.is_none() => "a league lists all members of a cohort";
+        "/ranking", of.ranking != Ranking::Dense
+            => "a league has no dense ranks: its cohorts lie in 16 shards";
+        "/uniques", of.uniques.is_none() => "a league counts no voters";
+        "/quotas", quotas.all(|quota| quota.by == [Dimension::Member])
+            => "the quotas of a league go by `member` alone";
+        "/ingest", of.ingest == Ingest::Sync
+            => "a league applies events before it answers: where an event counts is known only once its member is seated";
+        "/max_delay", of.max_delay.is_none()
+            => "a league has no queues that its closings would wait for";
+        "/shards", of.shards == LEAGUE_SHARDS
+            => "a league has 16 shards, over which its cohorts spread by themselves";
+    }
 }
 
 /// Ids are looked up in one earlier cohort, so they may not be remembered for longer than a period lasts that comes after it.
-fn check_idempotency(definition: &Definition) -> Option<(String, String)> {
-    let longest = match unit_of(definition)? {
-        // Clocks that are changed make a day shorter, by three hours at the most.
-        Unit::Day => Span::hours(20),
-        Unit::Week => Span::days(6),
-        Unit::Month => Span::days(27),
-        _ => definition.season?.length(),
-    };
-    let wait_ms = definition.finalize.map_or(0, Span::ms);
-    let is_long = definition.idempotency.ms() + wait_ms > longest.ms();
-    let detail =
-        format!("together with `finalize` it is at most {longest} in a league with this period");
-    is_long.then(|| ("/idempotency".to_owned(), detail))
-}
-
 /// Behind the end of every period `join_until` would say nothing.
-fn check_join_until(definition: &Definition, league: &League) -> Option<(String, String)> {
-    let longest = match unit_of(definition)? {
-        Unit::Day => Span::days(1),
-        Unit::Week => Span::days(7),
-        Unit::Month => Span::days(31),
-        _ => definition.season?.length(),
+fn check_times(of: &Definition, league: &League, errors: &mut Vec<FieldError>) {
+    let (shortest, longest) = match (unit_of(of), of.season) {
+        // Clocks that are changed make a day shorter, by three hours at the most.
+        (Some(Unit::Day), _) => (Span::hours(20), Span::days(1)),
+        (Some(Unit::Week), _) => (Span::days(6), Span::days(7)),
+        (Some(Unit::Month), _) => (Span::days(27), Span::days(31)),
+        (Some(_), Some(season)) => (season.length(), season.length()),
+        _ => return,
     };
-    let is_behind = league.join_until? >= longest;
-    let detail = "no period lasts longer than that: leave it out";
-    is_behind.then(|| ("/league/join_until".to_owned(), detail.to_owned()))
+    let remembered_ms = of.idempotency.ms() + of.finalize.map_or(0, Span::ms);
+    require! { errors;
+        "/idempotency", remembered_ms <= shortest.ms()
+            => format!("together with `finalize` it is at most {shortest} in a league with this period");
+        "/league/join_until", league.join_until.is_none_or(|until| until < longest)
+            => "no period lasts longer than that: leave it out";
+    }
 }
 
 /// The unit of the periods of a league, if its windows are those of one.

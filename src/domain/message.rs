@@ -7,26 +7,24 @@ use serde::{Deserialize, Serialize};
 use super::board::Board;
 use super::ids::BoardId;
 use super::secret::Digest;
+use super::texts::words;
 use super::time::Timestamp;
 
-/// What a message tells of.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub enum MessageKind {
-    /// A period is final.
-    #[serde(rename = "period.final")]
-    PeriodFinal,
-    /// The results of final periods have changed.
-    #[serde(rename = "period.revised")]
-    PeriodRevised,
-    /// A member was hidden.
-    #[serde(rename = "member.hidden")]
-    MemberHidden,
-    /// A cohort of a league is decided.
-    #[serde(rename = "league.turned")]
-    LeagueTurned,
-    /// Somebody tests a webhook.
-    #[serde(rename = "webhook.test")]
-    Test,
+words! {
+    /// What a message tells of.
+    #[derive(Ord, PartialOrd)]
+    pub enum MessageKind {
+        /// A period is final.
+        PeriodFinal = "period.final",
+        /// The results of final periods have changed.
+        PeriodRevised = "period.revised",
+        /// A member was hidden.
+        MemberHidden = "member.hidden",
+        /// A cohort of a league is decided.
+        LeagueTurned = "league.turned",
+        /// Somebody tests a webhook.
+        Test = "webhook.test",
+    }
 }
 
 impl MessageKind {
@@ -38,17 +36,6 @@ impl MessageKind {
         Self::LeagueTurned,
     ];
 
-    /// Its name, as receivers read it in `type`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PeriodFinal => "period.final",
-            Self::PeriodRevised => "period.revised",
-            Self::MemberHidden => "member.hidden",
-            Self::LeagueTurned => "league.turned",
-            Self::Test => "webhook.test",
-        }
-    }
-
     /// What a message with this body tells of; `None` if this release does not know it.
     pub fn of_body(body: &str) -> Option<Self> {
         #[derive(Deserialize)]
@@ -57,12 +44,6 @@ impl MessageKind {
         }
         let typed: Typed = serde_json::from_str(body).ok()?;
         Some(typed.r#type)
-    }
-}
-
-impl fmt::Display for MessageKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

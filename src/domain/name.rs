@@ -54,23 +54,8 @@ const DRAWN: &[(char, &str)] = &[
     ('y', "ʏ"),
     ('z', "ᴢᘔ"),
 ];
-/// The digits and signs that people write for letters.
-const LEET: &[(char, char)] = &[
-    ('0', 'o'),
-    ('1', 'i'),
-    ('2', 'z'),
-    ('3', 'e'),
-    ('4', 'a'),
-    ('5', 's'),
-    ('6', 'g'),
-    ('7', 't'),
-    ('8', 'b'),
-    ('9', 'g'),
-    ('@', 'a'),
-    ('$', 's'),
-    ('!', 'i'),
-    ('|', 'i'),
-];
+/// The digits and signs that people write for letters, and these letters.
+const LEET: [&str; 2] = ["0123456789@$!|", "oizeasgtbgasii"];
 
 /// Why a text is no name.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
@@ -302,8 +287,9 @@ fn drawn(character: char) -> char {
 /// i may be written for an l: that is `stroke`. Several digits that end a word are a number.
 fn without_digits(text: &str, stroke: char) -> String {
     let letter_of = |character: char| {
-        let (_, letter) = LEET.iter().find(|(written, _)| *written == character)?;
-        Some(if *letter == 'i' { stroke } else { *letter })
+        let mut letters = LEET[0].chars().zip(LEET[1].chars());
+        let (_, letter) = letters.find(|(written, _)| *written == character)?;
+        Some(if letter == 'i' { stroke } else { letter })
     };
     let is_kept = |one: &char| one.is_alphanumeric() || letter_of(*one).is_some();
     let mut words = Vec::new();

@@ -32,7 +32,6 @@
 //! relies on one fact of that database: from 1898 on, no zone changes its offset twice within 48
 //! hours (the closest pair is 167 hours apart).
 
-use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime};
@@ -40,7 +39,9 @@ use chrono::{Offset, TimeZone, Timelike, Utc, Weekday};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
+use super::texts::words;
 use super::time::{Span, Timestamp};
 
 const MINUTE_S: i64 = 60;
@@ -48,26 +49,29 @@ const HOUR_S: i64 = 60 * MINUTE_S;
 /// More than any offset from UTC, which chrono keeps below it in both directions.
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// The kinds of period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// 60 seconds from a whole minute of UTC.
-    Minute,
-    /// A local hour, or the part of one that has a single offset from UTC.
-    Hour,
-    /// A local date.
-    Day,
-    /// Seven local dates from the calendar's first day of the week.
-    Week,
-    /// A month of local dates.
-    Month,
-    /// A year of local dates.
-    Year,
-    /// The whole of time.
-    All,
-    /// A fixed length, given by the calendar's [`Season`].
-    Season,
+words! {
+    // Their order is stored: a new one comes last.
+    /// The kinds of period.
+    #[derive(PartialOrd, Ord, Hash, ToSchema)]
+    #[schema(as = Period)]
+    pub enum Unit {
+        /// 60 seconds from a whole minute of UTC.
+        Minute = "minute",
+        /// A local hour, or the part of one that has a single offset from UTC.
+        Hour = "hour",
+        /// A local date.
+        Day = "day",
+        /// Seven local dates from the calendar's first day of the week.
+        Week = "week",
+        /// A month of local dates.
+        Month = "month",
+        /// A year of local dates.
+        Year = "year",
+        /// The whole of time.
+        All = "all",
+        /// A fixed length, given by the calendar's [`Season`].
+        Season = "season",
+    }
 }
 
 /// A text that names no [`Unit`].
@@ -76,32 +80,6 @@ pub enum Unit {
 pub struct UnknownUnit;
 
 impl Unit {
-    /// Every unit, in the order of declaration.
-    pub const ALL: [Self; 8] = [
-        Self::Minute,
-        Self::Hour,
-        Self::Day,
-        Self::Week,
-        Self::Month,
-        Self::Year,
-        Self::All,
-        Self::Season,
-    ];
-
-    /// The unit's name, as in JSON: `minute`, `hour` and so on.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-            Self::All => "all",
-            Self::Season => "season",
-        }
-    }
-
     /// A length in milliseconds that no period of this unit exceeds, in any time zone. Dates are
     /// given a day more than they count, as a clock that is turned back makes a day longer (by 23
     /// hours on Kwajalein, 1969-09-30).
@@ -120,20 +98,11 @@ impl Unit {
     }
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 impl FromStr for Unit {
     type Err = UnknownUnit;
 
     fn from_str(text: &str) -> Result<Self, UnknownUnit> {
-        Self::ALL
-            .into_iter()
-            .find(|unit| unit.as_str() == text)
-            .ok_or(UnknownUnit)
+        Self::named(text).ok_or(UnknownUnit)
     }
 }
 
@@ -142,10 +111,12 @@ impl FromStr for Unit {
 ///
 /// In JSON it is `{"start": "2026-01-05T00:00:00+08:00", "length": "14d"}`. The start is kept, and
 /// written, in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "SeasonFields")]
 pub struct Season {
+    /// The instant at which one season begins; the others lie before and after it.
     start: Timestamp,
+    /// How long each is: a duration of at least one minute.
     length: Span,
 }
 

@@ -391,18 +391,16 @@ impl Route {
             let running = board.calendar.containing(unit, now);
             route.now_ms = intersection(&route.now_ms, &running);
             let track = derived.series.track;
-            let carried = None;
-            route
-                .sums
-                .push(sum(derived, period, running, Amount { track, carried }));
+            let mut add = |period, carried| {
+                let amount = Amount { track, carried };
+                route.sums.push(sum(derived, period, running, amount));
+            };
+            add(period, None);
             // Rolling windows don't count what is carried over.
             if derived.has_initial
                 && let Some((carried, next)) = carried_to(board, &period)
             {
-                let carried = Some(carried);
-                route
-                    .sums
-                    .push(sum(derived, next, running, Amount { track, carried }));
+                add(next, Some(carried));
             }
         }
         route

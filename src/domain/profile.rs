@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::blocklist::Blocklist;
 use super::board::{FieldError, Names};
 use super::name::Name;
+use super::texts::words;
 use super::time::Timestamp;
 
 /// The longest profile, in bytes of JSON without spaces.
@@ -34,13 +35,11 @@ pub const BLOCKLIST: &str = "blocklist";
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Profile {
     /// What the member is called.
-    #[schema(value_type = String, example = "Ann")]
     pub name: Name,
     /// Where its picture is; null if it has none.
-    #[schema(required = true, example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
-    #[schema(value_type = Map<String, Value>, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Map<String, Value>)]
     pub attributes: Box<RawValue>,
 }
 
@@ -218,29 +217,16 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// What was said of a name.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReviewStatus {
-    /// Nothing yet.
-    Pending,
-    /// It may be shown everywhere.
-    Approved,
-    /// It is shown nowhere.
-    Blocked,
-}
-
-impl ReviewStatus {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Blocked];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Blocked => "blocked",
-        }
+words! {
+    /// What was said of a name.
+    #[derive(Hash, ToSchema)]
+    pub enum ReviewStatus {
+        /// Nothing yet.
+        Pending = "pending",
+        /// It may be shown everywhere.
+        Approved = "approved",
+        /// It is shown nowhere.
+        Blocked = "blocked",
     }
 }
 
@@ -250,14 +236,11 @@ pub struct Review {
     /// Whether the name may be shown.
     pub status: ReviewStatus,
     /// Why.
-    #[schema(required = true)]
     pub reason: Option<String>,
     /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
     /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
-    #[schema(required = true)]
     pub by: Option<String>,
     /// When that was said; of a name that nobody has reviewed, when it was written.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
 }
 

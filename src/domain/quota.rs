@@ -4,19 +4,21 @@
 //! late, or all at once after an outage, are judged as if they had come in time. A repeated event counts once.
 //! Each combination of the values that a quota goes `by` has a count of its own.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::board::{AcceptLate, Board, Definition};
+use super::board::{AcceptLate, Board, Definition, FieldError, require};
 use super::event::{Event, Origin, Shortage};
 use super::ids::{IdError, Label, MemberId};
 use super::period::Unit;
 use super::queued::AGE_MAX;
 use super::score::{Decimals, ShownScore};
+use super::texts::{serde_as_text, words};
 use super::time::{Span, Timestamp};
 
 /// How long a period's counts are kept for events that are on their way, in milliseconds: longer than any call may take.
@@ -30,7 +32,7 @@ const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;
 /// Stands between the parts of a count's name; no part contains it.
-const SEPARATOR: char = '\u{1f}';
+const SEPARATOR: &str = "\u{1f}";
 
 /// How much a board takes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
@@ -44,7 +46,6 @@ pub struct Quota {
     pub by: Vec<Dimension>,
     /// In no stretch of this length (`90s`, `10m`) more than `max`; or in each period (`minute`, `hour`,
     /// `day`, `week`, `month`, `year`, `season`) of the board's time zone; or in `total`.
-    #[schema(value_type = String, example = "1m")]
     pub window: QuotaWindow,
     /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
@@ -59,20 +60,21 @@ pub struct Quota {
     pub extra: Vec<Extra>,
 }
 
-/// What a quota counts apart.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Dimension {
-    /// Who sent the event.
-    Voter,
-    /// For which member the event is.
-    Member,
-    /// Through which channel the event came.
-    Channel,
-    /// From which device the event came.
-    Device,
-    /// From which address the event came; of IPv6 the network of 64 bits.
-    Ip,
+words! {
+    /// What a quota counts apart.
+    #[derive(Ord, PartialOrd, ToSchema)]
+    pub enum Dimension {
+        /// Who sent the event.
+        Voter = "voter",
+        /// For which member the event is.
+        Member = "member",
+        /// Through which channel the event came.
+        Channel = "channel",
+        /// From which device the event came.
+        Device = "device",
+        /// From which address the event came; of IPv6 the network of 64 bits.
+        Ip = "ip",
+    }
 }
 
 /// What a quota counts.
@@ -91,7 +93,7 @@ pub enum Measure {
 #[serde(deny_unknown_fields)]
 pub struct Extra {
     /// For events of these channels.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 32, example = json!(["partner-a"]))]
+    #[schema(min_items = 1, max_items = 32, example = json!(["partner-a"]))]
     pub channel: Vec<Label>,
     /// How much the board takes at the most.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
@@ -139,18 +141,7 @@ impl FromStr for QuotaWindow {
     }
 }
 
-impl Serialize for QuotaWindow {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for QuotaWindow {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(QuotaWindow);
 
 /// Where an event comes from by its address: an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -246,10 +237,7 @@ impl Quota {
         }
         for dimension in &self.by {
             let value = origin.value(*dimension, member).ok_or(*dimension)?;
-            name.push(SEPARATOR);
-            name.push_str(dimension.name());
-            name.push('=');
-            name.push_str(&value);
+            name.extend([SEPARATOR, dimension.name(), "=", &value]);
         }
         let matching = self.extra.iter().enumerate().filter(|(_, extra)| {
             origin
@@ -363,78 +351,45 @@ pub fn counts(
 impl Dimension {
     /// Those that an event tells of where it comes from.
     pub const OF_ORIGIN: [Self; 4] = [Self::Voter, Self::Channel, Self::Device, Self::Ip];
-
-    /// The field that holds it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Voter => "voter",
-            Self::Member => "member",
-            Self::Channel => "channel",
-            Self::Device => "device",
-            Self::Ip => "ip",
-        }
-    }
 }
 
-/// What is wrong with a definition's quotas: where, and what.
-pub fn check(definition: &Definition) -> Vec<(String, &'static str)> {
-    let mut errors = Vec::new();
-    if definition.quotas.len() > QUOTAS_MAX {
-        errors.push(("/quotas".to_owned(), "a board has up to 8 quotas"));
+/// What is wrong with a definition's quotas.
+pub fn check(definition: &Definition) -> Vec<FieldError> {
+    let (quotas, mut errors) = (&definition.quotas, Vec::new());
+    require! { errors;
+        "/quotas", quotas.len() <= QUOTAS_MAX => "a board has up to 8 quotas";
     }
-    for (index, quota) in definition.quotas.iter().enumerate() {
-        let mut refuse =
-            |field: &str, detail| errors.push((format!("/quotas/{index}{field}"), detail));
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if !(1..=64).contains(&quota.name.len()) || !quota.name.bytes().all(allowed) {
-            refuse(
-                "/name",
-                "a quota's name has 1 to 64 of the characters a-z 0-9 -",
-            );
-        }
-        if definition.quotas[..index]
-            .iter()
-            .any(|other| other.name == quota.name)
-        {
-            refuse("/name", "another quota has this name");
-        }
-        let mut by = quota.by.clone();
-        by.sort_unstable();
-        by.dedup();
-        if by.is_empty() || by.len() != quota.by.len() {
-            refuse("/by", "must name one field or more, each once");
-        }
-        if !(1..=QUOTA_MAX).contains(&quota.max) {
-            refuse("/max", "must be from 1 to 1,000,000,000");
-        }
-        if quota.extra.len() > EXTRAS_MAX {
-            refuse("/extra", "a quota has up to 4 extra allowances");
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    for (index, quota) in quotas.iter().enumerate() {
+        let at = |field: &str| format!("/quotas/{index}/{field}");
+        let Quota { name, window, .. } = quota;
+        let by: BTreeSet<_> = quota.by.iter().collect();
+        require! { errors;
+            at("name"), (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
+                => "a quota's name has 1 to 64 of the characters a-z 0-9 -";
+            at("name"), quotas[..index].iter().all(|other| other.name != *name)
+                => "another quota has this name";
+            at("by"), !by.is_empty() && by.len() == quota.by.len()
+                => "must name one field or more, each once";
+            at("max"), (1..=QUOTA_MAX).contains(&quota.max) => "must be from 1 to 1,000,000,000";
+            at("extra"), quota.extra.len() <= EXTRAS_MAX => "a quota has up to 4 extra allowances";
         }
         for (index, extra) in quota.extra.iter().enumerate() {
-            if !(1..=CHANNELS_MAX).contains(&extra.channel.len()) {
-                refuse(
-                    &format!("/extra/{index}/channel"),
-                    "must name 1 to 32 channels",
-                );
-            }
-            if !(1..=QUOTA_MAX).contains(&extra.max) {
-                refuse(
-                    &format!("/extra/{index}/max"),
-                    "must be from 1 to 1,000,000,000",
-                );
+            let of_extra = |field: &str| at(&format!("extra/{index}/{field}"));
+            require! { errors;
+                of_extra("channel"), (1..=CHANNELS_MAX).contains(&extra.channel.len())
+                    => "must name 1 to 32 channels";
+                of_extra("max"), (1..=QUOTA_MAX).contains(&extra.max)
+                    => "must be from 1 to 1,000,000,000";
             }
         }
-        match quota.window {
-            QuotaWindow::Period(Unit::Season) if definition.season.is_none() => {
-                refuse("/window", "`season` needs the field `season`");
-            }
-            QuotaWindow::Sliding(_) if definition.accept_late == AcceptLate::Any => {
-                refuse(
-                    "/window",
-                    "a duration needs an `accept_late` other than `any`",
-                );
-            }
-            _ => {}
+        let is_season = *window == QuotaWindow::Period(Unit::Season);
+        let is_sliding = matches!(window, QuotaWindow::Sliding(_));
+        require! { errors;
+            at("window"), definition.season.is_some() || !is_season
+                => "`season` needs the field `season`";
+            at("window"), definition.accept_late != AcceptLate::Any || !is_sliding
+                => "a duration needs an `accept_late` other than `any`";
         }
     }
     errors

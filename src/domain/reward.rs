@@ -4,18 +4,17 @@
 //! rule asks for. Rules add up: one member may win by several of them. Who wins follows from the order of the standing alone,
 //! entry by entry from the first on: see [`Course`].
 
-use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::board::{Definition, Order, Ranking};
+use super::board::{Definition, FieldError, Order, Ranking, require};
 use super::data;
-use super::ids::{BoardId, IdError};
+use super::ids::{self, IdError};
 use super::score::{self, Bound, Decimals, Score};
+use super::texts::checked_text;
 use super::window::Window;
 
 /// The most rules of a board.
@@ -25,82 +24,39 @@ pub const REWARD_BYTES_MAX: usize = 1_024;
 /// The greatest rank that a rule names: more members than any standing has.
 const RANK_MAX: u64 = 1_000_000_000;
 /// A percent in the unit of [`Percent`].
-const PERCENT: u64 = 1_000_000;
+const PERCENT: i64 = 1_000_000;
 
-/// The name of a rule: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct RuleId(Arc<str>);
-
-impl RuleId {
-    /// Checks a text against the pattern.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        let checked = BoardId::parse(text).map_err(|_| IdError::Rule)?;
-        Ok(Self(checked.as_str().into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RuleId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for RuleId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for RuleId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
-    }
+checked_text! {
+    /// The name of a rule: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+    RuleId, |text| ids::plain(text, "the id of a rule"), IdError
 }
 
 /// A share of the members of a standing: above 0, up to 100, with at most 6 decimals, which are exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Percent {
-    millionths: u64,
+    millionths: i64,
 }
 
 impl Percent {
     /// The last place within this share of so many members: ⌈share · total / 100⌉.
     pub fn last_place(self, total: u64) -> u64 {
-        let product = u128::from(self.millionths) * u128::from(total);
-        let place = product.div_ceil(u128::from(100 * PERCENT));
+        let product = u128::from(self.millionths.unsigned_abs()) * u128::from(total);
+        let place = product.div_ceil(u128::from((100 * PERCENT).unsigned_abs()));
         u64::try_from(place).expect("invariant: a share of a total is no more than the total")
     }
 }
 
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let decimals = Decimals::try_from(6).map_err(serde::de::Error::custom)?;
-        let millionths = Score::parse(text.get(), decimals).ok();
-        let millionths = millionths.and_then(|score| u64::try_from(score.scaled()).ok());
-        match millionths {
-            Some(millionths) if (1..=100 * PERCENT).contains(&millionths) => {
-                Ok(Self { millionths })
-            }
-            _ => Err(serde::de::Error::custom(
-                "a percentage is a number above 0, up to 100, with at most 6 decimals",
-            )),
-        }
+        let detail = "a percentage is a number above 0, up to 100, with at most 6 decimals";
+        let millionths = score::read_parts(deserializer, 6, 1..=100 * PERCENT, detail)?;
+        Ok(Self { millionths })
     }
 }
 
 impl Serialize for Percent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let scaled = i64::try_from(self.millionths).map_err(serde::ser::Error::custom)?;
-        let decimals = Decimals::try_from(6).map_err(serde::ser::Error::custom)?;
-        let score = Score::from_stored(scaled);
-        score.shown(decimals).serialize(serializer)
+        score::write_parts(self.millionths, 6, serializer)
     }
 }
 
@@ -135,10 +91,9 @@ impl Serialize for Reward {
 #[schema(as = RewardRule)]
 pub struct Rule {
     /// Its name; no two rules of a board have the same.
-    #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", example = "crown")]
     pub id: RuleId,
     /// In the standings of which window: a period, `season` or `all`. It is among the board's windows.
-    #[schema(value_type = super::board::PeriodSchema)]
+    #[schema(value_type = super::period::Unit)]
     pub window: Window,
     /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
     #[serde(default)]
@@ -147,72 +102,54 @@ pub struct Rule {
     /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
     /// them does.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 100, example = 5)]
     pub top_percent: Option<Percent>,
     /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, example = 100)]
     pub min_score: Option<Bound>,
     /// What is won: any JSON value of up to 1,024 bytes.
-    #[schema(value_type = serde_json::Value, example = json!({"item": "crown"}))]
     pub reward: Reward,
 }
 
-/// Everything that is wrong with the rules of a definition: where, and what.
-pub fn check(definition: &Definition) -> Vec<(String, String)> {
-    let mut errors = Vec::new();
-    if definition.rewards.len() > RULES_MAX {
-        errors.push((
-            "/rewards".into(),
-            format!("a board has up to {RULES_MAX} rules"),
-        ));
+/// What is wrong with a definition's rewards.
+pub fn check(definition: &Definition) -> Vec<FieldError> {
+    let (rules, mut errors) = (&definition.rewards, Vec::new());
+    require! { errors;
+        "/rewards", rules.len() <= RULES_MAX => format!("a board has up to {RULES_MAX} rules");
+        "/rewards", rules.is_empty() || definition.finalize.is_some()
+            => "periods have results, and so rewards, only on boards with `finalize`";
     }
-    if !definition.rewards.is_empty() && definition.finalize.is_none() {
-        let detail = "periods have results, and so rewards, only on boards with `finalize`";
-        errors.push(("/rewards".into(), detail.into()));
-    }
-    let mut ids = BTreeSet::new();
-    for (index, rule) in definition.rewards.iter().enumerate() {
-        let mut refuse = |field: &str, detail: String| {
-            errors.push((format!("/rewards/{index}{field}"), detail));
-        };
-        if !ids.insert(&rule.id) {
-            refuse("/id", "another rule has this id".into());
+    for (index, rule) in rules.iter().enumerate() {
+        require! { errors;
+            format!("/rewards/{index}/id"), rules[..index].iter().all(|other| other.id != rule.id)
+                => "another rule has this id";
         }
-        for (field, detail) in rule.check(definition) {
-            refuse(field, detail);
-        }
+        rule.check(definition, &format!("/rewards/{index}"), &mut errors);
     }
     errors
 }
 
 impl Rule {
-    fn check(&self, definition: &Definition) -> Vec<(&'static str, String)> {
-        let mut errors = Vec::new();
+    fn check(&self, definition: &Definition, at: &str, errors: &mut Vec<FieldError>) {
         let window = self.window;
-        if matches!(window, Window::Rolling { .. }) {
-            errors.push(("/window", "rolling windows have no rewards".into()));
-        } else if !definition.windows.contains(&window) {
-            errors.push(("/window", format!("`{window}` is not among the windows")));
-        }
-        match (self.ranks, self.top_percent) {
-            (Some([first, last]), None) if !(1..=last).contains(&first) || last > RANK_MAX => {
-                let detail = format!("ranks go from 1 to {RANK_MAX}, the first before the last");
-                errors.push(("/ranks", detail));
-            }
-            (Some(_), None) | (None, Some(_)) => {}
-            _ => errors.push(("", "a rule has either `ranks` or `top_percent`".into())),
+        let is_sound = |[first, last]: [u64; 2]| (1..=last).contains(&first) && last <= RANK_MAX;
+        let keep_top = definition.keep_top.map(u64::from);
+        require! { errors;
+            format!("{at}/window"), !window.is_rolling() => "rolling windows have no rewards";
+            format!("{at}/window"), window.is_rolling() || definition.windows.contains(&window)
+                => format!("`{window}` is not among the windows");
+            at, self.ranks.is_some() != self.top_percent.is_some()
+                => "a rule has either `ranks` or `top_percent`";
+            format!("{at}/ranks"), self.top_percent.is_some() || self.ranks.is_none_or(is_sound)
+                => format!("ranks go from 1 to {RANK_MAX}, the first before the last");
         }
         if let Some(Err(error)) = self.min_score.map(|min| min.score(definition.decimals)) {
-            errors.push(("/min_score", format!("this bound {error}")));
+            let detail = format!("this bound {error}");
+            errors.push(FieldError::new(format!("{at}/min_score"), detail));
         }
-        if let Some(keep_top) = definition.keep_top
-            && !self.stays_within(u64::from(keep_top), definition.ranking)
-        {
-            let detail = "may reach beyond `keep_top`: needs `ranks` up to that number, and `ranking: ordinal`";
-            errors.push(("", detail.into()));
+        require! { errors;
+            at, keep_top.is_none_or(|keep_top| self.stays_within(keep_top, definition.ranking))
+                => "may reach beyond `keep_top`: needs `ranks` up to that number, and `ranking: ordinal`";
         }
-        errors
     }
 
     /// Whether nobody wins by it who is not among the first so many of a standing.
@@ -364,7 +301,7 @@ mod tests {
     fn errors(rest: &str, rule: &str) -> Vec<String> {
         let rules = format!(r#"[{{"id": "a", "reward": 1, {rule}}}]"#);
         let errors = check(&definition(rest, &rules)).into_iter();
-        errors.map(|(pointer, _)| pointer).collect()
+        errors.map(|error| error.pointer).collect()
     }
 
     #[test]
@@ -393,16 +330,16 @@ mod tests {
         }
         let json = r#"{"windows": ["day"], "rewards": [{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1}]}"#;
         let errors = check(&serde_json::from_str(json).unwrap());
-        assert_eq!(errors[0].0, "/rewards", "without `finalize`");
+        assert_eq!(errors[0].pointer, "/rewards", "without `finalize`");
         let twice = r#"[{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1},
             {"id": "a", "window": "day", "ranks": [2, 2], "reward": null}]"#;
-        assert_eq!(check(&definition("", twice))[0].0, "/rewards/1/id");
+        assert_eq!(check(&definition("", twice))[0].pointer, "/rewards/1/id");
         let rules = (0..=RULES_MAX).map(|id| {
             format!(r#"{{"id": "{id}", "window": "day", "ranks": [1, 1], "reward": 1}}"#)
         });
         let rules: Vec<String> = rules.collect();
         let rules = format!("[{}]", rules.join(","));
-        assert_eq!(check(&definition("", &rules))[0].0, "/rewards");
+        assert_eq!(check(&definition("", &rules))[0].pointer, "/rewards");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! between.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -311,25 +312,38 @@ impl Ratio {
 
 impl<'de> Deserialize<'de> for Ratio {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let millionths = Score::parse(text.get(), Decimals(6))
-            .ok()
-            .map(Score::scaled);
-        match millionths {
-            Some(millionths @ 1..=MILLION) => Ok(Self { millionths }),
-            _ => Err(D::Error::custom(
-                "a ratio is a number above 0, up to 1, with at most 6 decimals",
-            )),
-        }
+        let detail = "a ratio is a number above 0, up to 1, with at most 6 decimals";
+        let millionths = read_parts(deserializer, 6, 1..=MILLION, detail)?;
+        Ok(Self { millionths })
     }
 }
 
 impl Serialize for Ratio {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Score(self.millionths)
-            .shown(Decimals(6))
-            .serialize(serializer)
+        write_parts(self.millionths, 6, serializer)
     }
+}
+
+/// Reads a number that is kept as a count of its smallest parts: with 6 decimals, of millionths. The error says `detail`.
+pub(super) fn read_parts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    decimals: u8,
+    allowed: RangeInclusive<i64>,
+    detail: &str,
+) -> Result<i64, D::Error> {
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    let parts = Score::parse(text.get(), Decimals(decimals)).map(Score::scaled);
+    let parts = parts.ok().filter(|parts| allowed.contains(parts));
+    parts.ok_or_else(|| D::Error::custom(detail))
+}
+
+/// Writes such a number.
+pub(super) fn write_parts<S: Serializer>(
+    parts: i64,
+    decimals: u8,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    Score(parts).shown(Decimals(decimals)).serialize(serializer)
 }
 
 /// How a score is stored: as its scaled integer.

@@ -68,8 +68,11 @@ impl Sharding {
 
     /// In which of its shards a member lies. It stays the same for ever.
     pub fn index_of(self, member: &MemberId) -> usize {
-        let hash = xxh3_64(member.shard_part().as_bytes());
-        usize::try_from(hash % u64::from(self.shards)).unwrap_or(0)
+        self.index_by(member.shard_part().as_bytes())
+    }
+
+    fn index_by(self, bytes: &[u8]) -> usize {
+        usize::try_from(xxh3_64(bytes) % u64::from(self.shards)).unwrap_or(0)
     }
 }
 
@@ -119,8 +122,7 @@ impl Board {
         bytes[..8].copy_from_slice(&period.start_ms.to_le_bytes());
         bytes[8] = tier;
         bytes[9..].copy_from_slice(&number.to_le_bytes());
-        let shards = u64::from(self.placement.current.shards);
-        usize::try_from(xxh3_64(&bytes) % shards).unwrap_or(0)
+        self.placement.current.index_by(&bytes)
     }
 
     /// The index of the shard where the seats of a tier are given out for a period, in a league.
@@ -139,9 +141,7 @@ impl Board {
     pub fn home_of(&self, used: &QuotaUse) -> usize {
         // The first pool is that of `max`, which all events of the use have in common.
         let name = used.pools.first().map_or("", |pool| &pool.name);
-        let hash = xxh3_64(name.as_bytes());
-        let homes = u64::from(self.placement.home().shards);
-        usize::try_from(hash % homes).unwrap_or(0)
+        self.placement.home().index_by(name.as_bytes())
     }
 
     /// Whether an event is taken in steps: where the counts of its quotas may lie in other slots than its member.

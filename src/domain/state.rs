@@ -1,31 +1,32 @@
 //! Whether events can still change a standing.
 
-use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::board::Board;
 use super::period::Period;
+use super::texts::words;
 use super::time::Timestamp;
 
-/// How far a period has come.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PeriodState {
-    /// It has not begun.
-    Upcoming,
-    /// It has begun, and has not ended.
-    Live,
-    /// It is over, and becomes final; until then events of it may still count.
-    Closing,
-    /// It is over, and nothing makes it final by itself; late events may still change it, as far as `accept_late` lets them.
-    Ended,
-    /// No event counts for it any more.
-    Final,
+words! {
+    /// How far a period has come.
+    #[derive(Hash, ToSchema)]
+    pub enum PeriodState {
+        /// It has not begun.
+        Upcoming = "upcoming",
+        /// It has begun, and has not ended.
+        Live = "live",
+        /// It is over, and becomes final; until then events of it may still count.
+        Closing = "closing",
+        /// It is over, and nothing makes it final by itself; late events may still change it, as far as `accept_late` lets them.
+        Ended = "ended",
+        /// No event counts for it any more.
+        Final = "final",
+    }
 }
 
 impl PeriodState {
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = Self::ALL.len();
 
     /// The place among all of them.
     pub const fn index(self) -> usize {

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::hide::Hide;
 use super::ids::{BoardId, MemberId};
+use super::texts::words;
 use super::time::{Span, Timestamp};
 
 /// For how long a task is kept at least when it is at its end.
@@ -24,16 +25,16 @@ pub enum Action {
     Forget(MemberId, u64),
 }
 
-/// What a task does.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskKind {
-    /// It hides a member.
-    Hide,
-    /// It brings a member back.
-    Unhide,
-    /// It removes what an erased member has left.
-    Erase,
+words! {
+    /// What a task does.
+    pub enum TaskKind {
+        /// It hides a member.
+        Hide = "hide",
+        /// It brings a member back.
+        Unhide = "unhide",
+        /// It removes what an erased member has left.
+        Erase = "erase",
+    }
 }
 
 /// How far it has come.
@@ -107,17 +108,6 @@ impl Action {
             Self::Hide(..) => TaskKind::Hide,
             Self::Unhide(_) => TaskKind::Unhide,
             Self::Forget(..) => TaskKind::Erase,
-        }
-    }
-}
-
-impl TaskKind {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hide => "hide",
-            Self::Unhide => "unhide",
-            Self::Erase => "erase",
         }
     }
 }

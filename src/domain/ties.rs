@@ -74,13 +74,9 @@ impl TieKey {
     /// Splits a sorted-set member into its tie key and the member id's bytes.
     pub fn split(member: &[u8]) -> Option<(Self, &[u8])> {
         let (key, id) = member.split_first_chunk::<TIE_KEY_BYTES>()?;
-        Some((
-            Self(
-                key.iter()
-                    .fold(0, |number, byte| number << 8 | u64::from(*byte)),
-            ),
-            id,
-        ))
+        let mut number = [0; 8];
+        number[8 - TIE_KEY_BYTES..].copy_from_slice(key);
+        Some((Self(u64::from_be_bytes(number)), id))
     }
 }
 

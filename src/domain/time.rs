@@ -11,13 +11,14 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::str::FromStr;
 
 use chrono::{DateTime, Datelike, Timelike, Utc};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
+
+use super::texts::serde_as_text;
 
 /// An instant outside [`Timestamp::MIN`] to [`Timestamp::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -193,17 +194,7 @@ impl FromStr for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-}
+serde_as_text!(Timestamp, Span);
 
 /// Writes an instant as [`Timestamp::to_rfc3339_seconds`] does.
 pub fn seconds<S: Serializer>(
@@ -239,61 +230,40 @@ pub struct Span {
     unit: SpanUnit,
 }
 
+/// The letter of a unit, and its length in milliseconds.
 #[derive(Clone, Copy, Debug)]
-enum SpanUnit {
-    Second,
-    Minute,
-    Hour,
-    Day,
-}
+struct SpanUnit(char, u64);
 
-impl SpanUnit {
-    const ALL: [Self; 4] = [Self::Second, Self::Minute, Self::Hour, Self::Day];
-
-    const fn letter(self) -> char {
-        match self {
-            Self::Second => 's',
-            Self::Minute => 'm',
-            Self::Hour => 'h',
-            Self::Day => 'd',
-        }
-    }
-
-    const fn ms(self) -> u64 {
-        match self {
-            Self::Second => 1_000,
-            Self::Minute => 60_000,
-            Self::Hour => 3_600_000,
-            Self::Day => 86_400_000,
-        }
-    }
-}
+const SECOND: SpanUnit = SpanUnit('s', 1_000);
+const MINUTE: SpanUnit = SpanUnit('m', 60_000);
+const HOUR: SpanUnit = SpanUnit('h', 3_600_000);
+const DAY: SpanUnit = SpanUnit('d', 86_400_000);
 
 impl Span {
     /// The longest span, 36600 days (a little over 100 years).
     pub const MAX: Self = Self {
-        ms: 36_600 * SpanUnit::Day.ms(),
-        unit: SpanUnit::Day,
+        ms: 36_600 * DAY.1,
+        unit: DAY,
     };
 
     /// A span of whole seconds, at most [`Self::MAX`].
     pub const fn seconds(count: u64) -> Self {
-        Self::saturating(count, SpanUnit::Second)
+        Self::saturating(count, SECOND)
     }
 
     /// A span of whole minutes, at most [`Self::MAX`].
     pub const fn minutes(count: u64) -> Self {
-        Self::saturating(count, SpanUnit::Minute)
+        Self::saturating(count, MINUTE)
     }
 
     /// A span of whole hours, at most [`Self::MAX`].
     pub const fn hours(count: u64) -> Self {
-        Self::saturating(count, SpanUnit::Hour)
+        Self::saturating(count, HOUR)
     }
 
     /// A span of whole days of 24 hours, at most [`Self::MAX`].
     pub const fn days(count: u64) -> Self {
-        Self::saturating(count, SpanUnit::Day)
+        Self::saturating(count, DAY)
     }
 
     /// The length in milliseconds, at most 3,162,240,000,000.
@@ -307,7 +277,7 @@ impl Span {
     }
 
     const fn checked(count: u64, unit: SpanUnit) -> Option<Self> {
-        match count.checked_mul(unit.ms()) {
+        match count.checked_mul(unit.1) {
             Some(ms) if ms <= Self::MAX.ms => Some(Self { ms, unit }),
             _ => None,
         }
@@ -341,15 +311,10 @@ impl Ord for Span {
     }
 }
 
-impl Hash for Span {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.ms.hash(state);
-    }
-}
-
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.ms / self.unit.ms(), self.unit.letter())
+        let SpanUnit(letter, unit_ms) = self.unit;
+        write!(f, "{}{letter}", self.ms / unit_ms)
     }
 }
 
@@ -357,9 +322,9 @@ impl FromStr for Span {
     type Err = SpanError;
 
     fn from_str(text: &str) -> Result<Self, SpanError> {
-        let (digits, unit) = SpanUnit::ALL
+        let (digits, unit) = [SECOND, MINUTE, HOUR, DAY]
             .into_iter()
-            .find_map(|unit| Some((text.strip_suffix(unit.letter())?, unit)))
+            .find_map(|unit| Some((text.strip_suffix(unit.0)?, unit)))
             .ok_or(SpanError::Malformed)?;
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(SpanError::Malformed);
@@ -367,20 +332,6 @@ impl FromStr for Span {
         // All are digits, so the only thing that can fail is the size.
         let count = digits.parse().map_err(|_| SpanError::TooLong)?;
         Self::checked(count, unit).ok_or(SpanError::TooLong)
-    }
-}
-
-impl Serialize for Span {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
     }
 }
 

@@ -1,19 +1,20 @@
 //! Webhooks: where messages are sent, for which boards, and the secrets that sign them (Standard Webhooks 1.0.0).
 
 use std::fmt;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
 use serde::{Deserialize, Deserializer, Serialize};
 use url::{Host, Url};
+use utoipa::ToSchema;
 
 use super::access::{Boards, KeyName};
 use super::address::is_global_unicast;
 use super::board::FieldError;
-use super::ids::{BoardId, IdError};
+use super::ids::{self, BoardId, IdError};
 use super::message::{MessageId, MessageKind};
+use super::texts::checked_text;
 use super::time::{Span, Timestamp};
 
 /// What the text of a secret begins with.
@@ -25,27 +26,9 @@ pub const GRACE: Span = Span::hours(24);
 /// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
-/// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WebhookName(Arc<str>);
-
-impl WebhookName {
-    /// Checks a text against the pattern.
-    pub fn parse(text: &str) -> Result<Self, IdError> {
-        let checked = BoardId::parse(text).map_err(|_| IdError::Webhook)?;
-        Ok(Self(checked.as_str().into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for WebhookName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+checked_text! {
+    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+    WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 
 /// What signs messages: `whsec_` and the Base64 of random bytes. It has to be kept as it is, since it is needed for each
@@ -95,15 +78,37 @@ impl SigningSecret {
     }
 }
 
-/// What a webhook is to be: what its maker says.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+/// What webhooks can be told of.
+#[derive(ToSchema)]
+#[schema(as = WebhookEvent)]
+pub enum WebhookEventSchema {
+    /// A period is final.
+    #[schema(rename = "period.final")]
+    PeriodFinal,
+    /// The results of final periods have changed.
+    #[schema(rename = "period.revised")]
+    PeriodRevised,
+    /// A member was hidden. `data` has the id of the `hide`; null if it has ended meanwhile.
+    #[schema(rename = "member.hidden")]
+    MemberHidden,
+    /// A cohort of a league is decided.
+    #[schema(rename = "league.turned")]
+    LeagueTurned,
+}
+
+/// What a webhook is to be.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WebhookDefinition)]
 pub struct Wanted {
-    /// Where messages are sent.
+    /// Where the service sends messages: an `https` URL of up to 2,048 bytes without user, password and fragment.
+    #[schema(max_length = 2048, example = "https://app.example/standings")]
     pub url: String,
-    /// Which ones.
+    /// What it is told of.
+    #[schema(value_type = Vec<WebhookEventSchema>, min_items = 1)]
     pub events: Vec<String>,
-    /// Of which boards.
+    /// Of which boards: patterns of their ids, where `*` stands for any characters. They have to lie within the boards of the
+    /// key that sends this.
     pub boards: Boards,
 }
 
@@ -161,15 +166,13 @@ impl Wanted {
         }
         let mut kinds = Vec::new();
         for (index, name) in self.events.iter().enumerate() {
-            let kind = MessageKind::OF_EVENTS
-                .into_iter()
-                .find(|kind| kind.name() == name);
-            if let Some(kind) = kind {
-                kinds.push(kind);
-            } else {
-                let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
-                let detail = format!("is one of {known}");
-                errors.push(FieldError::new(format!("/events/{index}"), detail));
+            match MessageKind::named(name) {
+                Some(kind) if kind != MessageKind::Test => kinds.push(kind),
+                _ => {
+                    let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
+                    let detail = format!("is one of {known}");
+                    errors.push(FieldError::new(format!("/events/{index}"), detail));
+                }
             }
         }
         kinds.sort_unstable();

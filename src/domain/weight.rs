@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::board::FieldError;
+use super::board::{FieldError, require};
 use super::ids::MemberId;
 use super::score::{Decimals, Score};
 
@@ -25,7 +25,7 @@ pub struct Weights {
     pub default: u32,
     /// For members by their ids; up to 10,000.
     #[serde(default)]
-    #[schema(value_type = BTreeMap<String, u32>, default = json!({}), example = json!({"alice": 3}))]
+    #[schema(default = json!({}), example = json!({"alice": 3}))]
     pub members: BTreeMap<MemberId, u32>,
 }
 
@@ -42,26 +42,18 @@ impl Weights {
     }
 
     /// What is wrong: where, and what.
-    pub fn check(&self) -> Vec<(String, &'static str)> {
+    pub fn check(&self) -> Vec<FieldError> {
         const RANGE: &str = "a weight is a whole number from 1 to 1,000,000";
         let is_sound = |weight: u32| (1..=WEIGHT_MAX).contains(&weight);
         let mut errors = Vec::new();
-        if !is_sound(self.default) {
-            errors.push(("/weight/default".to_owned(), RANGE));
+        require! { errors; "/weight/default", is_sound(self.default) => RANGE; }
+        for (member, weight) in &self.members {
+            let pointer = || FieldError::pointer(["weight", "members", member.as_str()]);
+            require! { errors; pointer(), is_sound(*weight) => RANGE; }
         }
-        let unsound = self
-            .members
-            .iter()
-            .filter(|(_, weight)| !is_sound(**weight));
-        errors.extend(unsound.map(|(member, _)| {
-            let steps = ["weight", "members", member.as_str()];
-            (FieldError::pointer(steps), RANGE)
-        }));
-        if self.members.len() > MEMBERS_MAX {
-            errors.push((
-                "/weight/members".to_owned(),
-                "up to 10,000 members have weights of their own",
-            ));
+        require! { errors;
+            "/weight/members", self.members.len() <= MEMBERS_MAX
+                => "up to 10,000 members have weights of their own";
         }
         errors
     }

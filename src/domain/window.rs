@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use super::period::Unit;
+use super::texts::serde_as_text;
 
 /// The fewest periods of a rolling window.
 pub const ROLLING_PERIODS_MIN: u16 = 2;
@@ -53,38 +53,23 @@ impl Window {
         }
     }
 
+    /// Whether it covers the last periods of a unit.
+    pub fn is_rolling(&self) -> bool {
+        matches!(self, Self::Rolling { .. })
+    }
+
     /// A number below 2^12 that stays the same for ever: it is stored with remembered outcomes.
     pub fn code(self) -> u16 {
         let (unit, periods) = match self {
             Self::Period(unit) => (unit, 0),
             Self::Rolling { unit, periods } => (unit, periods),
         };
-        let index = match unit {
-            Unit::Minute => 0,
-            Unit::Hour => 1,
-            Unit::Day => 2,
-            Unit::Week => 3,
-            Unit::Month => 4,
-            Unit::Year => 5,
-            Unit::All => 6,
-            Unit::Season => 7,
-        };
-        index * CODE_PERIODS + periods
+        unit as u16 * CODE_PERIODS + periods
     }
 
     /// The window of a [`Window::code`].
     pub fn from_code(code: u16) -> Option<Self> {
-        const UNITS: [Unit; 8] = [
-            Unit::Minute,
-            Unit::Hour,
-            Unit::Day,
-            Unit::Week,
-            Unit::Month,
-            Unit::Year,
-            Unit::All,
-            Unit::Season,
-        ];
-        let unit = *UNITS.get(usize::from(code / CODE_PERIODS))?;
+        let unit = *Unit::ALL.get(usize::from(code / CODE_PERIODS))?;
         match code % CODE_PERIODS {
             0 => Some(Self::Period(unit)),
             periods => Some(Self::Rolling { unit, periods }),
@@ -130,19 +115,7 @@ impl fmt::Display for Window {
     }
 }
 
-impl Serialize for Window {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Window {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Window);
 
 #[cfg(test)]
 mod tests {
@@ -171,6 +144,9 @@ mod tests {
             assert_eq!(window.to_string(), name);
             assert_eq!(Window::from_code(window.code()), Some(window));
         }
+        let codes = ["minute", "hour", "season", "last-7-days"];
+        let codes = codes.map(|name| name.parse::<Window>().unwrap().code());
+        assert_eq!(codes, [0, 512, 7 * 512, 2 * 512 + 7]);
         let bad = [
             "",
             "days",

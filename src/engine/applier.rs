@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
-
 use super::LiveBoard;
 use super::batcher::{Batcher, SMALL_COST_US_MAX, Work};
 use super::queue::putting::Putter;
 use super::submission::Submission;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::join_all;
 use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
 use crate::store::{Store, StoreError};
 

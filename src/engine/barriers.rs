@@ -1,12 +1,11 @@
 //! Raising the barriers of a board's shards.
 
 use super::jobs::Progress;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
 use crate::store::barriers::{LogEnds, Patience, Raised};
 use crate::store::closings::Decision;
 use crate::store::queues::QueueName;
@@ -19,26 +18,17 @@ impl Engine {
         id: &BoardId,
         until: Timestamp,
     ) -> Result<bool, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let raised = self.try_to_raise(&live.board, until).await;
-            if let Some(is_done) = raised.unless_stale()? {
-                return Ok(is_done);
+        self.with_board(id, async |live| {
+            if self.store.decide_closing(&live.board, until).await? == Decision::Pending {
+                return Ok(false);
             }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+            let raised = self.raise_barriers(&live.board, until, None).await?;
+            Ok(raised == Progress::Done)
+        })
+        .await
     }
 
-    async fn try_to_raise(&self, board: &Board, until: Timestamp) -> Result<bool, Error> {
-        if self.store.decide_closing(board, until).await? == Decision::Pending {
-            return Ok(false);
-        }
-        let raised = self.raise_barriers(board, until, None).await?;
-        Ok(raised == Progress::Done)
-    }
-
-    /// Raises the barriers of all shards of a board to an instant for which a closing is decided. Stale: the board was deleted
+    /// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board was deleted
     /// meanwhile. `More`: as [`Engine::close_shards`] says it.
     pub(super) async fn raise_barriers(
         &self,
@@ -62,16 +52,11 @@ impl Engine {
         until: Timestamp,
         patience: Option<Patience>,
     ) -> Result<Progress, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            // It waits while the board is being moved from one sharding to another.
-            let live = self.live_board(id).await?;
-            let closed = self.try_to_close(&live, until, patience).await;
-            if let Some(progress) = closed.unless_stale()? {
-                return Ok(progress);
-            }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+        // It waits while the board is being moved from one sharding to another.
+        self.with_board(id, async |live| {
+            self.try_to_close(&live, until, patience).await
+        })
+        .await
     }
 
     async fn try_to_close(
@@ -102,12 +87,8 @@ impl Engine {
             self.store.want_intake(names(wanted), true).await?;
             self.store.want_intake(names(others), false).await?;
         }
-        let is_seen = raised.iter().all(|(_, raised)| *raised == Raised::Seen);
-        Ok(if is_seen {
-            Progress::Done
-        } else {
-            Progress::More
-        })
+        let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
+        Ok(Progress::more_if(waits))
     }
 
     /// Raises the barriers of some shards.

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::{MutexGuard, RwLock};
 use tokio::sync::Mutex;
@@ -141,12 +142,16 @@ impl Engine {
 
     /// The board from memory, or from Redis if it isn't there.
     pub async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
-        if let Some(live) = self.boards.get(id) {
-            return Ok(live);
+        let found = self.find_board(id).await?;
+        found.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// The same; `None` if there is no such board.
+    pub(crate) async fn find_board(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
+        match self.boards.get(id) {
+            Some(live) => Ok(Some(live)),
+            None => self.read_anew(id).await,
         }
-        // In a box, as it is rare: otherwise every future that asks for a board would have room for it.
-        let read = Box::pin(self.read_anew(id)).await?;
-        read.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
     /// The stored board. While it is closed for a move, or not open yet, this waits.
@@ -161,7 +166,10 @@ impl Engine {
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
-                    self.carry_out_orders(closed).await?;
+                    match self.carry_out_orders(closed).await {
+                        Ok(_) | Err(Error::Again) => {}
+                        Err(error) => return Err(error),
+                    }
                     return Ok(self.store.load_board(id).await?);
                 }
                 let message = format!("board {id} is just moving to other shards");
@@ -173,20 +181,26 @@ impl Engine {
 
     /// Reads a definition into memory again.
     pub(crate) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
-        Box::pin(self.read_anew(id)).await.map(drop)
+        self.read_anew(id).await.map(drop)
     }
 
-    async fn read_anew(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
-        let drops = self.boards.drops();
-        let read = self.read_into_memory(id, drops).await;
-        let error = read.as_ref().err();
-        if error.is_some_and(Error::is_fault) {
-            self.hold(id, None, drops);
-        }
-        let now = self.clock.now();
-        self.faults
-            .record(JobKind::Definition, &Subject::board(id), now, error);
-        read
+    /// In a box, as it is rare: otherwise every future that asks for a board would have room for it.
+    fn read_anew<'a>(
+        &'a self,
+        id: &'a BoardId,
+    ) -> BoxFuture<'a, Result<Option<Arc<LiveBoard>>, Error>> {
+        Box::pin(async move {
+            let drops = self.boards.drops();
+            let read = self.read_into_memory(id, drops).await;
+            let error = read.as_ref().err();
+            if error.is_some_and(Error::is_fault) {
+                self.hold(id, None, drops);
+            }
+            let now = self.clock.now();
+            self.faults
+                .record(JobKind::Definition, &Subject::board(id), now, error);
+            read
+        })
     }
 
     async fn read_into_memory(

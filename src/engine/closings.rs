@@ -9,7 +9,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
@@ -26,9 +25,10 @@ use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
+use crate::join::try_join_all;
+use crate::store::StoreError;
 use crate::store::barriers::Patience;
-use crate::store::closings::{Decision, Keys};
-use crate::store::{StoreError, Versioned};
+use crate::store::closings::Keys;
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
@@ -129,7 +129,8 @@ impl Engine {
 
     /// Decides the closing of a board that is due, or plans when one will be.
     async fn decide_due(&self, id: &BoardId) -> Result<Progress, Error> {
-        let (Some(live), Some(closings)) = (self.known(id).await?, self.store.closings(id).await?)
+        let (Some(live), Some(closings)) =
+            (self.find_board(id).await?, self.store.closings(id).await?)
         else {
             return Ok(Progress::Done);
         };
@@ -163,21 +164,10 @@ impl Engine {
         }
     }
 
-    /// A board; `None` if there is none.
-    async fn known(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
-        match self.live_board(id).await {
-            Err(Error::BoardNotFound(_)) => Ok(None),
-            live => live.map(Some),
-        }
-    }
-
     /// Decides a closing, unless results of the last one are missing, or the definition has changed.
     async fn decide(&self, board: &Board, until: Timestamp) -> Result<(), Error> {
         let decision = self.store.decide_closing(board, until).await;
-        match decision.unless_stale()? {
-            Some(Decision::Decided | Decision::Pending) => Ok(()),
-            None => self.reload(&board.id).await,
-        }
+        self.unless_again(&board.id, decision).await.map(drop)
     }
 
     /// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
@@ -268,15 +258,10 @@ impl Engine {
     }
 
     async fn oldest_with_data(&self, id: &BoardId, unit: Unit) -> Result<Option<Period>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let first = self.first_with_data(&live, unit, Timestamp::MIN).await;
-            match first.unless_stale()? {
-                Some(first) => return Ok(first),
-                None => self.reload(id).await?,
-            }
-        }
-        Err(Error::busy())
+        self.with_board(id, async |live| {
+            self.first_with_data(&live, unit, Timestamp::MIN).await
+        })
+        .await
     }
 
     /// The first period of a unit with data that ends after an instant.
@@ -362,11 +347,9 @@ impl Closing {
 
     /// Takes what is decided a bounded step further.
     async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
-        if let Some(step) = self.try_step(engine).await.unless_stale()? {
-            return Ok(step);
-        }
-        engine.reload(&self.id).await?;
-        Ok(Step::More)
+        let stepped = self.try_step(engine).await;
+        let step = engine.unless_again(&self.id, stepped).await?;
+        Ok(step.unwrap_or(Step::More))
     }
 
     async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
@@ -378,7 +361,7 @@ impl Closing {
         let Some((until, after)) = closings.until.zip(closings.results_until) else {
             return Ok(Step::Done);
         };
-        let Some(live) = engine.known(&self.id).await? else {
+        let Some(live) = engine.find_board(&self.id).await? else {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
@@ -421,15 +404,13 @@ impl Closing {
             };
             Turnover::new(live, periods[0], at)
         };
-        let stepped = turnover.step(engine, live).await.unless_stale()?;
-        if stepped == Some(Progress::Done) {
+        let stepped = turnover.step(engine, live).await;
+        if let Ok(Progress::Done) = stepped {
             engine.store.note_results(&live.board, turnover.at).await?;
         } else {
             self.turnover = Some(turnover);
         }
-        stepped
-            .map(|_| Step::More)
-            .ok_or_else(|| StoreError::Stale.into())
+        stepped.map(|_| Step::More)
     }
 
     /// Records the results of the periods that end next.

@@ -17,7 +17,7 @@ use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::league::Section;
 use crate::domain::window::Window;
-use crate::store::Versioned;
+use crate::store::StoreError;
 use crate::store::results::{Moderated, Noted, PeriodResult};
 use crate::store::standings::Entry;
 
@@ -135,21 +135,28 @@ impl Engine {
             if is_end && place.entries != board.listed(result.total) {
                 return Ok(Made::Expired);
             }
-            // If the definition has changed meanwhile, the next request makes it.
             if is_end {
                 let digest = wanted.note(hexadecimal(&hash.finalize()));
                 let noted = store.note_digest(board, wanted.named(), &digest);
-                noted.await.unless_stale()?;
+                unless_stale(noted.await)?;
                 return Ok(Made::Whole(digest.noted));
             }
             noted = place.entries;
             let making = wanted.note(Making::of(&hash, place));
             let making = store.note_making(board, wanted.named(), &making);
-            making.await.unless_stale()?;
+            unless_stale(making.await)?;
             if is_late {
                 return Ok(Made::Part);
             }
         }
+    }
+}
+
+/// If the definition has changed meanwhile, nothing is noted, and the next request makes the digest.
+fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
+    match noted {
+        Ok(_) | Err(StoreError::Stale) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

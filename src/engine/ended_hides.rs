@@ -7,7 +7,6 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
 use crate::store::hidden::WALK_BEGINS;
 use crate::store::hide_ends::HideEnd;
 
@@ -110,8 +109,7 @@ impl Engine {
         };
         let now = Timestamp::from_ms_clamped(end.at_ms);
         let ended = self.store.end_kept_hides(&of_shard.shard, now, cursor);
-        let Some(next) = ended.await.unless_stale()? else {
-            self.reload(&end.board).await?;
+        let Some(next) = self.unless_again(&end.board, ended.await).await? else {
             return self.walk_kept(&end.board).await;
         };
         Ok(Walk::Kept {
@@ -128,7 +126,7 @@ impl Engine {
         after: Option<&MemberId>,
     ) -> Result<Option<Walk>, Error> {
         let found = self.hidden(&end.board, after, STEP_HIDES_MAX).await?;
-        for (member, hide) in found.members {
+        for (member, hide) in found.items {
             if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
                 self.unhide(&end.board, &member, Some(until)).await?;
             }

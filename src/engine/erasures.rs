@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
@@ -19,7 +20,7 @@ use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::task::Action;
-use crate::store::Versioned;
+use crate::join::try_join_all;
 use crate::store::boards::Begun;
 use crate::store::erasures::{Erased, FORGET_KEYS, Forgotten, Places};
 use crate::store::tasks::OrderChange;
@@ -40,12 +41,13 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let live = self.live_board(id).await?;
             let erased = self.erase_on(&live, member, &erasure, revised.as_ref());
-            match erased.await.unless_stale()? {
+            match self.unless_again(id, erased.await).await? {
                 Some(Erased::Done) => return Ok(()),
                 Some(Erased::Behind) => {
-                    revised = Some(Box::pin(self.revise_in_turn(id)).await?);
+                    let in_turn = self.revise_in_turn(id).boxed().await;
+                    revised = self.unless_again(id, in_turn).await?;
                 }
-                None => self.reload(id).await?,
+                None => {}
             }
         }
         Err(Error::busy())
@@ -74,10 +76,14 @@ impl Engine {
     }
 
     /// Makes sure that all shards of a league have the last erasure of a member: whoever wrote it may have come to some of them
-    /// only. Returns false if it is not written everywhere yet.
-    async fn spread_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<bool, Error> {
+    /// only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Again`] if it is not written everywhere yet.
+    async fn spread_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
         if !live.board.is_league() {
-            return Ok(true);
+            return Ok(());
         }
         let shards = live.shards.iter();
         let read = shards.map(async |live| {
@@ -90,15 +96,17 @@ impl Engine {
         }
         let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
         let last = found.iter().copied().max_by_key(number).flatten();
-        match last.filter(|last| found.iter().any(|erasure| number(erasure) < last.number)) {
+        if let Some(last) =
+            last.filter(|last| found.iter().any(|erasure| number(erasure) < last.number))
+        {
             // Whoever wrote it first has had the results revised.
-            Some(last) => {
-                let revised = Revised::default();
-                let erased = self.erase_on(live, member, &last, Some(&revised));
-                Ok(erased.await? == Erased::Done)
+            let revised = Revised::default();
+            let erased = self.erase_on(live, member, &last, Some(&revised));
+            if erased.await? != Erased::Done {
+                return Err(Error::Again);
             }
-            None => Ok(true),
         }
+        Ok(())
     }
 
     /// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
@@ -176,10 +184,10 @@ impl Engine {
         self.take_steps_within(wait_max, step, left).await
     }
 
-    /// Removes all that erased members have left on a board.
-    pub(crate) async fn forget_all(&self, id: &BoardId) -> Result<(), Error> {
-        let left = || format!("erased members of board {id} are still being removed");
-        self.take_steps(|| self.forget_some(id), left).await
+    /// Removes all that erased members have left on a board. In a box, since it is rare, and many reads may need it.
+    pub(crate) fn forget_all<'a>(&'a self, id: &'a BoardId) -> BoxFuture<'a, Result<(), Error>> {
+        let left = move || format!("erased members of board {id} are still being removed");
+        Box::pin(self.take_steps(move || self.forget_some(id), left))
     }
 
     async fn forget_part(
@@ -188,42 +196,36 @@ impl Engine {
         member: &MemberId,
         unnamed_by: &Mutex<Option<String>>,
     ) -> Result<Progress, Error> {
-        let live = self.live_board(id).await?;
-        let spread = self.spread_erasure(&live, member).await;
-        if spread.unless_stale()? != Some(true) {
-            return self.reload(id).await.map(|()| Progress::More);
-        }
-        let version = Some(live.board.version());
-        if *unnamed_by.lock() != version {
-            // First: as long as something is left elsewhere, somebody comes back here.
-            self.forget_names(&live, member).await?;
-            *unnamed_by.lock() = version;
-        }
-        self.forget_keys(&live, member, FORGET_KEYS).await
+        self.step_with_board(id, async |live| {
+            self.spread_erasure(&live, member).await?;
+            let version = Some(live.board.version());
+            if *unnamed_by.lock() != version {
+                // First: as long as something is left elsewhere, somebody comes back here.
+                self.forget_names(&live, member).await?;
+                *unnamed_by.lock() = version;
+            }
+            self.forget_keys(&live, member, FORGET_KEYS).await
+        })
+        .await
     }
 
     /// The same of any erased members.
     async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
-        let live = self.live_board(id).await?;
-        let mut progress = Progress::Done;
-        let of_shards = live.shards.iter();
-        let of_shards = of_shards.map(|live| self.store.erasing(&live.shard));
-        let Some(erasing) = try_join_all(of_shards).await.unless_stale()? else {
-            self.reload(id).await?;
-            return Ok(Progress::More);
-        };
-        for erasing in erasing {
-            if let Some(member) = erasing.first() {
-                let spread = self.spread_erasure(&live, member).await;
-                if spread.unless_stale()? != Some(true) {
-                    return self.reload(id).await.map(|()| Progress::More);
+        self.step_with_board(id, async |live| {
+            let mut progress = Progress::Done;
+            let of_shards = live.shards.iter();
+            let of_shards = of_shards.map(|live| self.store.erasing(&live.shard));
+            for erasing in try_join_all(of_shards).await? {
+                if let Some(member) = erasing.first() {
+                    self.spread_erasure(&live, member).await?;
+                    self.forget_names(&live, member).await?;
+                    self.forget_keys(&live, member, FORGET_KEYS).await?;
+                    progress = Progress::More;
                 }
-                self.forget_names(&live, member).await?;
-                self.forget_keys(&live, member, FORGET_KEYS).await?;
-                progress = Progress::More;
             }
-        }
-        Ok(progress)
+            Ok(progress)
+        })
+        .await
     }
 
     /// Takes the name of an erased member out of the results of a board and their revisions, if it may have some. Whoever has read
@@ -233,11 +235,7 @@ impl Engine {
         if !board.closes_periods() {
             return Ok(());
         }
-        let begun = self.store.begin_forgetting(board).await;
-        if begun.unless_stale()?.is_none() {
-            self.reload(&board.id).await?;
-            return Err(Error::busy());
-        }
+        self.store.begin_forgetting(board).await?;
         self.forget_in_results(live, member).await?;
         for window in &board.definition.windows {
             self.store
@@ -276,11 +274,9 @@ impl Engine {
         loop {
             let now = self.clock.now();
             let forgotten = self.store.forget(own, member, &places, keys, now);
-            match forgotten.await.unless_stale()? {
-                Some(Forgotten::Some { is_left: false }) => {
-                    return Ok(Progress::Done);
-                }
-                Some(Forgotten::Places(barrier, wanted)) => {
+            match forgotten.await? {
+                Forgotten::Some { is_left: false } => return Ok(Progress::Done),
+                Forgotten::Places(barrier, wanted) => {
                     // In no shard anybody comes between any more.
                     if self.close_shards(id, barrier, None).await? == Progress::More {
                         queue::give_time().await;
@@ -291,17 +287,10 @@ impl Engine {
                         let added =
                             self.store
                                 .add_places((own, other), member, &wanted, &mut places);
-                        if added.await.unless_stale()?.is_none() {
-                            self.reload(id).await?;
-                            return Ok(Progress::More);
-                        }
+                        added.await?;
                     }
                 }
-                Some(_) => return Ok(Progress::More),
-                None => {
-                    self.reload(id).await?;
-                    return Ok(Progress::More);
-                }
+                _ => return Ok(Progress::More),
             }
         }
     }

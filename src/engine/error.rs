@@ -16,8 +16,8 @@ use crate::problems::{
     Own, PERIOD_CLOSED, Problem, QUOTA_EXCEEDED, RATE_LIMITED, SCORE_OUT_OF_RANGE, STORE_FULL,
     STORE_UNAVAILABLE, UsedUp, VALIDATION_FAILED,
 };
+use crate::store::StoreError;
 use crate::store::boards::Unreadable;
-use crate::store::{StoreError, Versioned};
 
 /// Why a request was not carried out. What the service itself reacts to is a variant of its own.
 #[derive(Clone, Debug, Error)]
@@ -65,9 +65,13 @@ pub enum Error {
     /// Others change the same, or have it in hand: it is to be tried again.
     #[error("{0}")]
     Busy(String),
+    /// What the work began with has changed meanwhile, such as the definition of a board: it is to begin again (`attempts.rs`). No client
+    /// gets this.
+    #[error("what is to be changed changes too quickly")]
+    Again,
     /// Redis failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }
 
 impl From<Problem> for Error {
@@ -96,7 +100,7 @@ impl From<Error> for Problem {
                 return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
                     .because(detail);
             }
-            Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Stale) => {
+            Error::Busy(_) | Error::Again | Error::Store(StoreError::Unavailable(_)) => {
                 return Self::new(STORE_UNAVAILABLE, STORE_UNAVAILABLE.page.example)
                     .because(detail);
             }
@@ -124,12 +128,11 @@ impl From<Error> for Problem {
     }
 }
 
-impl<T> Versioned<T, Error> for Result<T, Error> {
-    fn unless_stale(self) -> Result<Option<T>, Error> {
-        match self {
-            Ok(answer) => Ok(Some(answer)),
-            Err(Error::Store(StoreError::Stale)) => Ok(None),
-            Err(error) => Err(error),
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Stale => Self::Again,
+            error => Self::Store(error),
         }
     }
 }

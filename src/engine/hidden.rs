@@ -19,7 +19,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::store::hidden::Followed;
-use crate::store::{Store, StoreError, Versioned, keys};
+use crate::store::{Store, StoreError, keys};
 
 /// How many lists one round brings up to date.
 const LISTS_MAX: usize = 16;
@@ -74,23 +74,15 @@ impl Listing {
     }
 }
 
-impl Engine {
-    /// Brings the hidden list of a standing up to date. Returns how far it follows the hides; `None` if the definition has
-    /// changed: then it was read again.
-    pub(crate) async fn follow_hides(
-        &self,
-        shard: &LiveShard,
-        standing: Standing,
-    ) -> Result<Option<Followed>, Error> {
+impl LiveShard {
+    /// Brings the hidden list of a standing up to date. Returns how far it follows the hides.
+    pub(crate) async fn follow_hides(&self, standing: Standing) -> Result<Followed, StoreError> {
         let fault = || StoreError::Unexpected("a hidden list without its answer".into());
-        let followed = shard.listing.submit(standing).await;
-        let followed = followed.ok_or_else(fault)?.unless_stale()?;
-        if followed.is_none() {
-            self.reload(&shard.shard.id).await?;
-        }
-        Ok(followed)
+        self.listing.submit(standing).await.ok_or_else(fault)?
     }
+}
 
+impl Engine {
     /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
     pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
         let left = || {
@@ -105,12 +97,8 @@ impl Engine {
 
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {
         let widened = self.store.widen_list(shard, standing).await;
-        match widened.unless_stale()? {
-            Some(false) => return Ok(Progress::More),
-            Some(true) => {}
-            None => self.reload(&shard.id).await?,
-        }
-        Ok(Progress::Done)
+        let is_wide = self.unless_again(&shard.id, widened).await?;
+        Ok(Progress::more_if(is_wide == Some(false)))
     }
 }
 
@@ -141,10 +129,7 @@ impl Job for HiddenLists {
     }
 
     async fn step(&self, engine: &Engine, narrow: &mut Narrow) -> Result<Progress, Error> {
-        let live = match engine.live_board(&narrow.board).await {
-            Err(Error::BoardNotFound(_)) => None,
-            live => Some(live?),
-        };
+        let live = engine.find_board(&narrow.board).await?;
         let found = live.iter().flat_map(|live| &live.shards).find_map(|shard| {
             let standing = keys::standing_of(&shard.shard, &narrow.name)?;
             Some((shard.shard.clone(), standing))
@@ -154,19 +139,19 @@ impl Job for HiddenLists {
             engine.store.forget_narrow(&narrow.name).await?;
             return Ok(Progress::Done);
         };
-        let widen = || engine.store.widen_list(&shard, &standing);
-        match widen().await.unless_stale()? {
-            Some(false) => return Ok(Progress::More),
-            Some(true) => {
-                engine.store.forget_narrow(&narrow.name).await?;
-                // It may have been noted again in between.
-                if widen().await.unless_stale()? == Some(false) {
-                    engine.store.mark_narrow(&shard, &standing).await?;
-                    return Ok(Progress::More);
-                }
+        let widen = async || {
+            let widened = engine.store.widen_list(&shard, &standing).await;
+            engine.unless_again(&narrow.board, widened).await
+        };
+        let mut is_wide = widen().await?;
+        if is_wide == Some(true) {
+            engine.store.forget_narrow(&narrow.name).await?;
+            // It may have been noted again in between.
+            is_wide = widen().await?;
+            if is_wide == Some(false) {
+                engine.store.mark_narrow(&shard, &standing).await?;
             }
-            None => engine.reload(&narrow.board).await?,
         }
-        Ok(Progress::Done)
+        Ok(Progress::more_if(is_wide == Some(false)))
     }
 }

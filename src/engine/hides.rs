@@ -3,33 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::{join_all, try_join_all};
-
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::{join_all, try_join_all};
 use crate::problems::Problem;
-use crate::store::Versioned;
 use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
 use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
 
 /// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
 const REFERENCE: usize = 0;
-
-/// Some of the hidden members of a board.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FoundHidden {
-    /// How many members of the board are hidden.
-    pub total: u64,
-    /// Some of them with their hides, in the order of their bytes.
-    pub members: Vec<(MemberId, Hide)>,
-    /// Behind whom the next part begins; `None`: this was the last.
-    pub next: Option<MemberId>,
-}
 
 impl LiveBoard {
     /// The shard of a league whose journal says who is hidden on the board.
@@ -51,89 +39,54 @@ impl Engine {
         member: &MemberId,
         hide: &Hide,
     ) -> Result<Hiding, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            if let Some(hidden) = self.hide_on(&live.board, member, hide).await? {
-                return Ok(hidden);
-            }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+        self.with_board(id, async |live| {
+            self.hide_on(&live.board, member, hide).await
+        })
+        .await
     }
 
-    /// The same on a board that need not be in memory; `None` if its definition has changed.
+    /// The same on a board that need not be in memory.
     pub(super) async fn hide_on(
         &self,
         board: &Arc<Board>,
         member: &MemberId,
         hide: &Hide,
-    ) -> Result<Option<Hiding>, Error> {
+    ) -> Result<Hiding, Error> {
         let (told, others) = shards_told(board, member);
         let counted = others.iter();
         let counted = counted.map(|shard| self.store.hidden_members(shard, None, 0));
-        let Some(counted) = try_join_all(counted).await.unless_stale()? else {
-            return Ok(None);
-        };
+        let counted = try_join_all(counted).await?;
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
         self.begin_moderation(board, &told[REFERENCE]).await?;
-        let set = async |shard| {
-            let hidden = self.store.hide(shard, member, hide, hidden_max);
-            match hidden.await.unless_stale()? {
-                Some(Hidden::Full) => Err(Problem::too_many_hidden(&board.id).into()),
-                Some(Hidden::Done(hiding)) => Ok(Some(hiding)),
-                None => Ok(None),
-            }
+        let set = async |shard| match self.store.hide(shard, member, hide, hidden_max).await? {
+            Hidden::Full => Err(Problem::too_many_hidden(&board.id).into()),
+            Hidden::Done(hiding) => Ok(hiding),
         };
         let hiding = settle(&told, set, |hiding: &Hiding| hiding.before.is_some()).await?;
-        if hiding.is_some() {
-            self.note_end(&board.id, hide.until).await?;
-            self.store.note_board(NotedFor::Revision, board).await?;
-        }
+        self.note_end(&board.id, hide.until).await?;
+        self.store.note_board(NotedFor::Revision, board).await?;
         Ok(hiding)
     }
 
-    /// Brings a member back; `None` if the definition has changed. Otherwise as [`Self::unhide`].
-    async fn unhide_on(
-        &self,
-        board: &Arc<Board>,
-        member: &MemberId,
-        ends: Option<Timestamp>,
-    ) -> Result<Option<Option<Hide>>, Error> {
-        let (told, _) = shards_told(board, member);
-        self.begin_moderation(board, &told[REFERENCE]).await?;
-        let set = async |shard| {
-            let unhidden = self.store.unhide(shard, member, ends);
-            Ok(unhidden.await.unless_stale()?)
-        };
-        let before = settle(&told, set, Option::is_none).await?;
-        if before.is_some() {
-            self.store.note_board(NotedFor::Revision, board).await?;
-        }
-        Ok(before)
-    }
-
     /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
-    /// (`Store::erased_name`). The board need not be in memory; `None` if its definition has changed.
+    /// (`Store::erased_name`). The board need not be in memory.
     pub(super) async fn keep_hides(
         &self,
         board: &Arc<Board>,
         hides: &[(&str, &Hide)],
-    ) -> Result<Option<()>, Error> {
+    ) -> Result<(), Error> {
         for hides in hides.chunks(KEPT_MAX) {
             for shard in &board.shards() {
-                let kept = self.store.keep_hides(shard, hides).await;
-                if kept.unless_stale()?.is_none() {
-                    return Ok(None);
-                }
+                self.store.keep_hides(shard, hides).await?;
             }
             for (_, hide) in hides {
                 self.note_end(&board.id, hide.until).await?;
             }
         }
-        Ok(Some(()))
+        Ok(())
     }
 
     async fn note_end(&self, id: &BoardId, until: Option<Timestamp>) -> Result<(), Error> {
@@ -150,14 +103,17 @@ impl Engine {
         member: &MemberId,
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            if let Some(before) = self.unhide_on(&live.board, member, ends).await? {
-                return Ok(before);
+        self.with_board(id, async |live| {
+            let (board, (told, _)) = (&live.board, shards_told(&live.board, member));
+            self.begin_moderation(board, &told[REFERENCE]).await?;
+            let set = async |shard| Ok(self.store.unhide(shard, member, ends).await?);
+            let before = settle(&told, set, Option::is_none).await?;
+            if before.is_some() {
+                self.store.note_board(NotedFor::Revision, board).await?;
             }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+            Ok(before)
+        })
+        .await
     }
 
     /// Waits until what was acknowledged at that instant holds for every read that begins later, by any instance: as long
@@ -168,27 +124,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Lists hidden members of a board: up to `count` of them, less than [`HIDES_READ_MAX`], behind `after`.
+    /// Lists hidden members of a board with their hides, in the order of their bytes: up to `count` of them, less than [`HIDES_READ_MAX`], behind `after`.
     pub async fn hidden(
         &self,
         id: &BoardId,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<FoundHidden, Error> {
+    ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
         let count = count.min(HIDES_READ_MAX - 1);
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            // One more than wanted tells whether there is a next part.
-            let parts = 0..live.shards.len();
-            let parts = parts.map(|shard| self.part_of(&live, shard, after, count + 1));
-            let parts = try_join_all(parts).await?;
-            if let Some(parts) = parts.into_iter().collect::<Option<Vec<_>>>() {
-                let is_league = live.board.is_league();
-                return Ok(FoundHidden::of_parts(parts, count, is_league));
-            }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+        self.with_board(id, async |live| {
+            let shards = live.shards.iter();
+            let parts = shards.map(|live| self.store.hidden_members(&live.shard, after, count + 1));
+            Ok(merge(try_join_all(parts).await?, count))
+        })
+        .await
     }
 
     /// Which of these members of a board are hidden, with their hides.
@@ -197,8 +146,7 @@ impl Engine {
         id: &BoardId,
         members: &[MemberId],
     ) -> Result<Vec<(MemberId, Hide)>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
+        self.with_board(id, async |live| {
             let mut of_shard = vec![Vec::new(); live.shards.len()];
             for member in members {
                 of_shard[live.board.shard_of(member)].push(member.clone());
@@ -208,20 +156,10 @@ impl Engine {
                 let calls = members.chunks(HIDES_READ_MAX);
                 calls.map(|members| self.store.hidden_among(&shard.shard, members))
             });
-            let mut found = Vec::new();
-            let mut is_stale = false;
-            for part in join_all(asked).await {
-                match part.unless_stale()? {
-                    Some(part) => found.extend(part.members),
-                    None => is_stale = true,
-                }
-            }
-            if !is_stale {
-                return Ok(found);
-            }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+            let parts = try_join_all(asked).await?;
+            Ok(parts.into_iter().flat_map(|part| part.members).collect())
+        })
+        .await
     }
 
     /// Which member of a board has the hide with this id, and the hide; `None` if there is none.
@@ -230,54 +168,28 @@ impl Engine {
         id: &BoardId,
         hide: &HideId,
     ) -> Result<Option<(MemberId, Hide)>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            match self.find_hide(&live, hide).await? {
-                Some(found) => return Ok(found),
-                None => self.reload(id).await?,
-            }
-        }
-        Err(Error::busy())
-    }
-
-    /// The same; `None` if the definition has changed.
-    async fn find_hide(
-        &self,
-        live: &LiveBoard,
-        hide: &HideId,
-    ) -> Result<Option<Option<(MemberId, Hide)>>, Error> {
-        for shard in 0..live.shards.len() {
-            let mut after = None;
-            loop {
-                let part = self.part_of(live, shard, after.as_ref(), HIDES_READ_MAX);
-                let Some(HiddenMembers { members, .. }) = part.await? else {
-                    return Ok(None);
-                };
-                let is_last = members.len() < HIDES_READ_MAX;
-                after = members.last().map(|(member, _)| member.clone());
-                let found = members.into_iter().find(|(_, own)| own.id == *hide);
-                if found.is_some() {
-                    return Ok(Some(found));
-                }
-                if is_last {
-                    break;
+        self.with_board(id, async |live| {
+            for LiveShard { shard, .. } in &live.shards {
+                let mut after = None;
+                loop {
+                    let part = self
+                        .store
+                        .hidden_members(shard, after.as_ref(), HIDES_READ_MAX);
+                    let HiddenMembers { members, .. } = part.await?;
+                    let is_last = members.len() < HIDES_READ_MAX;
+                    after = members.last().map(|(member, _)| member.clone());
+                    let found = members.into_iter().find(|(_, own)| own.id == *hide);
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                    if is_last {
+                        break;
+                    }
                 }
             }
-        }
-        Ok(Some(None))
-    }
-
-    /// The hidden members of one shard, or some of them; `None` if the definition has changed.
-    async fn part_of(
-        &self,
-        live: &LiveBoard,
-        shard: usize,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<Option<HiddenMembers>, Error> {
-        let shard = &live.shards[shard].shard;
-        let part = self.store.hidden_members(shard, after, count);
-        Ok(part.await.unless_stale()?)
+            Ok(None)
+        })
+        .await
     }
 }
 
@@ -293,8 +205,7 @@ fn shards_told(board: &Arc<Board>, member: &MemberId) -> (Vec<Shard>, Vec<Shard>
 }
 
 /// Sets something in some shards, so that they end alike, whoever else sets something else meanwhile: in the one whose journal results
-/// are revised by last, and once more, until that one says that it was so already. Returns what it said first; `None` if the
-/// definition has changed.
+/// are revised by last, and once more, until that one says that it was so already. Returns what it said first.
 ///
 /// Of two callers that set different things the one that is settled last has found its own in that shard twice. So it has set the
 /// others after the other caller did.
@@ -302,48 +213,32 @@ async fn settle<'a, T, F>(
     shards: &'a [Shard],
     set: impl Fn(&'a Shard) -> F,
     is_settled: impl Fn(&T) -> bool,
-) -> Result<Option<T>, Error>
+) -> Result<T, Error>
 where
-    F: Future<Output = Result<Option<T>, Error>>,
+    T: Send,
+    F: Future<Output = Result<T, Error>> + Send,
 {
     let (reference, others) = shards.split_first().expect("invariant: some shard is told");
     let mut first = None;
     for _ in 0..ATTEMPTS_MAX {
-        let set_in_others = try_join_all(others.iter().map(&set)).await?;
-        if set_in_others.iter().any(Option::is_none) {
-            return Ok(None);
+        // All of these calls end before another attempt begins.
+        for told in join_all(others.iter().map(&set)).await {
+            told?;
         }
-        let Some(told) = set(reference).await? else {
-            return Ok(None);
-        };
+        let told = set(reference).await?;
         if others.is_empty() || is_settled(&told) {
-            return Ok(Some(first.unwrap_or(told)));
+            return Ok(first.unwrap_or(told));
         }
         first.get_or_insert(told);
     }
     Err(Error::busy())
 }
 
-impl FoundHidden {
-    /// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
-    fn of_parts(parts: Vec<HiddenMembers>, count: usize, is_league: bool) -> Self {
-        let totals = parts.iter().map(|part| part.total);
-        let total = if is_league {
-            totals.max().unwrap_or(0)
-        } else {
-            totals.sum()
-        };
-        let members = parts.into_iter().flat_map(|part| part.members);
-        let mut members: Vec<_> = members.collect();
-        members.sort_by(|(one, _), (other, _)| one.cmp(other));
-        members.dedup_by(|(one, _), (other, _)| one == other);
-        let is_more = members.len() > count;
-        members.truncate(count);
-        let last = members.last().filter(|_| is_more);
-        Self {
-            total,
-            next: last.map(|(member, _)| member.clone()),
-            members,
-        }
-    }
+/// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
+fn merge(parts: Vec<HiddenMembers>, count: usize) -> Part<(MemberId, Hide), MemberId> {
+    let members = parts.into_iter().flat_map(|part| part.members);
+    let mut members: Vec<_> = members.collect();
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    members.dedup_by(|(one, _), (other, _)| one == other);
+    Part::split(members, count, |(last, _)| last.clone())
 }

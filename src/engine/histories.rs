@@ -3,14 +3,12 @@
 
 use std::collections::HashSet;
 
-use futures::future::try_join_all;
-
-use super::reader::ReadError;
 use super::results::window_of;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Period;
+use crate::join::try_join_all;
 use crate::store::seats::HISTORY_LINES_MAX;
 
 /// How many cohorts are looked at side by side.
@@ -40,7 +38,7 @@ impl Engine {
         &self,
         live: &LiveBoard,
         member: &MemberId,
-    ) -> Result<History, ReadError> {
+    ) -> Result<History, Error> {
         let Some(unit) = live.board.league_unit() else {
             return Ok(History { seats: Vec::new() });
         };
@@ -77,16 +75,10 @@ impl Engine {
         member: &MemberId,
         period: &Period,
     ) -> Result<Option<Section>, Error> {
-        let id = &live.board.id;
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            match self.find_rewarded(&live, member, period).await {
-                Ok(seat) => return Ok(seat),
-                Err(ReadError::Retry) => self.reload(id).await?,
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+        self.with_board(&live.board.id, async |live| {
+            self.find_rewarded(&live, member, period).await
+        })
+        .await
     }
 
     async fn find_rewarded(
@@ -94,7 +86,7 @@ impl Engine {
         live: &LiveBoard,
         member: &MemberId,
         period: &Period,
-    ) -> Result<Option<Section>, ReadError> {
+    ) -> Result<Option<Section>, Error> {
         let history = self.history_of(live, member).await?;
         let known = history.seats.iter().find(|seat| seat.period == *period);
         let is_earlier = |first: Period| period.start_ms < first.start_ms;
@@ -132,7 +124,7 @@ impl Engine {
         live: &LiveBoard,
         section: Section,
         member: &MemberId,
-    ) -> Result<Option<Section>, ReadError> {
+    ) -> Result<Option<Section>, Error> {
         let shard = &live.shard_in(section, member).shard;
         let won = self.store.rewards_of(shard, &section, member.as_str());
         let won = won.await?;

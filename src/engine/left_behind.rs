@@ -12,7 +12,6 @@ use super::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
 use crate::store::reservations::{OpenReservation, VOID_MS};
 
 /// How many reservations of a shard are looked after side by side.
@@ -105,8 +104,8 @@ impl Job for LeftBehind {
 impl Engine {
     async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
         let open = self.store.open_reservations(home, older_than_ms).await;
-        let Some(open) = open.unless_stale()? else {
-            return self.reload(&home.id).await;
+        let Some(open) = self.unless_again(&home.id, open).await? else {
+            return Ok(());
         };
         let ends: Vec<Result<Option<Settlement>, Error>> = stream::iter(open)
             .map(async |open| self.find_out(home, &open).await)
@@ -136,9 +135,8 @@ impl Engine {
                 is_kept: true,
             }));
         }
-        match self.store.void(home, open).await.unless_stale()? {
-            Some(is_kept) => Ok(Some(Settlement { token, is_kept })),
-            None => self.reload(&home.id).await.map(|()| None),
-        }
+        let voided = self.store.void(home, open).await;
+        let is_kept = self.unless_again(&home.id, voided).await?;
+        Ok(is_kept.map(|is_kept| Settlement { token, is_kept }))
     }
 }

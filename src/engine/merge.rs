@@ -11,13 +11,14 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::FutureExt;
 
-use super::reader::{ReadError, Reader};
-use super::{LiveBoard, LiveShard};
+use super::reader::Reader;
+use super::{Error, LiveBoard, LiveShard};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
+use crate::join::join_all;
 use crate::store::standings::{
     Answer, Entry, Line, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
 };
@@ -91,7 +92,7 @@ impl<'a> Merged<'a> {
         selection: Selection,
         count: u64,
         member: Option<&MemberId>,
-    ) -> Result<Page, ReadError> {
+    ) -> Result<Page, Error> {
         let Found {
             offset,
             stop,
@@ -113,7 +114,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Where a selection lies, by positions.
-    async fn find_selection(&self, selection: Selection) -> Result<Found, ReadError> {
+    async fn find_selection(&self, selection: Selection) -> Result<Found, Error> {
         let everything = |offset| Found {
             offset,
             stop: u64::MAX,
@@ -153,7 +154,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Where the last listed entry stands that has the rank of the one at this position.
-    async fn last_of_equals(&self, position: u64) -> Result<u64, ReadError> {
+    async fn last_of_equals(&self, position: u64) -> Result<u64, Error> {
         if self.ranking == Ranking::Ordinal {
             return Ok(position);
         }
@@ -172,7 +173,7 @@ impl<'a> Merged<'a> {
         member: &MemberId,
         around: u64,
         previous: Option<&Self>,
-    ) -> Result<Option<Arc<Neighbourhood>>, ReadError> {
+    ) -> Result<Option<Arc<Neighbourhood>>, Error> {
         let Some((mark, own)) = self.find(member).await? else {
             return Ok(None);
         };
@@ -206,7 +207,7 @@ impl<'a> Merged<'a> {
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first().map(|line| &line.mark) != Some(&mark) {
             // It has moved in between.
-            return Err(ReadError::Retry);
+            return Err(Error::Again);
         }
         let from = position - ahead.len() as u64;
         let lines = ahead.iter().chain(&behind).copied();
@@ -222,7 +223,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Some members.
-    pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, ReadError> {
+    pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, Error> {
         let mut indexes = vec![Vec::new(); self.shards.len()];
         for (index, member) in members.iter().enumerate() {
             indexes[self.live.index_of(self.standing.section(), member)].push(index);
@@ -256,14 +257,14 @@ impl<'a> Merged<'a> {
     }
 
     /// A member's own entry.
-    async fn own(&self, member: &MemberId) -> Result<Option<Entry>, ReadError> {
+    async fn own(&self, member: &MemberId) -> Result<Option<Entry>, Error> {
         let found = self.subset(std::slice::from_ref(member)).await?;
         let entry = found.entries.into_iter().flatten().next();
         Ok(entry.map(|(_, entry)| entry))
     }
 
     /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
-    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, ReadError> {
+    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, Error> {
         let shard = &self.shards[self.live.index_of(self.standing.section(), member)];
         let query = Query::Subset {
             standing: self.standing,
@@ -274,12 +275,7 @@ impl<'a> Merged<'a> {
     }
 
     /// A member behind the last that is listed: after those come its own entry.
-    async fn unlisted(
-        &self,
-        total: u64,
-        own: Entry,
-        around: u64,
-    ) -> Result<Neighbourhood, ReadError> {
+    async fn unlisted(&self, total: u64, own: Entry, around: u64) -> Result<Neighbourhood, Error> {
         let keep_top = self.keep_top.unwrap_or(0);
         let offset = keep_top.saturating_sub(around);
         let (_, mut entries) = self.list(offset, keep_top - offset).await?;
@@ -294,7 +290,7 @@ impl<'a> Merged<'a> {
     }
 
     /// How many members there are, and `count` entries behind the first `offset`.
-    async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), ReadError> {
+    async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), Error> {
         let begin = self.begin_of(offset).await?;
         self.gather(&begin, Some(offset), count).await
     }
@@ -304,22 +300,18 @@ impl<'a> Merged<'a> {
         &self,
         begin: &Mark,
         count: u64,
-    ) -> Result<(u64, Vec<Entry>), ReadError> {
+    ) -> Result<(u64, Vec<Entry>), Error> {
         self.gather(begin, None, count).await
     }
 
     /// The lines of `count` entries behind the first `offset`, without ranks.
-    pub(crate) async fn lines(&self, offset: u64, count: u64) -> Result<Vec<Line>, ReadError> {
+    pub(crate) async fn lines(&self, offset: u64, count: u64) -> Result<Vec<Line>, Error> {
         let begin = self.begin_of(offset).await?;
         Ok(self.gather_lines(&begin, Some(offset), count).await?.lines)
     }
 
     /// The same from a mark on.
-    pub(crate) async fn lines_from(
-        &self,
-        begin: &Mark,
-        count: u64,
-    ) -> Result<Vec<Line>, ReadError> {
+    pub(crate) async fn lines_from(&self, begin: &Mark, count: u64) -> Result<Vec<Line>, Error> {
         Ok(self.gather_lines(begin, None, count).await?.lines)
     }
 
@@ -329,7 +321,7 @@ impl<'a> Merged<'a> {
         begin: &Mark,
         offset: Option<u64>,
         count: u64,
-    ) -> Result<(u64, Vec<Entry>), ReadError> {
+    ) -> Result<(u64, Vec<Entry>), Error> {
         let Gathered { total, from, lines } = self.gather_lines(begin, offset, count).await?;
         Ok((total, self.ranked(from, lines.iter()).await?))
     }
@@ -339,7 +331,7 @@ impl<'a> Merged<'a> {
         begin: &Mark,
         offset: Option<u64>,
         count: u64,
-    ) -> Result<Gathered, ReadError> {
+    ) -> Result<Gathered, Error> {
         let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.shards.len();
         // At first each shard is asked for its share and some more.
@@ -353,7 +345,7 @@ impl<'a> Merged<'a> {
             let from = offset.unwrap_or(position);
             let Some(skip) = from.checked_sub(position) else {
                 // So many have moved ahead in between that the search has to begin anew.
-                return Err(ReadError::Retry);
+                return Err(Error::Again);
             };
             let count = count.min(self.listed_behind(from));
             // Behind the last entry of a shard that has more there may be others.
@@ -391,7 +383,7 @@ impl<'a> Merged<'a> {
     }
 
     /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.
-    async fn begin_of(&self, offset: u64) -> Result<Mark, ReadError> {
+    async fn begin_of(&self, offset: u64) -> Result<Mark, Error> {
         let mut begin = Mark::FIRST;
         if offset <= SKIP_MAX {
             return Ok(begin);
@@ -432,7 +424,7 @@ impl<'a> Merged<'a> {
         &self,
         from: u64,
         lines: impl Iterator<Item = &Line>,
-    ) -> Result<Vec<Entry>, ReadError> {
+    ) -> Result<Vec<Entry>, Error> {
         let board = &self.live.board;
         let lines: Vec<&Line> = lines.collect();
         let mut rank = from + 1;
@@ -454,7 +446,7 @@ impl<'a> Merged<'a> {
     }
 
     /// The ranks of marks, `None` behind the last that is listed.
-    async fn ranks(&self, marks: &[Mark]) -> Result<Vec<Option<u64>>, ReadError> {
+    async fn ranks(&self, marks: &[Mark]) -> Result<Vec<Option<u64>>, Error> {
         if marks.is_empty() {
             return Ok(Vec::new());
         }
@@ -473,7 +465,7 @@ impl<'a> Merged<'a> {
     }
 
     /// How many entries are ahead of marks.
-    pub(super) async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, ReadError> {
+    pub(super) async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, Error> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Positions {
             standing: self.standing,
@@ -493,7 +485,7 @@ impl<'a> Merged<'a> {
         &self,
         mark: &Mark,
         count: impl Fn(usize) -> (u64, u64),
-    ) -> Result<Vec<Arc<Slice>>, ReadError> {
+    ) -> Result<Vec<Arc<Slice>>, Error> {
         let queries = (0..self.shards.len()).map(|shard| {
             let (before, count) = count(shard);
             Query::Slice {
@@ -510,19 +502,15 @@ impl<'a> Merged<'a> {
     async fn ask_each<T: TryFrom<Answer>>(
         &self,
         queries: impl Iterator<Item = Query>,
-    ) -> Result<Vec<T>, ReadError> {
+    ) -> Result<Vec<T>, Error> {
         let shards = self.shards.iter().zip(queries);
         let asked = shards.map(|(shard, query)| self.ask(shard, query));
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask<T: TryFrom<Answer>>(
-        &self,
-        shard: &LiveShard,
-        query: Query,
-    ) -> Result<T, ReadError> {
+    async fn ask<T: TryFrom<Answer>>(&self, shard: &LiveShard, query: Query) -> Result<T, Error> {
         let series = self.standing.series;
-        Box::pin(self.reader.ask(shard, series, query)).await
+        self.reader.ask(shard, series, query).boxed().await
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! Everything here may run on any number of instances at once. A definition in memory may be out of date, so each script
 //! call names the version that it was made for. A script that meets another version does nothing and says so. Then the
-//! engine reads the definition again and starts the work again.
+//! engine reads the definition again and starts the work again (`attempts.rs`).
 
 pub mod announcements;
 pub mod applier;
+pub(crate) mod attempts;
 pub mod audit;
 pub mod barriers;
 pub mod batcher;
@@ -66,7 +67,7 @@ use self::jobs::faults::Faults;
 use crate::clock::Clock;
 use crate::store::Store;
 
-/// How often a call begins anew because the definition has changed or a rolling standing was not complete.
+/// How many attempts a call makes: it begins again when the definition has changed, or a rolling standing was not complete.
 pub const ATTEMPTS_MAX: usize = 8;
 
 /// The machinery of one instance.

@@ -28,7 +28,6 @@ mod walk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +37,11 @@ use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
-use super::reader::ReadError;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
-use crate::store::StoreError;
+use crate::join::try_join_all;
 use crate::store::boards::Defined;
 use crate::store::events::remember_ms;
 use crate::store::leases::Leased;
@@ -74,22 +72,6 @@ pub struct Position {
     pub copied: u64,
     /// The standings that are copied in part, by their sorted sets: the cursor of the next part.
     cursors: BTreeMap<String, String>,
-}
-
-/// Why a move stops before its end.
-enum Stop {
-    /// Another instance has taken over, or the definition has changed: the next one who takes the lease goes on.
-    Lost,
-    Failed(Error),
-}
-
-impl<E: Into<Error>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        match error.into() {
-            Error::Store(StoreError::Stale) => Self::Lost,
-            error => Self::Failed(error),
-        }
-    }
 }
 
 impl Job for Moves {
@@ -123,8 +105,10 @@ impl Job for Moves {
             Err(_) => mover.position(),
         };
         let given_back = mover.copier.lease.give_back(&position).await;
-        if let Err(Stop::Failed(error)) = stepped {
-            return Err(error);
+        match stepped {
+            // If another instance has taken over, or the definition has changed, the next one that takes the lease goes on.
+            Ok(_) | Err(Error::Again) => {}
+            Err(error) => return Err(error),
         }
         given_back?;
         Ok(Progress::Done)
@@ -169,7 +153,7 @@ impl Mover {
         }))
     }
 
-    async fn step(&mut self, engine: &Engine) -> Result<Progress, Stop> {
+    async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
         if self.walks.is_empty() {
             self.begin().await?;
         }
@@ -193,7 +177,7 @@ impl Mover {
         Ok(Progress::Done)
     }
 
-    async fn begin(&mut self) -> Result<(), Stop> {
+    async fn begin(&mut self) -> Result<(), Error> {
         let (board, copier) = (&self.board, &self.copier);
         copier.store.announce_shards(board, copier.to).await?;
         // From now on the new shards refuse calls that an earlier holder of the lease has under way.
@@ -235,7 +219,7 @@ impl Mover {
     }
 
     /// Copies the next part of each old shard. Returns whether little is left.
-    async fn copy_on(&mut self) -> Result<bool, Stop> {
+    async fn copy_on(&mut self) -> Result<bool, Error> {
         self.copier.position = self.position();
         let copier = &self.copier;
         let walking = self.walks.iter_mut().filter(|walk| !walk.is_ended());
@@ -257,7 +241,7 @@ impl Mover {
     }
 
     /// Has events and reads wait.
-    async fn close(&mut self) -> Result<(), Stop> {
+    async fn close(&mut self) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         let stamp = store.begin_change(&board.id).await?;
         let closed = Arc::new(board.placed(board.placement.closing(), stamp));
@@ -268,20 +252,20 @@ impl Mover {
         store.end_change(&board.id, stamp).await?;
         if defined != Defined::Stored {
             // The definition has changed meanwhile: the next move closes that one.
-            return Err(Stop::Lost);
+            return Err(Error::Again);
         }
         self.board = closed;
         Ok(())
     }
 
     /// With events and reads waiting: copies the rest, and lets them go to the new shards.
-    async fn finish(&self, engine: &Engine) -> Result<(), Stop> {
+    async fn finish(&self, engine: &Engine) -> Result<(), Error> {
         let (board, copier, store) = (&self.board, &self.copier, &self.copier.store);
         store.retire_shards(board, board.placement.current).await?;
         let old: Vec<Shard> = board.shards();
         let rest = old.iter().map(|old| async {
             while !copier.copy_changes(old, 0).await? {}
-            Ok::<_, Stop>(())
+            Ok::<_, Error>(())
         });
         try_join_all(rest).await?;
         copier.hand_over_derived(board, &old).await?;
@@ -300,7 +284,7 @@ impl Mover {
         store.open_shards(&moved).await?;
         if store.define_board(&moved, Some(board), None).await? != Defined::Stored {
             store.end_change(&board.id, stamp).await?;
-            return Err(Stop::Lost);
+            return Err(Error::Again);
         }
         engine.reload(&moved.id).await?;
         store.announce_board(&moved.id, true, Some(stamp)).await?;
@@ -309,7 +293,7 @@ impl Mover {
 
     /// With events and reads waiting: notes what results are still to be revised by, since the journals of the new shards are
     /// others, and have nothing by which they are.
-    async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Stop> {
+    async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         loop {
             let known = store.revised(board).await?;
@@ -322,11 +306,8 @@ impl Mover {
             }
             let noted = of_old.iter();
             let noted = noted.map(|(old, known)| engine.note_journal(board, old, *known, true));
-            let noted = try_join_all(noted).await.map_err(|error| match error {
-                ReadError::Retry => Stop::Lost,
-                ReadError::Failed(error) => error.into(),
-            });
-            if noted?.iter().any(|(_, is_more)| *is_more) {
+            let noted = try_join_all(noted).await?;
+            if noted.iter().any(|(_, is_more)| *is_more) {
                 continue;
             }
             for new in &self.copier.new {

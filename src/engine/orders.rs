@@ -16,42 +16,44 @@ use crate::store::orders::{Order, Whom};
 const HIDES_AT_ONCE: usize = 32;
 
 impl Engine {
-    /// A board that was just stored, open; `None` if it has changed meanwhile, or is gone.
+    /// A board that was just stored, open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Again`] if it has changed meanwhile, or is gone.
     pub(crate) async fn open_if_new(
         &self,
         board: Arc<Board>,
         is_new: bool,
-    ) -> Result<Option<Arc<Board>>, Error> {
+    ) -> Result<Arc<Board>, Error> {
         if is_new {
             self.carry_out_orders(&board).await
         } else {
-            Ok(Some(board))
+            Ok(board)
         }
     }
 
-    /// Carries out all standing orders on a board that was just stored, and opens it if it is opening. `None`: it has
-    /// changed meanwhile, or is gone.
-    pub(super) async fn carry_out_orders(
-        &self,
-        board: &Arc<Board>,
-    ) -> Result<Option<Arc<Board>>, Error> {
+    /// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
+    pub(super) async fn carry_out_orders(&self, board: &Arc<Board>) -> Result<Arc<Board>, Error> {
         self.store.announce_board(&board.id, true, None).await?;
         let orders = self.store.all_orders().await?;
-        if !orders.is_empty() && !self.carry_out(board, &orders).await? {
-            return Ok(None);
+        if !orders.is_empty() {
+            self.carry_out(board, &orders).await?;
         }
         if !board.placement.is_opening {
-            return Ok(Some(Arc::clone(board)));
+            return Ok(Arc::clone(board));
         }
         let stamp = self.store.begin_change(&board.id).await?;
         let open = Arc::new(board.placed(board.placement.opened(), stamp));
         let defined = self.store.define_board(&open, Some(board), None).await?;
         self.store.end_change(&board.id, stamp).await?;
-        Ok((defined == Defined::Stored).then_some(open))
+        (defined == Defined::Stored)
+            .then_some(open)
+            .ok_or(Error::Again)
     }
 
-    /// Hides the members of some orders; returns whether the board is still the same.
-    async fn carry_out(&self, board: &Arc<Board>, orders: &[Order]) -> Result<bool, Error> {
+    /// Hides the members of some orders.
+    async fn carry_out(&self, board: &Arc<Board>, orders: &[Order]) -> Result<(), Error> {
         if !board.placement.current.is_together() {
             self.store.open_shards(board).await?;
         }
@@ -65,11 +67,7 @@ impl Engine {
             }
         }
         let mut hides = stream::iter(members).buffer_unordered(HIDES_AT_ONCE);
-        while let Some(hide) = hides.try_next().await? {
-            if hide.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(self.keep_hides(board, &erased).await?.is_some())
+        while hides.try_next().await?.is_some() {}
+        self.keep_hides(board, &erased).await
     }
 }

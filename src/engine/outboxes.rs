@@ -1,14 +1,14 @@
 //! The job that hands messages on from the outboxes of boards to the queues of webhooks.
 
+use super::attempts::until_unchanged;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
-use super::{ATTEMPTS_MAX, Engine, Error};
+use super::{Engine, Error};
 use crate::domain::delivery::{Delivery, NamedDelivery};
 use crate::domain::ids::BoardId;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, WebhookName};
-use crate::store::Versioned;
 use crate::store::board_notes::{NotedBoard, NotedFor};
 use crate::store::webhooks::StoredWebhooks;
 use crate::throttle;
@@ -48,32 +48,17 @@ impl Job for Outboxes {
 impl Engine {
     /// Queues messages of a board for all webhooks that want them.
     async fn hand_on(&self, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let webhooks = self.store.load_webhooks().await?;
-            if self.hand_to(&webhooks, board, messages).await? {
-                return Ok(());
+            let (version, now) = (Some(webhooks.version.as_str()), self.clock.now());
+            for (name, webhook) in readable(&webhooks) {
+                let wanted = wanted(&webhook, board, messages, now);
+                let queued = self.store.queue_deliveries(version, name, &wanted, now);
+                queued.await?;
             }
-        }
-        Err(Error::busy())
-    }
-
-    /// Queues messages for these webhooks; returns whether they are still those that there are.
-    async fn hand_to(
-        &self,
-        webhooks: &StoredWebhooks,
-        board: &BoardId,
-        messages: &[Message],
-    ) -> Result<bool, Error> {
-        let now = self.clock.now();
-        for (name, webhook) in readable(webhooks) {
-            let wanted = wanted(&webhook, board, messages, now);
-            let version = Some(webhooks.version.as_str());
-            let queued = self.store.queue_deliveries(version, name, &wanted, now);
-            if queued.await.unless_stale()?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+            Ok(())
+        })
+        .await
     }
 }
 

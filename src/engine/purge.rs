@@ -22,10 +22,6 @@ impl Job for Purge {
     }
 
     async fn step(&self, engine: &Engine, unneeded: &mut Unneeded) -> Result<Progress, Error> {
-        Ok(if engine.store.purge(unneeded).await? {
-            Progress::More
-        } else {
-            Progress::Done
-        })
+        Ok(Progress::more_if(engine.store.purge(unneeded).await?))
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
@@ -19,28 +20,10 @@ use crate::domain::shard::Shard;
 use crate::domain::state::Seen;
 use crate::domain::time::Timestamp;
 use crate::store::standings::{Answer, Query, ShardAnswer, Sight};
-use crate::store::{Dated, Freshness, Store, StoreError, Versioned};
+use crate::store::{Dated, Freshness, Store, StoreError};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
 const CALL_COST_US_MAX: usize = 1_000;
-
-/// Why a read has no answer.
-#[derive(Clone, Debug)]
-pub enum ReadError {
-    /// Something has changed in between, or was completed first: the read has to begin anew.
-    Retry,
-    /// It failed.
-    Failed(Error),
-}
-
-impl<E: Into<Error>> From<E> for ReadError {
-    fn from(error: E) -> Self {
-        match error.into() {
-            Error::Store(StoreError::Stale) => Self::Retry,
-            error => Self::Failed(error),
-        }
-    }
-}
 
 /// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -252,40 +235,41 @@ impl<'a> Reader<'a> {
         *self.calls.lock() = Calls::default();
     }
 
-    /// Asks a shard one query. If a standing is not complete, or too short, this completes it; if the board in memory is
-    /// stale, this reads the board. Then the caller has to begin anew.
+    /// Asks a shard one query.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Again`] if the board in memory is stale; and if a standing was not complete, or too short: then it is complete now.
     pub(crate) async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,
         series: Series,
         query: Query,
-    ) -> Result<T, ReadError> {
+    ) -> Result<T, Error> {
         let query = if self.has_data {
             query.with_data()
         } else {
             query
         };
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let read = match self.sight {
+        let Dated { value: seen, as_of } = match self.sight {
             Sight::Visible => {
                 let freshness = *self.freshness.lock();
                 let answer = shard.reading(freshness, self.size).submit(query).await;
-                match answer.ok_or_else(fault)? {
-                    Ok(answer) if is_unlisted(&answer) => {
-                        Box::pin(self.without_hidden(shard, answer)).await
+                match answer.ok_or_else(fault)?? {
+                    answer if is_unlisted(&answer) => {
+                        self.without_hidden(shard, answer).boxed().await?
                     }
-                    answer => answer.map_err(ReadError::from),
+                    answer => answer,
                 }
             }
-            sight => self.ask_alone(shard, query, sight).await,
+            sight => self.ask_alone(shard, query, sight).await?,
         };
-        if let Err(ReadError::Retry) = read {
-            self.engine.reload(&shard.shard.id).await?;
-        }
-        let Dated { value: seen, as_of } = read?;
         match seen.answer {
             Answer::Incomplete(start_ms) => {
-                Box::pin(self.complete(&shard.shard, series, start_ms)).await?;
+                self.complete(&shard.shard, series, start_ms)
+                    .boxed()
+                    .await?;
             }
             Answer::Erasing => self.engine.forget_all(&shard.shard.id).await?,
             Answer::Short(standing) => {
@@ -296,7 +280,7 @@ impl<'a> Reader<'a> {
                 return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
             }
         }
-        Err(ReadError::Retry)
+        Err(Error::Again)
     }
 
     async fn complete(&self, shard: &Shard, series: Series, start_ms: i64) -> Result<(), Error> {
@@ -316,12 +300,12 @@ impl<'a> Reader<'a> {
 
     /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
     /// do not matter to that question, so it has to be asked once for each standing of the query.
-    async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, ReadError> {
+    async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, Error> {
         let mut known_to = None;
         while let Answer::Unlisted(unlisted) = answer.value.answer {
             let (standing, query) = *unlisted;
-            let followed = self.engine.follow_hides(shard, standing).await?;
-            let number = *known_to.get_or_insert(followed.ok_or(ReadError::Retry)?.number);
+            let followed = shard.follow_hides(standing).await?;
+            let number = *known_to.get_or_insert(followed.number);
             let sight = Sight::HiddenUpTo(number);
             answer = self.ask_alone(shard, query, sight).await?;
             // It may leave out less than the shard says that it has changed.
@@ -336,7 +320,7 @@ impl<'a> Reader<'a> {
         shard: &LiveShard,
         query: Query,
         sight: Sight,
-    ) -> Result<Read, ReadError> {
+    ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, [query]);
         let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
         let Dated { mut value, as_of } = read.await?;
@@ -346,23 +330,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Engine {
-    /// How often a shard has changed, and its barrier.
+impl LiveShard {
+    /// How often the shard has changed, and its barrier.
     pub(crate) async fn changed(
         &self,
-        live: &LiveBoard,
-        shard: &LiveShard,
         freshness: Freshness,
-    ) -> Result<(Changed, Option<Timestamp>), ReadError> {
-        let submitted = shard
-            .reading(freshness, Size::Small)
-            .submit(Query::Changed([None; 2]));
+    ) -> Result<(Changed, Option<Timestamp>), StoreError> {
+        let reading = self.reading(freshness, Size::Small);
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let read = submitted.await.ok_or_else(fault)?.unless_stale()?;
-        let Some(Dated { value: seen, .. }) = read else {
-            self.reload(&live.board.id).await?;
-            return Err(ReadError::Retry);
-        };
+        let answer = reading.submit(Query::Changed([None; 2])).await;
+        let seen = answer.ok_or_else(fault)??.value;
         Ok((seen.changed, seen.barrier))
     }
 }

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use futures::future::{join_all, try_join_all};
-
 use super::applier::Reply;
 use super::submission::Submission;
 use super::{Engine, LiveBoard};
@@ -14,6 +12,7 @@ use crate::domain::ids::{EventId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
+use crate::join::{join_all, try_join_all};
 use crate::store::StoreError;
 use crate::store::events::{Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms};
 
@@ -157,10 +156,7 @@ impl Engine {
                     }
                     self.answer(live, &member, recalled).await
                 }
-                Err(error) => {
-                    submission.fail(error.into());
-                    continue;
-                }
+                Err(error) => Err(error),
             };
             submission.hear(live, reply, now);
         }

@@ -17,8 +17,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-
 use super::LiveBoard;
 use super::applier::{Groups, Reply, one_each, share_out};
 use super::batcher::{Batcher, Work};
@@ -28,6 +26,7 @@ use crate::domain::event::{Rejection, Shortage};
 use crate::domain::quota::{Pool, QuotaUse};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::join_all;
 use crate::store::events::Answer;
 use crate::store::reservations::{Reserved, Token, Wanted};
 use crate::store::{Store, StoreError};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 use serde_json::json;
 
 use super::merge::Merged;
-use super::reader::{ReadError, Reader};
-use super::rewards::{HandedOut, Handing};
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::reader::Reader;
+use super::rewards::Handing;
+use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::league::Section;
@@ -17,11 +17,12 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
+use crate::store::Freshness;
 use crate::store::board_notes::NotedFor;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
-use crate::store::{Freshness, Versioned};
 
 /// How many results are looked at in one call.
 const RESULTS_AT_ONCE: usize = 100;
@@ -59,62 +60,51 @@ impl Engine {
         live: &Arc<LiveBoard>,
         section: &Section,
     ) -> Result<(), Error> {
-        let (id, mut live) = (live.board.id.clone(), Arc::clone(live));
-        let window = window_of(section);
-        for _ in 0..ATTEMPTS_MAX {
-            let key = live.board.section_key(section);
-            let known = self.store.result(&live.board, window, &key).await?;
+        self.with_board(&live.board.id, async |live| {
+            let (board, key) = (&live.board, live.board.section_key(section));
+            let known = self.store.result(board, window_of(section), &key).await?;
             if known.is_some() {
                 return Ok(());
             }
             let mut handing = self.handing(&live, section).await?;
             let recorded = self.record_first(&live, section, &mut handing).await;
             handing.give_back().await?;
-            if recorded? {
-                return Ok(());
-            }
-            live = self.live_board(&id).await?;
-        }
-        Err(Error::busy())
+            recorded
+        })
+        .await
     }
 
-    /// Records the first result of a final section, unless there is one. Returns whether there is one then.
+    /// Records the first result of a final section, unless there is one.
     async fn record_first(
         &self,
         live: &LiveBoard,
         section: &Section,
         handing: &mut Handing,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let (board, window) = (&live.board, window_of(section));
         let key = board.section_key(section);
         let forgetting = self.store.forgetting(board).await?;
         // Whoever has handed out before may have recorded it.
         if self.store.result(board, window, &key).await?.is_some() {
-            return Ok(true);
+            return Ok(());
         }
-        let Some(result) = self.make_result(live, section, 1, handing).await? else {
-            return Ok(false);
-        };
+        let result = self.make_result(live, section, 1, handing).await?;
         let messages = [message_of(board, section, &result)];
         let results = (None, &result);
         let recorded =
             self.store
                 .record_result(board, (window, &key), results, &messages, Some(&forgetting));
-        if recorded.await.unless_stale()?.is_none() {
-            self.reload(&board.id).await?;
-            return Ok(false);
-        }
-        Ok(true)
+        Ok(recorded.await.map(drop)?)
     }
 
-    /// The result of a final section, whose rewards are handed out then; `None` if something has changed meanwhile.
+    /// The result of a final section, whose rewards are handed out then.
     pub(super) async fn make_result(
         &self,
         live: &LiveBoard,
         section: &Section,
         revision: u64,
         handing: &mut Handing,
-    ) -> Result<Option<PeriodResult>, Error> {
+    ) -> Result<PeriodResult, Error> {
         let (board, period) = (&live.board, &section.period);
         let before = self.moderated(live, section).await?;
         if section.cohort.is_none() {
@@ -125,34 +115,30 @@ impl Engine {
         let reader = Reader::new(self, live, Freshness::Current);
         let first = Selection::Behind(0);
         let list = Merged::new(&reader, standing_of(board, section));
-        let page = match Box::pin(list.page(first, 1, None)).await {
-            Ok(page) => page,
-            Err(ReadError::Retry) => return Ok(None),
-            Err(ReadError::Failed(error)) => return Err(error),
-        };
+        let page = list.page(first, 1, None).boxed().await?;
         let now = self.clock.now();
         if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
             return Err(Error::busy());
         }
         let handed_out = self.hand_out(live, section, revision, handing).await?;
-        let Some(HandedOut { rewards, .. }) = handed_out.filter(|of| of.meanwhile == before) else {
-            return Ok(None);
-        };
+        if handed_out.meanwhile != before {
+            return Err(Error::Again);
+        }
         let pinned = board.pinned(period);
         let hides = before.iter();
-        Ok(Some(PeriodResult {
+        Ok(PeriodResult {
             starts_at: period.start(),
             ends_at: board.end_of(period),
             final_at: now,
             total: page.total,
             winner: winner_of(&page),
             revision,
-            rewards,
+            rewards: handed_out.rewards,
             definition: pinned.map_or(board.revision, |pinned| pinned.revision),
             hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
             walked: before,
             league: self.summary_of(live, section).await?,
-        }))
+        })
     }
 
     /// Takes the id of an erased member from the results that it has won.
@@ -238,12 +224,10 @@ impl Engine {
         let stands = self
             .store
             .record_result(board, named, (Some(recorded), &result), &[], None);
-        let stands = stands.await.unless_stale()?;
-        if stands.is_some_and(|stands| stands.result == result) {
+        if stands.await?.result == result {
             return Ok(());
         }
-        self.reload(&board.id).await?;
-        Err(Error::busy())
+        Err(Error::Again)
     }
 
     /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.

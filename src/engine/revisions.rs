@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::future::{join_all, try_join_all};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::merge::Merged;
-use super::reader::{ReadError, Reader};
+use super::reader::Reader;
 use super::results::{standing_of, window_of};
 use super::rewards::Handing;
 use super::{Engine, Error, LiveBoard};
@@ -30,11 +30,12 @@ use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::{join_all, try_join_all};
+use crate::store::Freshness;
 use crate::store::board_notes::{NotedBoard, NotedFor};
 use crate::store::results::{Forgetting, Moderated, PeriodResult};
 use crate::store::revisions::{JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
 use crate::store::standings::{Mark, Query, Sight, Subset};
-use crate::store::{Freshness, Versioned};
 
 /// How many sections are looked at side by side.
 const SECTIONS_AT_ONCE: usize = 100;
@@ -91,7 +92,7 @@ impl Engine {
         if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
             // The job tells of a fault. A member is hidden all the same.
             let due = Mutex::default();
-            drop(Box::pin(self.revise_on(&board.id, &due, false)).await);
+            drop(self.revise_on(&board.id, &due, false).boxed().await);
         }
         loop {
             let known = self.store.revised(board).await?;
@@ -100,17 +101,12 @@ impl Engine {
                 None => {
                     // What was hidden before is in all results that there are.
                     let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
-                    // Whoever hides finds the board changed, too.
-                    begun.await.unless_stale()?;
-                    return Ok(());
+                    return Ok(begun.await.map(drop)?);
                 }
                 Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
-                Some(known) => match self.note_journal(board, shard, *known, false).await {
-                    Ok(_) => {}
-                    // Whoever hides finds the board changed, too.
-                    Err(ReadError::Retry) => return Ok(()),
-                    Err(ReadError::Failed(error)) => return Err(error),
-                },
+                Some(known) => {
+                    self.note_journal(board, shard, *known, false).await?;
+                }
             }
         }
     }
@@ -146,25 +142,22 @@ impl Engine {
         due: &Mutex<Option<Revised>>,
         in_turn: bool,
     ) -> Result<Progress, Error> {
-        let live = self.live_board(id).await?;
-        match self.revise_due(&live, due).await {
-            Ok(progress) => Ok(progress),
-            Err(ReadError::Retry) => {
-                if in_turn {
-                    let turn = self.store.timeouts.times(TURN);
-                    self.store.hold_moderation(&live.board, turn).await?;
-                }
-                self.reload(id).await.map(|()| Progress::More)
+        self.step_with_board(id, async |live| {
+            let revised = self.revise_due(&live, due).await;
+            if in_turn && matches!(revised, Err(Error::Again)) {
+                let turn = self.store.timeouts.times(TURN);
+                self.store.hold_moderation(&live.board, turn).await?;
             }
-            Err(ReadError::Failed(error)) => Err(error),
-        }
+            revised
+        })
+        .await
     }
 
     async fn revise_due(
         &self,
         live: &LiveBoard,
         due: &Mutex<Option<Revised>>,
-    ) -> Result<Progress, ReadError> {
+    ) -> Result<Progress, Error> {
         let board = &live.board;
         let known = due.lock().clone();
         let due = if let Some(due) = known {
@@ -190,13 +183,13 @@ impl Engine {
         &self,
         live: &LiveBoard,
         noted: &mut BTreeMap<String, u64>,
-    ) -> Result<bool, ReadError> {
+    ) -> Result<bool, Error> {
         let shards = live.shards.iter().map(|live| &live.shard);
         let parts = shards.filter_map(|shard| {
             let known = *noted.get(shard.tag())?;
             Some(async move {
                 let part = self.note_journal(&live.board, shard, known, false).await?;
-                Ok::<_, ReadError>((shard.tag(), part))
+                Ok::<_, Error>((shard.tag(), part))
             })
         });
         let mut is_any_left = false;
@@ -215,7 +208,7 @@ impl Engine {
         shard: &Shard,
         known: u64,
         is_closed: bool,
-    ) -> Result<(u64, bool), ReadError> {
+    ) -> Result<(u64, bool), Error> {
         let part = self.store.journal(shard, known, is_closed).await?;
         if part.up_to == known {
             return Ok((known, false));
@@ -230,7 +223,7 @@ impl Engine {
     }
 
     /// Revises all results by a line, and tells of it.
-    async fn revise_by(&self, live: &LiveBoard, noted: &JournalLine) -> Result<(), ReadError> {
+    async fn revise_by(&self, live: &LiveBoard, noted: &JournalLine) -> Result<(), Error> {
         let board = &live.board;
         let cause = &Cause {
             line: noted,
@@ -261,7 +254,7 @@ impl Engine {
     }
 
     /// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
-    async fn revise_cohorts(&self, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), ReadError> {
+    async fn revise_cohorts(&self, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
         let (board, now) = (&live.board, self.clock.now());
         let history = self.history_of(live, &cause.line.member).await?;
         let seats = history.seats.iter();
@@ -289,7 +282,7 @@ impl Engine {
         live: &LiveBoard,
         unit: Unit,
         cause: &Cause<'_>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Error> {
         let (board, window) = (&live.board, Window::Period(unit));
         let now = self.clock.now();
         loop {
@@ -325,7 +318,7 @@ impl Engine {
         live: &LiveBoard,
         (unit, keys): (Unit, &[String]),
         cause: &Cause<'_>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Error> {
         let (board, window) = (&live.board, Window::Period(unit));
         let results = self.store.results(board, window, keys).await?;
         let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
@@ -354,7 +347,7 @@ impl Engine {
         live: &LiveBoard,
         section: &Section,
         member: &MemberId,
-    ) -> Result<Option<Mark>, ReadError> {
+    ) -> Result<Option<Mark>, Error> {
         let standing = standing_of(&live.board, section);
         let query = Query::Subset {
             standing,
@@ -362,7 +355,7 @@ impl Engine {
         };
         let reader = Reader::new(self, live, Freshness::Current).with_sight(Sight::Everybody);
         let asked = reader.ask(live.shard_in(*section, member), standing.series, query);
-        let found: std::sync::Arc<Subset> = Box::pin(asked).await?;
+        let found: std::sync::Arc<Subset> = asked.boxed().await?;
         Ok(found
             .entries
             .iter()
@@ -377,7 +370,7 @@ impl Engine {
         live: &LiveBoard,
         section: &Section,
         cause: &Cause<'_>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Error> {
         let mut handing = self.handing(live, section).await?;
         let revised = self.revise_under(live, section, cause, &mut handing).await;
         handing.give_back().await?;
@@ -390,7 +383,7 @@ impl Engine {
         section: &Section,
         cause: &Cause<'_>,
         handing: &mut Handing,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), Error> {
         let (board, window) = (&live.board, window_of(section));
         let key = board.section_key(section);
         let Some(seen) = self.store.result(board, window, &key).await? else {
@@ -408,7 +401,7 @@ impl Engine {
         let (lines, members) = self.revised_members(live, section, &covered).await?;
         if lines.is_empty() {
             // Its member was erased meanwhile.
-            return Err(ReadError::Retry);
+            return Err(Error::Again);
         }
         let revision = Revision {
             at: self.clock.now(),
@@ -430,7 +423,7 @@ impl Engine {
         if revised.await? {
             return Ok(());
         }
-        Err(ReadError::Retry)
+        Err(Error::Again)
     }
 
     /// The lines that a result takes into account which was made by this walk, and the one `before` does not: the cause, and
@@ -440,7 +433,7 @@ impl Engine {
         live: &LiveBoard,
         cause: &Cause<'_>,
         (before, walked): (&BTreeMap<String, u64>, &BTreeMap<String, Moderated>),
-    ) -> Result<Vec<JournalLine>, ReadError> {
+    ) -> Result<Vec<JournalLine>, Error> {
         let mut noted = self.store.revised(&live.board).await?;
         self.note_journals(live, &mut noted).await?;
         let walked = walked.iter().map(|(tag, of)| (tag.clone(), of.hides));
@@ -459,7 +452,7 @@ impl Engine {
         live: &LiveBoard,
         section: &Section,
         lines: &'l [JournalLine],
-    ) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), ReadError> {
+    ) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), Error> {
         let marks = lines
             .iter()
             .map(|line| self.find(live, section, &line.member));
@@ -470,7 +463,7 @@ impl Engine {
         let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
         let reader = Reader::new(self, live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&live.board, section));
-        let ahead = Box::pin(list.positions(marks)).await?;
+        let ahead = list.positions(marks).boxed().await?;
         let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
             action: line.says(),
             place: ahead + 1,
@@ -486,15 +479,14 @@ impl Engine {
         section: &Section,
         seen: &PeriodResult,
         handing: &mut Handing,
-    ) -> Result<PeriodResult, ReadError> {
+    ) -> Result<PeriodResult, Error> {
         let revision = seen.revision + 1;
         // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
         let is_made = self.moderated(live, section).await? == seen.walked;
         let made = if is_made {
             seen.clone()
         } else {
-            let made = self.make_result(live, section, revision, handing).await?;
-            made.ok_or(ReadError::Retry)?
+            self.make_result(live, section, revision, handing).await?
         };
         Ok(PeriodResult {
             total: made.total,
@@ -552,15 +544,13 @@ impl Job for Revisions {
     }
 
     async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
-        let stepped = match engine.live_board(&board.id).await {
-            Err(Error::BoardNotFound(_)) => Progress::Done,
-            Ok(live) if live.board.generation != board.generation => Progress::Done,
-            Ok(_) => {
-                engine
-                    .revise_on(&board.id, &Mutex::default(), false)
-                    .await?
-            }
-            Err(error) => return Err(error),
+        let live = engine.find_board(&board.id).await?;
+        let is_it = live.is_some_and(|live| live.board.generation == board.generation);
+        let stepped = if is_it {
+            let due = Mutex::default();
+            engine.revise_on(&board.id, &due, false).await?
+        } else {
+            Progress::Done
         };
         if stepped == Progress::Done {
             engine.store.forget_notes(NotedFor::Revision, board).await?;

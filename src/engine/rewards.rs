@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
@@ -21,13 +21,14 @@ use tokio::time::timeout_at;
 
 use super::jobs::lease::Lease;
 use super::merge::Merged;
-use super::reader::{ReadError, Reader, Size};
+use super::reader::{Reader, Size};
 use super::results::standing_of;
 use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Unit;
 use crate::domain::reward::{Basis, Course};
+use crate::join::try_join_all;
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
 use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Walked, Winner};
@@ -173,15 +174,14 @@ impl Engine {
         Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
     }
 
-    /// Hands out what members win in a final section, under a revision of its result. `None` if something has changed
-    /// meanwhile: then it is to be done anew.
+    /// Hands out what members win in a final section, under a revision of its result.
     pub(crate) async fn hand_out(
         &self,
         live: &LiveBoard,
         section: &Section,
         revision: u64,
         handing: &mut Handing,
-    ) -> Result<Option<HandedOut>, Error> {
+    ) -> Result<HandedOut, Error> {
         let Handing {
             lease,
             position,
@@ -190,26 +190,15 @@ impl Engine {
         } = handing;
         let Some(lease) = lease else {
             let meanwhile = self.moderated(live, section).await?;
-            return Ok(Some(HandedOut {
+            return Ok(HandedOut {
                 meanwhile,
                 rewards: 0,
-            }));
+            });
         };
-        let walked = match Walk::take_up(self, live, (section, revision), (lease, position)).await {
-            Ok(walk) => walk.finish(*until).await,
-            Err(error) => Err(error),
-        };
-        match walked {
-            Ok(handed_out) => {
-                position.clear();
-                Ok(handed_out)
-            }
-            Err(ReadError::Retry) => {
-                self.reload(&live.board.id).await?;
-                Ok(None)
-            }
-            Err(ReadError::Failed(error)) => Err(error),
-        }
+        let walk = Walk::take_up(self, live, (section, revision), (lease, position)).await?;
+        let handed_out = walk.finish(*until).await?;
+        position.clear();
+        Ok(handed_out)
     }
 }
 
@@ -220,7 +209,7 @@ impl<'a> Walk<'a> {
         live: &'a LiveBoard,
         (section, revision): (&'a Section, u64),
         (lease, noted): (&'a Lease, &'a mut String),
-    ) -> Result<Self, ReadError> {
+    ) -> Result<Self, Error> {
         let (board, key) = (&live.board, live.board.section_key(section));
         let last: Option<Position> = serde_json::from_str(&lease.position).ok();
         let mut walk = Self {
@@ -265,15 +254,15 @@ impl<'a> Walk<'a> {
     }
 
     /// How many members the standing shows.
-    async fn total(&self) -> Result<u64, ReadError> {
+    async fn total(&self) -> Result<u64, Error> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&self.live.board, self.section));
-        let page = Box::pin(list.page(Selection::Behind(0), 1, None)).await?;
+        let page = list.page(Selection::Behind(0), 1, None).boxed().await?;
         Ok(page.total)
     }
 
-    /// Walks to the end. `None` if somebody was hidden or brought back meanwhile.
-    async fn finish(mut self, until: Instant) -> Result<Option<HandedOut>, ReadError> {
+    /// Walks to the end, if nobody is hidden or brought back meanwhile.
+    async fn finish(mut self, until: Instant) -> Result<HandedOut, Error> {
         while self.goes_on() {
             self.hand_on().await?;
             self.stay(until).await?;
@@ -283,12 +272,12 @@ impl<'a> Walk<'a> {
             self.stay(until).await?;
         }
         if self.engine.moderated(self.live, self.section).await? != self.at.before {
-            return Ok(None);
+            return Err(Error::Again);
         }
-        Ok(Some(HandedOut {
+        Ok(HandedOut {
             meanwhile: self.at.before.clone(),
             rewards: self.at.taken_back.won,
-        }))
+        })
     }
 
     fn goes_on(&self) -> bool {
@@ -297,18 +286,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Hands out what the next entries win.
-    async fn hand_on(&mut self) -> Result<(), ReadError> {
+    async fn hand_on(&mut self) -> Result<(), Error> {
         let board = &self.live.board;
         let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
         let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
         let lines = match &self.mark {
-            Some(mark) => Box::pin(list.lines_from(mark, count)).await?,
-            None => Box::pin(list.lines(self.at.course.entries(), count)).await?,
+            Some(mark) => list.lines_from(mark, count).boxed().await?,
+            None => list.lines(self.at.course.entries(), count).boxed().await?,
         };
         let Some(final_line) = lines.last() else {
             // There were more when the walk began.
-            return Err(ReadError::Retry);
+            return Err(Error::Again);
         };
         let mut course = self.at.course;
         let mut of_shards = vec![Vec::new(); self.shards().len()];
@@ -335,7 +324,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes what members of each shard win; `all`: also in shards of which nobody does.
-    async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), ReadError> {
+    async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), Error> {
         let of_shards = self.shards().iter().zip(of_shards);
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
         let noted = of_shards.map(async |(shard, winners)| {
@@ -347,7 +336,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes back what some members do not win any more.
-    async fn take_back(&mut self) -> Result<(), ReadError> {
+    async fn take_back(&mut self) -> Result<(), Error> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
         let met = store.take_back(own, self.section, self.number(), after.as_deref());
@@ -369,15 +358,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes how far it has come, for whoever goes on, and keeps the lease, as long as there is time.
-    async fn stay(&mut self, until: Instant) -> Result<(), ReadError> {
+    async fn stay(&mut self, until: Instant) -> Result<(), Error> {
         *self.noted = serde_json::to_string(&self.at).unwrap_or_default();
         if Instant::now() >= until {
-            return Err(unfinished(self.live).into());
+            return Err(unfinished(self.live));
         }
         if self.lease.renew(self.noted).await? {
             return Ok(());
         }
-        Err(ReadError::Retry)
+        Err(Error::Again)
     }
 
     /// Those where rewards of the section lie.
@@ -393,10 +382,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn taken<T>(walked: Walked<T>) -> Result<T, ReadError> {
+fn taken<T>(walked: Walked<T>) -> Result<T, Error> {
     match walked {
         Walked::On(met) => Ok(met),
-        Walked::Superseded => Err(ReadError::Retry),
+        Walked::Superseded => Err(Error::Again),
     }
 }
 

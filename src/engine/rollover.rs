@@ -21,7 +21,6 @@ use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
-use crate::store::Versioned;
 use crate::store::rollover::{STEP_BUDGET, kept_from};
 
 /// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
@@ -162,11 +161,7 @@ impl Engine {
     ) -> Result<Progress, Error> {
         // `None`: the definition has changed. Whoever needs the standing begins anew with the new definition.
         let advanced = self.advance(shard, derived, period).await?;
-        Ok(if advanced == Some(false) {
-            Progress::More
-        } else {
-            Progress::Done
-        })
+        Ok(Progress::more_if(advanced == Some(false)))
     }
 
     /// Takes a derived standing a bounded step nearer to complete; returns whether it is. `None`: its shard does not know the board's
@@ -182,11 +177,7 @@ impl Engine {
         let advanced = self
             .store
             .advance(shard, derived, period, &running, now, STEP_BUDGET);
-        let advanced = advanced.await.unless_stale()?;
-        if advanced.is_none() {
-            self.reload(&shard.board.id).await?;
-        }
-        Ok(advanced)
+        self.unless_again(&shard.board.id, advanced.await).await
     }
 
     /// Notes that a standing was found complete, if its board is still the one that is held.

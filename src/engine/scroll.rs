@@ -1,11 +1,14 @@
 //! Reads a whole standing in rank order, part by part. What lies between two parts may change meanwhile: of a final standing
 //! only a hide or an erasure changes something.
 
+use std::sync::Arc;
+
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merged;
-use super::reader::{ReadError, Reader, Size};
-use super::{ATTEMPTS_MAX, Engine, Error};
+use super::reader::{Reader, Size};
+use super::{Engine, Error};
 use crate::domain::board::{Board, Ranking};
 use crate::domain::ids::BoardId;
 use crate::domain::series::Standing;
@@ -64,22 +67,19 @@ impl Scroll {
 
     /// The next `count` entries. Fewer come at the end alone.
     pub(crate) async fn next(&mut self, engine: &Engine, count: u64) -> Result<Vec<Entry>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = engine.live_board(&self.board).await?;
+        let read = engine.with_board(&self.board, async |live| {
             if live.board.generation != self.generation {
                 return Err(Error::BoardNotFound(self.board.clone()));
             }
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
-            match Box::pin(self.read(&reader, count)).await {
-                Ok(lines) => return self.take(&live.board, &lines),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+            let lines = self.read(&reader, count).boxed().await?;
+            Ok((Arc::clone(&live.board), lines))
+        });
+        let (board, lines) = read.await?;
+        self.take(&board, &lines)
     }
 
-    async fn read(&self, reader: &Reader<'_>, count: u64) -> Result<Vec<Line>, ReadError> {
+    async fn read(&self, reader: &Reader<'_>, count: u64) -> Result<Vec<Line>, Error> {
         let list = Merged::new(reader, self.standing);
         match &self.mark {
             Some(mark) => list.lines_from(mark, count).await,

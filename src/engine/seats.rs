@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::try_join_all;
 use tokio::sync::Mutex;
 
 use super::seat_calls::{SeatCalls, submit};
@@ -19,6 +18,7 @@ use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
 use crate::domain::league::{Cohort, League};
 use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
+use crate::join::try_join_all;
 use crate::problems::Problem;
 use crate::store::seats::{
     KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
@@ -85,9 +85,7 @@ impl Seating {
 
 /// Why a step was not done.
 pub(crate) enum Obstacle {
-    /// The definition has changed.
-    Stale,
-    /// What is stored has changed.
+    /// What is stored of the member has changed.
     Changed,
     /// The period is closed: the next one begins at this instant.
     Closed(Timestamp),
@@ -103,10 +101,7 @@ pub(crate) enum Obstacle {
 
 impl<E: Into<Error>> From<E> for Obstacle {
     fn from(error: E) -> Self {
-        match error.into() {
-            Error::Store(StoreError::Stale) => Self::Stale,
-            error => Self::Failed(error),
-        }
+        Self::Failed(error.into())
     }
 }
 
@@ -143,24 +138,14 @@ impl Engine {
         member: &MemberId,
         reason: Reason,
     ) -> Result<TakenSeat, Error> {
-        let mut attempts = Attempts::at(self, id, member);
-        loop {
-            let table = attempts.next().await?;
-            if let Some(done) = attempts.settle(table.seat(reason).await).await? {
-                return Ok(done);
-            }
-        }
+        self.at_seat(id, member, async |attempt| attempt.seat(reason).await)
+            .await
     }
 
     /// Has a member leave a league: from the next period on events do not seat it.
     pub async fn leave_league(&self, id: &BoardId, member: &MemberId) -> Result<Left, Error> {
-        let mut attempts = Attempts::at(self, id, member);
-        loop {
-            let table = attempts.next().await?;
-            if let Some(done) = attempts.settle(table.leave().await).await? {
-                return Ok(done);
-            }
-        }
+        self.at_seat(id, member, async |attempt| attempt.leave().await)
+            .await
     }
 
     /// Orders the tier in which a member plays from the next period on. Returns what is known of the member before and
@@ -171,24 +156,57 @@ impl Engine {
         member: &MemberId,
         tier: &str,
     ) -> Result<[FoundPlayer; 2], Error> {
-        let mut attempts = Attempts::at(self, id, member);
-        loop {
-            let table = attempts.next().await?;
-            if let Some(done) = attempts.settle(table.order(tier).await).await? {
-                return Ok(done);
-            }
-        }
+        self.at_seat(id, member, async |attempt| attempt.order(tier).await)
+            .await
     }
 
     /// What is known of a member as of the running period.
     pub async fn player(&self, id: &BoardId, member: &MemberId) -> Result<FoundPlayer, Error> {
-        let mut attempts = Attempts::at(self, id, member);
-        loop {
-            let table = attempts.next().await?;
-            if let Some(done) = attempts.settle(table.look_up().await).await? {
-                return Ok(done);
+        self.at_seat(id, member, async |attempt| attempt.look_up().await)
+            .await
+    }
+
+    /// Makes attempts at something about the seat of a member, in the period that runs then, until nothing stands in its way.
+    async fn at_seat<'a, T, F>(
+        &'a self,
+        id: &'a BoardId,
+        member: &'a MemberId,
+        act: impl Fn(SeatAttempt<'a>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Obstacle>>,
+    {
+        let (mut not_before, mut has_helped) = (Timestamp::MIN, false);
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let now = self.clock.arrival_from(not_before);
+            let attempt = SeatAttempt {
+                engine: self,
+                period: running_period(&live.board, now)?,
+                live,
+                member,
+                now,
+            };
+            match act(attempt).await {
+                Ok(done) => return Ok(done),
+                Err(Obstacle::Changed) => {}
+                Err(Obstacle::Closed(until)) => not_before = until,
+                Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
+                Err(Obstacle::Erased(at)) => {
+                    not_before = Timestamp::from_us_clamped(at.us().saturating_add(1));
+                    tokio::time::sleep(ERASED_PAUSE).await;
+                }
+                Err(Obstacle::Erasing) => self.forget(id, member).await?,
+                Err(Obstacle::Failed(Error::Again)) => self.reload(id).await?,
+                Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
+                    // Perhaps the last period can't be closed because results of the one before are missing.
+                    has_helped = true;
+                    self.help_closing(id).await?;
+                }
+                Err(Obstacle::Failed(error)) => return Err(error),
             }
         }
+        Err(Error::busy())
     }
 
     /// Where a player is to be seated in a period, which has begun: all before it has to be final.
@@ -317,71 +335,6 @@ fn unknown_tier(league: &League) -> Error {
     Problem::invalid_field("/tier", detail).into()
 }
 
-/// Attempts at something about the seat of a member, until nothing stands in its way.
-struct Attempts<'a> {
-    engine: &'a Engine,
-    board: &'a BoardId,
-    member: &'a MemberId,
-    count: usize,
-    /// It is taken to be at least as late.
-    not_before: Timestamp,
-    /// Whether it has waited for the results of closings before.
-    has_helped: bool,
-}
-
-impl<'a> Attempts<'a> {
-    fn at(engine: &'a Engine, board: &'a BoardId, member: &'a MemberId) -> Self {
-        Self {
-            engine,
-            board,
-            member,
-            count: 0,
-            not_before: Timestamp::MIN,
-            has_helped: false,
-        }
-    }
-
-    /// Begins the next attempt, in the period that runs then.
-    async fn next(&mut self) -> Result<SeatAttempt<'a>, Error> {
-        if self.count == ATTEMPTS_MAX {
-            return Err(Error::busy());
-        }
-        self.count += 1;
-        let live = self.engine.live_board(self.board).await?;
-        let now = self.engine.clock.arrival_from(self.not_before);
-        Ok(SeatAttempt {
-            engine: self.engine,
-            period: running_period(&live.board, now)?,
-            live,
-            member: self.member,
-            now,
-        })
-    }
-
-    /// What came of an attempt; `None`: what stood in its way is removed, and another one is to be made.
-    async fn settle<T>(&mut self, attempt: Result<T, Obstacle>) -> Result<Option<T>, Error> {
-        match attempt {
-            Ok(done) => return Ok(Some(done)),
-            Err(Obstacle::Stale) => self.engine.reload(self.board).await?,
-            Err(Obstacle::Changed) => {}
-            Err(Obstacle::Closed(until)) => self.not_before = until,
-            Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
-            Err(Obstacle::Erased(at)) => {
-                self.not_before = Timestamp::from_us_clamped(at.us().saturating_add(1));
-                tokio::time::sleep(ERASED_PAUSE).await;
-            }
-            Err(Obstacle::Erasing) => self.engine.forget(self.board, self.member).await?,
-            Err(Obstacle::Failed(Error::LeagueTurning(_))) if !self.has_helped => {
-                // Perhaps the last period can't be closed because results of the one before are missing.
-                self.has_helped = true;
-                self.engine.help_closing(self.board).await?;
-            }
-            Err(Obstacle::Failed(error)) => return Err(error),
-        }
-        Ok(None)
-    }
-}
-
 /// Where one attempt at the seat of a member is made.
 struct SeatAttempt<'a> {
     engine: &'a Engine,
@@ -393,7 +346,7 @@ struct SeatAttempt<'a> {
 
 impl SeatAttempt<'_> {
     async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         let known = self.read().await?;
         let player = self.turned(&known).await?;
         if let Some(seat) = player.seat_in(&self.period).cloned() {
@@ -433,7 +386,7 @@ impl SeatAttempt<'_> {
     }
 
     async fn leave(&self) -> Result<Left, Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         let known = self.read().await?;
         let before = self.stored(&known);
         let player = before.clone().left(&self.next());
@@ -448,7 +401,7 @@ impl SeatAttempt<'_> {
     }
 
     async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
-        self.note_use().await?;
+        self.engine.note_use(&self.live).await?;
         // Only the definition that is stored can refuse a tier.
         let known = self.read().await?;
         let next = self.next();
@@ -531,12 +484,6 @@ impl SeatAttempt<'_> {
             Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
             None => Ok(()),
         }
-    }
-
-    /// Before anything is written.
-    async fn note_use(&self) -> Result<(), Obstacle> {
-        let is_current = self.engine.note_use(&self.live).await?;
-        is_current.then_some(()).ok_or(Obstacle::Changed)
     }
 
     async fn read(&self) -> Result<KnownMember, Obstacle> {

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::mem;
 
-use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
@@ -18,6 +17,7 @@ use crate::domain::league::player::Player;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::domain::time::Timestamp;
+use crate::join::join_all;
 use crate::store::StoreError;
 
 /// A list of seats in memory begins anew when it has so many. Two of them are kept.

@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
@@ -39,8 +41,8 @@ use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::problems::Problem;
+use crate::store::StoreError;
 use crate::store::events::{Answer, Ready};
-use crate::store::{StoreError, Versioned};
 
 /// The pauses of events that wait for others on their way double from the one to the other, in milliseconds.
 const PAUSE_MS_MIN: u64 = 5;
@@ -413,7 +415,7 @@ impl Submission {
     pub(crate) fn holds_up(&self) -> bool {
         matches!(
             self.state,
-            State::Blocked(_) | State::Ended(Err(Error::Store(_)))
+            State::Blocked(_) | State::Ended(Err(Error::Again | Error::Store(_)))
         )
     }
 
@@ -640,8 +642,9 @@ impl Engine {
                 format!("board {id} has several shards, which can't tell ranks in one step");
             return Err(Problem::invalid_parameter("ranks", detail).into());
         }
-        if !self.note_use(&live).await? {
-            return Ok(());
+        match self.note_use(&live).await {
+            Err(Error::Again) => return self.reload(id).await,
+            noted => noted?,
         }
         let now = self.clock.now();
         for submission in open.iter_mut() {
@@ -664,20 +667,13 @@ impl Engine {
         self.remove_obstacles(&live, open, attempts).await
     }
 
-    /// Notes that a board of several shards has events, before it gets the first. Returns whether that is done, or
-    /// the definition has changed.
-    pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<bool, Error> {
-        if live.is_used.load(Ordering::Relaxed) {
-            return Ok(true);
-        }
-        let marked = Box::pin(self.store.mark_used(&live.board));
-        let is_current = marked.await.unless_stale()?.is_some();
-        if is_current {
+    /// Notes that a board of several shards has events, before it gets the first.
+    pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<(), Error> {
+        if !live.is_used.load(Ordering::Relaxed) {
+            self.store.mark_used(&live.board).boxed().await?;
             live.is_used.store(true, Ordering::Relaxed);
-        } else {
-            self.reload(&live.board.id).await?;
         }
-        Ok(is_current)
+        Ok(())
     }
 
     async fn remove_obstacles(
@@ -701,7 +697,8 @@ impl Engine {
                     self.complete_from(&shard.shard, series, at.ms(), None)
                         .await?;
                     let standing = Standing::of(series, section);
-                    let followed = self.follow_hides(shard, standing).await?;
+                    let followed = shard.follow_hides(standing).await;
+                    let followed = self.unless_again(&live.board.id, followed).await?;
                     if followed.is_some_and(|followed| followed.is_narrow) {
                         self.widen(&shard.shard, &standing).await?;
                     }

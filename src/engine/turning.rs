@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::merge::Merged;
-use super::reader::{ReadError, Reader, Size};
+use super::reader::{Reader, Size};
 use super::results::standing_of;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
+use super::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::closing;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::decision::{Outcome, Placed, Summary};
@@ -19,10 +19,11 @@ use crate::domain::league::player::Turned;
 use crate::domain::league::{COHORT_SIZES, Section};
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
+use crate::join::try_join_all;
+use crate::store::Freshness;
 use crate::store::decisions::Recorded;
 use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, PlayerWritten, StoredPlayer};
 use crate::store::standings::Sight;
-use crate::store::{Freshness, Versioned};
 use crate::throttle;
 
 /// How long a caller should wait, in milliseconds, while nobody can say when a period will be closed.
@@ -53,15 +54,10 @@ impl Engine {
     ///
     /// [`Error::LeagueTurning`] while the period can't be closed.
     pub async fn turn_seat(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
+        self.with_board(id, async |live| {
             let home = &live.shard_of(member).shard;
             let members = std::slice::from_ref(member);
-            let found = self.store.players(home, members).await;
-            let Some(mut found) = found.unless_stale()? else {
-                self.reload(id).await?;
-                continue;
-            };
+            let mut found = self.store.players(home, members).await?;
             let seen = found.pop().transpose()?.flatten();
             let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
                 return Ok(());
@@ -72,17 +68,14 @@ impl Engine {
             }
             let outcome = self.outcome(id, section, member).await?;
             let change = change_of(&live, member, seen, outcome.as_ref());
-            let written = self.store.write_players(home, &[change]).await;
-            match written.unless_stale()? {
-                None => self.reload(id).await?,
-                Some(written) => match written[..] {
-                    [PlayerWritten::Done] => return Ok(()),
-                    [PlayerWritten::Erasing] => self.forget(id, member).await?,
-                    _ => {}
-                },
+            match self.store.write_players(home, &[change]).await?[..] {
+                [PlayerWritten::Done] => return Ok(()),
+                [PlayerWritten::Erasing] => self.forget(id, member).await?,
+                _ => {}
             }
-        }
-        Err(Error::busy())
+            Err(Error::Again)
+        })
+        .await
     }
 
     /// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
@@ -92,8 +85,7 @@ impl Engine {
         section: Section,
         member: &MemberId,
     ) -> Result<Option<Outcome>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
+        self.with_board(id, async |live| {
             let (shard, standing) = (shard_of(&live, section), standing_of(&live.board, &section));
             let members = [member.as_str()];
             let decided = self.store.decided(&shard.shard, &standing, &members);
@@ -114,8 +106,9 @@ impl Engine {
                     self.close_league_until(id, end).await?;
                 }
             }
-        }
-        Err(Error::busy())
+            Err(Error::Again)
+        })
+        .await
     }
 
     /// Decides a cohort whose period is closed, unless it is decided.
@@ -124,30 +117,21 @@ impl Engine {
         id: &BoardId,
         section: Section,
     ) -> Result<CohortState, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            match self.try_to_decide(&live, section).await {
-                Ok(None) => return Ok(CohortState::Empty),
-                Ok(Some(Recorded::Done)) => return Ok(CohortState::Decided),
-                Ok(Some(Recorded::Open)) => return Ok(CohortState::Open),
-                Ok(Some(Recorded::Moderated)) | Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+        self.with_board(id, async |live| self.try_to_decide(&live, section).await)
+            .await
     }
 
-    /// Decides a cohort by what is read now; `None` if nobody is listed.
+    /// Decides a cohort by what is read now.
     async fn try_to_decide(
         &self,
         live: &LiveBoard,
         section: Section,
-    ) -> Result<Option<Recorded>, ReadError> {
+    ) -> Result<CohortState, Error> {
         let (board, period) = (&live.board, &section.period);
         let (shard, standing) = (&shard_of(live, section).shard, standing_of(board, &section));
         let decided = self.store.decided(shard, &standing, &[]).await?;
         if decided.is_some() {
-            return Ok(Some(Recorded::Done));
+            return Ok(CohortState::Decided);
         }
         let seen = self.store.moderated(shard).await?;
         let reader = Reader::new(self, live, Freshness::Current).of_size(Size::Large);
@@ -156,10 +140,10 @@ impl Engine {
         // A read that has not seen the barrier does not wait for the removal of erased members either.
         let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
         let Some(end) = end.filter(|_| is_final) else {
-            return Ok(Some(Recorded::Open));
+            return Ok(CohortState::Open);
         };
         if entries.is_empty() {
-            return Ok(None);
+            return Ok(CohortState::Empty);
         }
         let league = board.league_of(period);
         let league = league.expect("invariant: a board with cohorts is a league");
@@ -169,7 +153,11 @@ impl Engine {
         let recorded =
             self.store
                 .record_decision(shard, (&standing, end), seen, (&summary, &outcomes));
-        Ok(Some(recorded.await?))
+        match recorded.await? {
+            Recorded::Done => Ok(CohortState::Decided),
+            Recorded::Open => Ok(CohortState::Open),
+            Recorded::Moderated => Err(Error::Again),
+        }
     }
 
     /// What all members of a cohort that is decided have in common; `None` of a whole period.
@@ -195,14 +183,17 @@ impl Engine {
         reader: &Reader<'_>,
         section: Section,
         may_be_hidden: bool,
-    ) -> Result<Vec<Placed<String>>, ReadError> {
+    ) -> Result<Vec<Placed<String>>, Error> {
         let board = &reader.live.board;
         let standing = standing_of(board, &section);
         let count = u64::from(*COHORT_SIZES.end());
         let read = async |reader: &Reader<'_>| {
-            let lines = Box::pin(Merged::new(reader, standing).lines(0, count)).await?;
+            let lines = Merged::new(reader, standing)
+                .lines(0, count)
+                .boxed()
+                .await?;
             let entries = lines.iter().map(|line| line.entry(board, None));
-            Ok::<Vec<_>, ReadError>(entries.collect::<Result<_, _>>()?)
+            Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
         };
         let visible = read(reader).await?;
         if !may_be_hidden {
@@ -287,44 +278,27 @@ impl Engine {
         let turned = of_homes.into_iter().map(async |(home, mut turning)| {
             turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
             for turning in turning.chunks(CALL_MEMBERS_MAX) {
-                self.turn_at_home(&live.board.id, home, turning).await?;
+                self.with_board(&live.board.id, async |live| {
+                    self.turn_at_home(&live, home, turning).await
+                })
+                .await?;
             }
             Ok::<_, Error>(())
         });
         try_join_all(turned).await.map(drop)
     }
 
-    /// Turns seats of members of one home shard.
+    /// Turns seats of members of one home shard. Those that are turned already stay as they are.
     async fn turn_at_home(
-        &self,
-        id: &BoardId,
-        home: usize,
-        turning: &[Turning],
-    ) -> Result<(), Error> {
-        let mut left: Vec<&Turning> = turning.iter().collect();
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let changed = self.turn_some(&live, home, &left).await;
-            match changed.unless_stale()? {
-                Some(changed) if changed.is_empty() => return Ok(()),
-                Some(changed) => left = changed,
-                None => self.reload(id).await?,
-            }
-        }
-        Err(Error::busy())
-    }
-
-    /// The same, once; returns those who have changed meanwhile.
-    async fn turn_some<'a>(
         &self,
         live: &LiveBoard,
         home: usize,
-        turning: &[&'a Turning],
-    ) -> Result<Vec<&'a Turning>, Error> {
+        turning: &[Turning],
+    ) -> Result<(), Error> {
         let shard = &live.shards[home].shard;
         let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
         let found = self.store.players(shard, &members).await?;
-        let (mut due, mut changes) = (Vec::new(), Vec::new());
+        let mut changes = Vec::new();
         for (of, found) in turning.iter().zip(found) {
             let seen = found.unwrap_or_else(|error| {
                 // This member alone plays no more, until a release reads it that can.
@@ -336,16 +310,16 @@ impl Engine {
             let seated = seen.and_then(|seen| with_section(live, seen));
             if let Some((seen, _)) = seated.filter(|(_, section)| *section == of.section) {
                 changes.push(change_of(live, &of.member, seen, Some(&of.outcome)));
-                due.push(*of);
             }
         }
         if changes.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let written = self.store.write_players(shard, &changes).await?;
-        let left = due.into_iter().zip(written);
-        let left = left.filter(|(_, written)| *written == PlayerWritten::Changed);
-        Ok(left.map(|(of, _)| of).collect())
+        if written.contains(&PlayerWritten::Changed) {
+            return Err(Error::Again);
+        }
+        Ok(())
     }
 }
 

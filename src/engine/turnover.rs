@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use serde_json::json;
 
 use super::jobs::Progress;
@@ -20,6 +19,7 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::board_notes::NotedFor;
 use crate::store::closings::Keys;
@@ -50,7 +50,7 @@ impl Turnover {
         }
     }
 
-    /// Takes it a bounded step further. [`StoreError::Stale`]: the definition has changed, and the step is to be taken again.
+    /// Takes it a bounded step further. [`Error::Again`]: the definition has changed, and the step is to be taken again.
     pub(super) async fn step(
         &mut self,
         engine: &Engine,
@@ -217,7 +217,7 @@ impl Engine {
         let expired = try_join_all(expired).await?;
         // The walk over members is for voters, which a league does not count.
         if expired.iter().any(Option::is_some) {
-            return Err(StoreError::Stale.into());
+            return Err(Error::Again);
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 //!
 //! The counts are estimates. They are read right after the entries that they belong to.
 
-use futures::future::try_join_all;
-
 use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
+use crate::join::try_join_all;
 use crate::store::standings::Entry;
 use crate::store::voters::Voters;
 

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::extract::{Json, PartParams, Path, Query, invalid};
 use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::board::FieldError;
@@ -25,75 +25,26 @@ const WARNING: &str = "the service is open: this key protects nothing until STAN
 /// The longest time for which a secret that was replaced counts.
 const GRACE_MAX: Span = Span::days(30);
 
-/// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
-/// weights, initial scores, true counts, and what others have taken of quotas; `admin`: everything, and API keys.
-#[derive(ToSchema)]
-#[schema(as = Scope, rename_all = "lowercase")]
-pub enum ScopeSchema {
-    /// Standings.
-    Read,
-    /// Events.
-    Write,
-    /// Hiding and erasing members.
-    Moderate,
-    /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
-    Configure,
-    /// Everything, and API keys.
-    Admin,
-}
-
-/// What an API key allows.
-#[derive(ToSchema)]
-#[schema(as = Grant)]
-#[expect(dead_code, reason = "describes `Grant` to the OpenAPI document")]
-pub struct GrantSchema {
-    /// What its bearer may do; `admin` includes all other scopes.
-    #[schema(min_items = 1)]
-    scopes: Vec<ScopeSchema>,
-    /// Which boards it is for: patterns of their ids, where `*` stands for any characters.
-    #[schema(min_items = 1, max_items = 100, example = json!(["vote-*"]))]
-    boards: Vec<String>,
-    /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
-    /// batch is one request. Left out: as many as the service can answer.
-    #[schema(
-        pattern = "^[1-9][0-9]{0,6}/[smh]$",
-        example = "50/s",
-        required = false
-    )]
-    rate: Option<String>,
-    /// The time from which on the service refuses it. Left out: it never expires.
-    #[schema(format = DateTime, required = false)]
-    expires_at: Option<String>,
-}
-
 /// An API key.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub struct KeyBody {
     /// Its name.
-    #[schema(value_type = String, example = "site")]
     pub name: String,
     /// What its bearer may do.
-    #[schema(value_type = Vec<ScopeSchema>)]
     pub scopes: Scopes,
     /// Which boards it is for.
-    #[schema(value_type = Vec<String>, example = json!(["vote-*"]))]
     pub boards: Boards,
     /// How many requests it may send; null for as many as the service can answer.
-    #[schema(value_type = Option<String>, required = true, example = "50/s")]
     pub rate: Option<Rate>,
     /// The time from which on the service refuses it; null if it never expires.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub expires_at: Option<Timestamp>,
     /// When it was created.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it was last used, by the clock of the service; null if it never was. A use on another instance shows here some
     /// seconds later.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub last_used: Option<Timestamp>,
     /// Until when the service also accepts the secret before the present one; null if it does not.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub previous_until: Option<Timestamp>,
     /// The names of the webhooks that it has created, or changed last. They outlive the key.
     pub webhooks: Vec<String>,
@@ -147,26 +98,16 @@ pub struct KeyList {
     /// The keys, in the order of their names.
     pub keys: Vec<KeyBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
 /// How an API key gets another secret.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
+    /// For how long the service also accepts the secret before: a duration up to `30d`. Left out: not any more.
     #[serde(default)]
     grace: Option<Span>,
-}
-
-/// How an API key gets another secret.
-#[derive(ToSchema)]
-#[schema(as = Rotation)]
-#[expect(dead_code, reason = "describes `Rotation` to the OpenAPI document")]
-pub struct RotationSchema {
-    /// For how long the service also accepts the secret before: a duration up to `30d`. Left out: not any more.
-    #[schema(pattern = "^[0-9]{1,9}[smhd]$", example = "1h", required = false)]
-    grace: Option<String>,
 }
 
 /// The API key of a path.
@@ -176,18 +117,6 @@ pub struct KeyPath {
     /// The key's name
     #[param(example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub name: String,
-}
-
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct KeyListParams {
-    /// The list begins behind this name: `next` of the part before, or any name.
-    after: Option<String>,
-    /// How many API keys the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
 }
 
 impl From<FoundKey> for KeyBody {
@@ -264,7 +193,7 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 #[utoipa::path(
     put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
     params(KeyPath),
-    request_body(content = GrantSchema, example = json!({
+    request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
         (status = 201, description = "The service has created the API key", body = KeyWithSecret),
@@ -289,7 +218,7 @@ pub async fn put(
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
     params(KeyPath),
-    request_body(content = RotationSchema, example = json!({"grace": "1h"})),
+    request_body(content = Rotation, example = json!({"grace": "1h"})),
     responses(
         (status = 200, description = "The API key has another secret", body = KeyWithSecret),
         (status = 404, description = "`key-not-found`"),
@@ -316,20 +245,17 @@ pub async fn rotate(
 /// List API keys.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "boards", operation_id = "list_keys",
-    params(KeyListParams),
+    params(PartParams),
     responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    Query(params): Query<KeyListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<KeyList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(key_name).transpose()?;
-    let listed = app.service.list_api_keys(after.as_ref(), count).await?;
-    Ok(JsonResponse(KeyList {
-        keys: listed.keys.into_iter().map(KeyBody::from).collect(),
-        next: listed.next.map(|name| name.to_string()),
-    }))
+    let (after, limit) = params.part(KeyName::parse)?;
+    let listed = app.service.list_api_keys(after.as_ref(), limit).await?;
+    let (keys, next) = listed.shown(KeyBody::from);
+    Ok(JsonResponse(KeyList { keys, next }))
 }
 
 /// Read what an API key allows.

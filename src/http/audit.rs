@@ -19,29 +19,23 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::auth::{Gate, caller_of};
-use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, invalid, list_limit, member_id};
+use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, member_id, part_params};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::service::audit::{Ended, Request};
+use crate::service::audit::Request;
 use crate::store::audit::{Line, LineId, Wanted};
 use crate::{supervise, throttle};
 
 /// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
 #[derive(Clone, Debug, Default)]
-pub struct Audit(Arc<Mutex<Change>>);
-
-#[derive(Debug, Default)]
-struct Change {
-    before: Value,
-    after: Value,
-}
+pub struct Audit(Arc<Mutex<Outcome>>);
 
 impl Audit {
     /// What was there before.
@@ -64,21 +58,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Audit {
     }
 }
 
-/// Stands before a route: writes its request down, and has it carried out to its end, also where its client is gone.
-pub(super) async fn write_down(
+/// Stands before an audited route: writes a request down, and has it carried out to its end, also where its client is gone.
+pub(super) async fn carry_out(
     State(gate): State<Arc<Gate>>,
     request: HttpRequest,
     route: Next,
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     let by = caller_of(&parts.extensions)?.takers();
-    let body = JsonBytes::read(
-        &parts.headers,
-        (body, BODY_BYTES_MAX),
-        (&gate.app.memory, by),
-    );
-    let body = body.await?;
-    let intent = intent_of(&gate, &mut parts, &body)?;
+    let memory = (&gate.app.memory, by);
+    let body = JsonBytes::read(&parts.headers, (body, BODY_BYTES_MAX), memory).await?;
+    let intent = request_of(&gate, &mut parts, &body).await?;
     let audit = Audit::default();
     parts.extensions.insert(audit.clone());
     // The handler takes the memory of the body itself.
@@ -105,74 +95,48 @@ pub(super) async fn write_down(
 }
 
 /// What is written down of a request.
-fn intent_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+    let (mut board, mut member, mut path) = (None, None, Map::new());
+    if let Ok(params) = RawPathParams::from_request_parts(parts, &()).await {
+        for (name, value) in &params {
+            match name {
+                "board" => board = BoardId::parse(value).ok(),
+                "member" => member = MemberId::parse(value).ok(),
+                name => drop(path.insert(name.to_owned(), value.into())),
+            }
+        }
+    }
     let caller = caller_of(&parts.extensions)?;
-    let player = caller.player().map(|(player, _)| player.sub().clone());
-    let by = caller.name();
-    let Path {
-        board,
-        member,
-        rest,
-    } = Path::of(parts);
     let route = parts.extensions.get::<MatchedPath>();
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
     let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
     let id = parts.headers.get(REQUEST_ID);
     let address = gate.client(parts);
     Ok(Request {
-        by,
-        player,
-        method: parts.method.to_string(),
-        route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+        intent: Intent {
+            by: caller.name(),
+            method: parts.method.to_string(),
+            route: route.map_or("unknown", MatchedPath::as_str).to_owned(),
+            path: path.into(),
+            query: query.collect(),
+            body: serde_json::from_slice(&body.0).unwrap_or_default(),
+            address: address.map(|address| address.to_string()),
+            request_id: id.and_then(|id| id.to_str().ok()).unwrap_or("").to_owned(),
+            ..Intent::default()
+        },
+        player: caller.player().map(|(player, _)| player.sub().clone()),
         board,
         member,
-        path: rest.into(),
-        query: query.collect(),
-        body: serde_json::from_slice(&body.0).unwrap_or_default(),
-        address: address.map(|address| address.to_string()),
-        request_id: id
-            .and_then(|id| id.to_str().ok())
-            .unwrap_or_default()
-            .to_owned(),
     })
 }
 
-/// The parameters of a path.
-#[derive(Default)]
-struct Path {
-    board: Option<BoardId>,
-    member: Option<MemberId>,
-    rest: Map<String, Value>,
-}
-
-impl Path {
-    fn of(parts: &mut Parts) -> Self {
-        let mut path = Self::default();
-        let params = RawPathParams::from_request_parts(parts, &());
-        // The router has put them there: there is nothing to wait for.
-        let Some(Ok(params)) = params.now_or_never() else {
-            return path;
-        };
-        for (name, value) in &params {
-            match name {
-                "board" => path.board = BoardId::parse(value).ok(),
-                "member" => path.member = MemberId::parse(value).ok(),
-                name => drop(path.rest.insert(name.to_owned(), value.into())),
-            }
-        }
-        path
-    }
-}
-
 /// What became of a request.
-fn ended(response: &Response, audit: &Audit) -> Ended {
-    let Change { before, after } = std::mem::take(&mut *audit.0.lock());
+fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
-    Ended {
+    Outcome {
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
-        before,
-        after,
+        ..std::mem::take(&mut *audit.0.lock())
     }
 }
 
@@ -180,52 +144,26 @@ fn ended(response: &Response, audit: &Audit) -> Ended {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditedMember {
     /// Its name in the log.
-    #[schema(example = "m-5f0c2a9be41d7763c8aa")]
     pub pseudonym: String,
     /// Who it is; null once it was erased, and once it was forgotten, since it was named long ago.
-    #[schema(required = true, example = "alice")]
     pub member: Option<String>,
-}
-
-/// What became of a request.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct AuditOutcome {
-    /// When it was answered.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
-    pub at: Option<Timestamp>,
-    /// The status of the answer.
-    #[schema(example = 200)]
-    pub status: u16,
-    /// The code of the problem; null if the request was carried out.
-    #[schema(required = true, example = "board-in-use")]
-    pub code: Option<String>,
-    /// What was there before; null where nothing was, and where the request does not tell.
-    pub before: Value,
-    /// What is there now; null where nothing is, and where the request does not tell.
-    pub after: Value,
 }
 
 /// A line of the audit log: a request that changed something, or tried to.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AuditLine {
     /// The line's id.
-    #[schema(example = "1795305600123-0")]
     pub id: String,
     /// When the request came.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub at: Option<Timestamp>,
     /// Who sent it: the name of an API key; `configuration:` and the role of a key of the configuration; `player:` and the
     /// pseudonym of a player; or `anonymous`, where there are no keys.
-    #[schema(example = "site")]
     pub by: String,
     /// Its method.
-    #[schema(example = "PUT")]
     pub method: String,
     /// Its route.
-    #[schema(example = "/v1/boards/{board}")]
     pub route: String,
     /// The boards that it names; `*` stands for all.
-    #[schema(example = json!(["run_hero"]))]
     pub boards: Vec<String>,
     /// The members that it names, at most about a hundred.
     pub members: Vec<AuditedMember>,
@@ -238,15 +176,12 @@ pub struct AuditLine {
     /// Its body: members by their pseudonyms, without secrets. A body that is too large, or a list in it, is told by its size.
     pub body: Value,
     /// The address that it came from; null if that is not known.
-    #[schema(required = true, example = "203.0.113.7")]
     pub address: Option<String>,
     /// Its id, as in the header `X-Request-Id`.
-    #[schema(example = "46a904da58227f43")]
     pub request_id: String,
     /// What became of it; null if it has not been answered, or if the service or Redis broke down meanwhile. Then it may have
     /// been carried out or not.
-    #[schema(required = true)]
-    pub outcome: Option<AuditOutcome>,
+    pub outcome: Option<Outcome>,
 }
 
 /// A part of the audit log.
@@ -255,81 +190,44 @@ pub struct AuditLog {
     /// The lines, the newest first.
     pub lines: Vec<AuditLine>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true, example = "1795305600123-0")]
     pub next: Option<String>,
 }
 
-/// Which lines.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct AuditParams {
-    /// Only lines that name this board, or all boards.
-    #[param(max_length = 64)]
-    board: Option<String>,
-    /// Only lines that name this member.
-    #[param(max_length = 128)]
-    member: Option<String>,
-    /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
-    key: Option<String>,
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many lines the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100, example = 1)]
-    limit: Option<u64>,
+part_params! {
+    /// Which lines.
+    AuditParams {
+        /// Only lines that name this board, or all boards.
+        #[param(max_length = 64)]
+        board: Option<String>,
+        /// Only lines that name this member.
+        #[param(max_length = 128)]
+        member: Option<String>,
+        /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
+        key: Option<String>,
+    }
+    limit(default = 100, maximum = 1000, example = 1)
 }
 
 impl From<Line> for AuditLine {
     fn from(line: Line) -> Self {
-        let Intent {
-            at,
-            by,
-            method,
-            route,
-            boards,
-            members: _,
-            path,
-            query,
-            body,
-            address,
-            request_id,
-        } = line.intent;
+        let intent = line.intent;
         let members = line.members.into_iter();
         Self {
             id: line.id.to_string(),
-            at,
-            by,
-            method,
-            route,
-            boards,
+            at: intent.at,
+            by: intent.by,
+            method: intent.method,
+            route: intent.route,
+            boards: intent.boards,
             members: members
                 .map(|(pseudonym, member)| AuditedMember { pseudonym, member })
                 .collect(),
-            path,
-            query,
-            body,
-            address,
-            request_id,
-            outcome: line.outcome.map(AuditOutcome::from),
-        }
-    }
-}
-
-impl From<Outcome> for AuditOutcome {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome {
-            at,
-            status,
-            code,
-            before,
-            after,
-        } = outcome;
-        Self {
-            at,
-            status,
-            code,
-            before,
-            after,
+            path: intent.path,
+            query: intent.query,
+            body: intent.body,
+            address: intent.address,
+            request_id: intent.request_id,
+            outcome: line.outcome,
         }
     }
 }
@@ -348,17 +246,13 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, Problem> {
-    let count = list_limit(params.limit)?;
+    let (after, limit) = params.part(str::parse::<LineId>)?;
     let wanted = Wanted {
         by: params.key,
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let after = params.after.as_deref().map(str::parse::<LineId>);
-    let after = after.transpose().map_err(|fault| invalid("after", fault))?;
-    let found = app.service.audit_lines(&wanted, after, count).await?;
-    Ok(JsonResponse(AuditLog {
-        lines: found.lines.into_iter().map(AuditLine::from).collect(),
-        next: found.next.map(|id| id.to_string()),
-    }))
+    let found = app.service.audit_lines(&wanted, after, limit).await?;
+    let (lines, next) = found.shown(AuditLine::from);
+    Ok(JsonResponse(AuditLog { lines, next }))
 }

@@ -12,10 +12,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, list_limit};
+use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, part_params};
 use super::problem::Problem;
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
+use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::service::boards::{Precondition, Preview, Terms};
@@ -25,7 +26,6 @@ use crate::service::boards::{Precondition, Preview, Terms};
 #[schema(as = Board)]
 pub struct BoardBody {
     /// Its id.
-    #[schema(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub board: String,
     /// Its definition, with all defaults.
     #[serde(flatten)]
@@ -57,12 +57,8 @@ pub struct BoardList {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// What is wrong with it.
-    #[schema(
-        example = "the stored definition of board run_hero can't be read: unknown field `colour`"
-    )]
     pub detail: String,
 }
 
@@ -92,18 +88,13 @@ impl ChangeParams {
     }
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ListParams {
-    /// The list begins behind this id: `next` of the part before, or any id.
-    after: Option<String>,
-    /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
-    tag: Option<String>,
-    /// How many boards the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which part of the list the answer has.
+    ListParams {
+        /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
+        tag: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 fn etag(board: &Board) -> [(HeaderName, String); 1] {
@@ -151,14 +142,12 @@ pub struct BoardPreview {
 #[schema(as = FieldChange)]
 pub struct FieldChangeBody {
     /// Its name.
-    #[schema(example = "score_max")]
     pub field: String,
     /// The value that it has; null if the board is new.
     pub from: Value,
     /// The value that it would have.
     pub to: Value,
     /// What the change would do to the data.
-    #[schema(example = "Events from now on are measured by it. Events that were taken stay.")]
     pub effect: String,
 }
 
@@ -166,10 +155,8 @@ pub struct FieldChangeBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Boundaries {
     /// The window.
-    #[schema(example = "day")]
     pub window: String,
     /// The next three instants at which one period ends and another begins; none for `all`.
-    #[schema(example = json!(["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"]))]
     pub starts_at: Vec<String>,
 }
 
@@ -341,11 +328,10 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<ListParams>,
 ) -> Result<JsonResponse<BoardList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(board_id).transpose()?;
+    let (after, limit) = params.part(BoardId::parse)?;
     let listed = app
         .service
-        .list_boards(after.as_ref(), count, params.tag.as_deref())
+        .list_boards(after.as_ref(), limit, params.tag.as_deref())
         .await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {

@@ -60,13 +60,11 @@ impl Caching {
     }
 
     /// Of one that shows more than readers may see, if it does.
-    pub(super) fn restricted_if(self, is_restricted: bool) -> Self {
-        let audience = if is_restricted {
-            Audience::Nobody
-        } else {
-            self.audience
-        };
-        Self { audience, ..self }
+    pub(super) fn restricted_if(mut self, is_restricted: bool) -> Self {
+        if is_restricted {
+            self.audience = Audience::Nobody;
+        }
+        self
     }
 
     /// Of one that no event can change any more, if that is so.

@@ -6,11 +6,12 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Path, Query, board_id, invalid, list_limit};
+use super::extract::{BoardPath, PartParams, Path, Query, board_id};
 use super::problem::{DEAD_LETTER_NOT_FOUND, Problem};
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
@@ -25,19 +26,14 @@ use crate::store::dead_letters::LetterId;
 #[schema(as = DeadLetter)]
 pub struct DeadLetterBody {
     /// The letter's id. It holds until the board moves to another number of shards.
-    #[schema(example = "1795305600123-0_0_1_28080000123456")]
     pub id: String,
     /// Why it is one: `unreadable`, `too-old`, `failed`, or another reason that a newer release has.
-    #[schema(example = "failed")]
     pub reason: String,
     /// The same for people.
-    #[schema(example = "an event without its result")]
     pub detail: String,
     /// Since when it is one. It is kept for seven days.
-    #[schema(value_type = String, format = DateTime)]
     pub died_at: Timestamp,
     /// The event; null if it can't be read.
-    #[schema(required = true)]
     pub event: Option<DeadEvent>,
 }
 
@@ -45,31 +41,23 @@ pub struct DeadLetterBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadEvent {
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The score that was sent; null if it is none any more, as after a change of the board's decimals.
-    #[schema(value_type = Option<f64>, required = true, example = 71)]
     pub score: Option<ShownScore>,
     /// The instant that the event counts for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// When it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub queued_at: Timestamp,
     /// Who sent it; null if that was not told.
-    #[schema(required = true)]
     pub voter: Option<String>,
     /// By which channel it came; null if that was not told.
-    #[schema(required = true)]
     pub channel: Option<String>,
     /// From which device it came; null if that was not told.
-    #[schema(required = true)]
     pub device: Option<String>,
     /// Its data; null if it has none.
-    #[schema(value_type = Option<Object>, required = true)]
+    #[schema(required = true)]
     pub data: Option<EntryData>,
 }
 
@@ -79,20 +67,7 @@ pub struct DeadLetterList {
     /// The dead letters, the oldest first.
     pub dead_letters: Vec<DeadLetterBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
-}
-
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct DeadLetterListParams {
-    /// The list begins behind this letter: `next` of the part before.
-    after: Option<String>,
-    /// How many letters the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
 }
 
 /// The dead letter of a path.
@@ -108,23 +83,13 @@ pub struct DeadLetterPath {
 }
 
 /// What an audit line says of a dead letter: nothing of persons.
-#[derive(Serialize)]
-struct AuditedLetter<'a> {
-    reason: &'a str,
-    died_at: Timestamp,
-    at: Option<Timestamp>,
-    queued_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a FoundLetter> for AuditedLetter<'a> {
-    fn from(letter: &'a FoundLetter) -> Self {
-        Self {
-            reason: &letter.reason,
-            died_at: letter.died_at,
-            at: letter.event.as_ref().map(|event| event.at),
-            queued_at: letter.event.as_ref().map(|event| event.queued_at),
-        }
-    }
+fn audited(letter: &FoundLetter) -> Value {
+    json!({
+        "reason": letter.reason,
+        "died_at": letter.died_at,
+        "at": letter.event.as_ref().map(|event| event.at),
+        "queued_at": letter.event.as_ref().map(|event| event.queued_at),
+    })
 }
 
 impl DeadLetterBody {
@@ -176,10 +141,7 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 /// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
-    params(
-        BoardPath,
-        DeadLetterListParams,
-    ),
+    params(BoardPath, PartParams),
     responses(
         (status = 200, description = "The dead letters, the oldest first", body = DeadLetterList),
         (status = 404, description = "`board-not-found`"),
@@ -188,19 +150,14 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 pub async fn list(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
-    Query(params): Query<DeadLetterListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<DeadLetterList>, Problem> {
-    let (board, count) = (board_id(&board)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(str::parse::<LetterId>);
-    let after = after.transpose().map_err(|error| invalid("after", error))?;
-    let found = app.service.dead_letters(&board, after.as_ref(), count);
-    let found = found.await?;
-    let letters = found.letters.into_iter();
-    let letters = letters.map(|letter| DeadLetterBody::new(&found.live.board, letter));
-    Ok(JsonResponse(DeadLetterList {
-        dead_letters: letters.collect(),
-        next: found.next.map(|id| id.to_string()),
-    }))
+    let board = board_id(&board)?;
+    let (after, limit) = params.part(str::parse::<LetterId>)?;
+    let found = app.service.dead_letters(&board, after.as_ref(), limit);
+    let (live, letters) = found.await?;
+    let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));
+    Ok(JsonResponse(DeadLetterList { dead_letters, next }))
 }
 
 /// Replay a dead letter.
@@ -226,7 +183,7 @@ pub async fn replay(
 ) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
     let (board, id) = (board_id(&board)?, letter_id(&id)?);
     let (live, letter) = app.service.replay(&board, &id).await?;
-    audit.before(&AuditedLetter::from(&letter));
+    audit.before(&audited(&letter));
     let body = DeadLetterBody::new(&live.board, letter);
     Ok((StatusCode::ACCEPTED, JsonResponse(body)))
 }
@@ -248,8 +205,6 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let (board, id) = (board_id(&board)?, letter_id(&id)?);
-    audit.before(&AuditedLetter::from(
-        &app.service.discard(&board, &id).await?,
-    ));
+    audit.before(&audited(&app.service.discard(&board, &id).await?));
     Ok(StatusCode::NO_CONTENT)
 }

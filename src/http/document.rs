@@ -1,9 +1,10 @@
 //! The OpenAPI document: what the table of routes says, in the form that clients are generated from.
 //!
-//! `schemas` gives the schemas their forms. The examples of answers are those of a session, which the tests play:
-//! `openapi/examples.json`.
+//! `values` describes the domain's values, `schemas` gives the schemas their forms. The examples of answers are those of a
+//! session, which the tests play: `openapi/examples.json`.
 
 mod schemas;
+mod values;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,10 @@ use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
-use utoipa::{Modify, OpenApi as _, PartialSchema};
+use utoipa::{OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::ProblemBody;
-use super::standings::queries::QuerySchemas;
 use super::streams::message::{EndBody, PeriodBody};
 use super::{observe, table};
 
@@ -48,45 +48,50 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
     ),
     security((), ("api_key" = [])),
     components(schemas(ProblemBody, PeriodBody, EndBody)),
-    modifiers(&ApiKeyScheme),
 )]
 struct Document;
 
-struct ApiKeyScheme;
+/// How callers show who they are.
+fn add_api_keys(document: &mut OpenApi) {
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "An API key, if the service has any, or the token of a player. Each operation names the scope that it needs; the scope `admin` includes all others.",
+        ));
+    let components = document.components.as_mut().expect("there are components");
+    components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
+}
 
-impl Modify for ApiKeyScheme {
-    fn modify(&self, document: &mut OpenApi) {
-        let scheme = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .description(Some(
-                "An API key, if the service has any, or the token of a player. Each operation names the scope that it needs; the scope `admin` includes all others.",
-            ));
-        if let Some(components) = document.components.as_mut() {
-            components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
-        }
+/// All operations, with their paths and methods.
+fn operations(document: &mut OpenApi) -> impl Iterator<Item = (&String, Method, &mut Operation)> {
+    document.paths.paths.iter_mut().flat_map(|(path, item)| {
+        let operations = table::operations(item).into_iter();
+        operations.map(move |(method, operation)| (path, method, operation))
+    })
+}
+
+/// What is described at this place, and not elsewhere.
+fn in_place<T>(described: &mut RefOr<T>) -> Option<&mut T> {
+    match described {
+        RefOr::T(described) => Some(described),
+        RefOr::Ref(_) => None,
     }
 }
 
 /// What reads answer beside their bodies. It follows from the headers that they take: those of `caching.rs` and `freshness.rs`.
-struct Reads;
-
-impl Modify for Reads {
-    fn modify(&self, document: &mut OpenApi) {
-        for item in document.paths.paths.values_mut() {
-            for (method, operation) in table::operations(item) {
-                if method == Method::GET && takes(operation, "If-None-Match") {
-                    let unchanged = RefOr::T(Response::new("Nothing has changed"));
-                    let responses = &mut operation.responses.responses;
-                    responses.insert("304".to_owned(), unchanged);
-                    give_header::<String>(operation, "ETag", "Of this content");
-                    let rule = "How long caches may keep it";
-                    give_header::<String>(operation, "Cache-Control", rule);
-                }
-                if takes(operation, "Cache-Control") {
-                    let age = "From a replica: how many milliseconds old it is at the most";
-                    give_header::<u64>(operation, "Max-Staleness-Ms", age);
-                }
-            }
+fn describe_reads(document: &mut OpenApi) {
+    for (_, method, operation) in operations(document) {
+        if method == Method::GET && takes(operation, "If-None-Match") {
+            let unchanged = RefOr::T(Response::new("Nothing has changed"));
+            let responses = &mut operation.responses.responses;
+            responses.insert("304".to_owned(), unchanged);
+            give_header::<String>(operation, "ETag", "Of this content");
+            let rule = "How long caches may keep it";
+            give_header::<String>(operation, "Cache-Control", rule);
+        }
+        if takes(operation, "Cache-Control") {
+            let age = "From a replica: how many milliseconds old it is at the most";
+            give_header::<u64>(operation, "Max-Staleness-Ms", age);
         }
     }
 }
@@ -141,27 +146,21 @@ const PROBLEMS_OF_REVISIONS: [(&str, &str); 2] = [
 ];
 
 /// The problems that an operation can answer with beside those that its route names; and the body of all of them.
-struct Problems;
-
-impl Modify for Problems {
-    fn modify(&self, document: &mut OpenApi) {
-        for (path, item) in &mut document.paths.paths {
-            for (_, operation) in table::operations(item) {
-                let has_body = operation.request_body.is_some();
-                let waits = names(operation, &ParameterIn::Query, "min_revision");
-                let responses = &mut operation.responses.responses;
-                if path.starts_with("/v1") {
-                    add(responses, &PROBLEMS);
-                }
-                if waits {
-                    add(responses, &PROBLEMS_OF_REVISIONS);
-                }
-                if has_body {
-                    add(responses, &PROBLEMS_OF_BODIES);
-                }
-                give_bodies(responses);
-            }
+fn add_problems(document: &mut OpenApi) {
+    for (path, _, operation) in operations(document) {
+        let has_body = operation.request_body.is_some();
+        let waits = names(operation, &ParameterIn::Query, "min_revision");
+        let responses = &mut operation.responses.responses;
+        if path.starts_with("/v1") {
+            add(responses, &PROBLEMS);
         }
+        if waits {
+            add(responses, &PROBLEMS_OF_REVISIONS);
+        }
+        if has_body {
+            add(responses, &PROBLEMS_OF_BODIES);
+        }
+        give_bodies(responses);
     }
 }
 
@@ -196,28 +195,20 @@ fn give_bodies(responses: &mut Responses) {
 }
 
 /// The answers of a session, as examples of what operations answer.
-struct Examples;
-
-impl Modify for Examples {
-    fn modify(&self, document: &mut OpenApi) {
-        let examples: BTreeMap<String, Value> =
-            serde_json::from_str(EXAMPLES).expect("openapi/examples.json is JSON");
-        for item in document.paths.paths.values_mut() {
-            for (_, operation) in table::operations(item) {
-                let id = operation.operation_id.as_deref().unwrap_or_default();
-                let responses = operation.responses.responses.iter_mut();
-                let answers = responses.filter(|(status, _)| status.starts_with('2'));
-                for (_, response) in answers {
-                    if let RefOr::T(response) = response {
-                        for content in response.content.values_mut() {
-                            if let RefOr::T(content) = content {
-                                let example = content.example.take();
-                                content.example = example.or_else(|| examples.get(id).cloned());
-                            }
-                        }
-                    }
-                }
-            }
+fn add_examples(document: &mut OpenApi) {
+    let examples: BTreeMap<String, Value> =
+        serde_json::from_str(EXAMPLES).expect("openapi/examples.json is JSON");
+    for (.., operation) in operations(document) {
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        let responses = operation.responses.responses.iter_mut();
+        let answers = responses.filter(|(status, _)| status.starts_with('2'));
+        let contents = answers
+            .filter_map(|(_, answer)| in_place(answer))
+            .flat_map(|answer| answer.content.values_mut())
+            .filter_map(in_place);
+        for content in contents {
+            let example = content.example.take();
+            content.example = example.or_else(|| examples.get(id).cloned());
         }
     }
 }
@@ -226,11 +217,10 @@ impl Modify for Examples {
 pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
-    ApiKeyScheme.modify(&mut document);
-    Reads.modify(&mut document);
-    Problems.modify(&mut document);
-    QuerySchemas.modify(&mut document);
+    add_api_keys(&mut document);
+    describe_reads(&mut document);
+    add_problems(&mut document);
     schemas::settle(&mut document);
-    Examples.modify(&mut document);
+    add_examples(&mut document);
     document
 }

@@ -9,7 +9,6 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::events::{QueuedStatus, RejectedStatus};
 use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::Board;
@@ -46,13 +45,8 @@ pub struct EventStatuses {
 
 /// What became of an event.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = EventStatus, discriminator(property_name = "status", mapping(
-    ("queued" = "#/components/schemas/WaitingEvent"),
-    ("applied" = "#/components/schemas/AppliedEvent"),
-    ("rejected" = "#/components/schemas/RefusedEvent"),
-    ("dead" = "#/components/schemas/BuriedEvent"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
+#[schema(as = EventStatus)]
 pub enum EventStatusBody {
     /// It waits to be applied.
     Queued(WaitingEvent),
@@ -67,34 +61,22 @@ pub enum EventStatusBody {
 /// An event that waits to be applied.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WaitingEvent {
-    /// Always `queued`.
-    #[schema(inline)]
-    pub status: QueuedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The instant that the event counts for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// When it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub queued_at: Timestamp,
 }
 
 /// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
-    /// Always `applied`.
-    #[schema(inline)]
-    pub status: AppliedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The instant that the event counted for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
@@ -107,14 +89,9 @@ pub struct AppliedEvent {
 /// A queued event that was refused when it was to be applied. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct RefusedEvent {
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The instant that the event would have counted for.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// Why it was refused.
     pub problem: ProblemBody,
@@ -124,40 +101,16 @@ pub struct RefusedEvent {
 /// id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BuriedEvent {
-    /// Always `dead`.
-    #[schema(inline)]
-    pub status: DeadStatus,
     /// The event's id.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The member; `null` if the event can't be read.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// The instant that the event would count for; `null` if the event can't be read.
-    #[schema(required = true, value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
     /// Why: `unreadable`, `too-old`, `failed`, or what a newer release says.
-    #[schema(example = "failed")]
     pub reason: String,
     /// Since when it is a dead letter.
-    #[schema(value_type = String, format = DateTime)]
     pub died_at: Timestamp,
-}
-
-/// How far an event is that is a dead letter.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DeadStatus {
-    /// It is a dead letter.
-    Dead,
-}
-
-/// How far an event is that was taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AppliedStatus {
-    /// It was taken.
-    Applied,
 }
 
 /// How an event ended that was taken.
@@ -174,20 +127,16 @@ pub enum EventOutcome {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct StandingScore {
     /// The window.
-    #[schema(example = "last-7-days")]
     pub window: String,
     /// The key of the period.
-    #[schema(example = "2026-11-21")]
     pub key: String,
     /// The score.
-    #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
 }
 
 impl WaitingEvent {
     fn new(event: &QueuedEvent) -> Self {
         Self {
-            status: QueuedStatus::Queued,
             id: event.id.as_sent().to_owned(),
             member: event.member.to_string(),
             at: event.at,
@@ -200,7 +149,6 @@ impl BuriedEvent {
     fn new(id: &EventId, letter: FoundLetter) -> Self {
         let event = letter.event.as_ref();
         Self {
-            status: DeadStatus::Dead,
             id: id.as_sent().to_owned(),
             member: event.map(|event| event.member.to_string()),
             at: event.map(|event| event.at),
@@ -227,7 +175,6 @@ impl AppliedEvent {
             }
         };
         Self {
-            status: AppliedStatus::Applied,
             id: id.as_sent().to_owned(),
             at,
             outcome: match status {
@@ -279,7 +226,6 @@ pub async fn get(
         EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
         EventStatus::Dead(letter) => EventStatusBody::Dead(BuriedEvent::new(&request.id, *letter)),
         EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
-            status: RejectedStatus::Rejected,
             id: request.id.as_sent().to_owned(),
             at,
             problem: Problem::from(error).item(),

@@ -1,6 +1,5 @@
 //! Events: one, and batches.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,18 +11,17 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::openapi::{Object, RefOr, Schema};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id};
 use super::memory::Written;
 use super::problem::{
-    INTERNAL, LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED, parse_json,
+    LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED, parse_json,
 };
 use super::ratelimit;
-use crate::domain::event::{Detail, Status};
+use crate::domain::event::{Detail, Ranks, Status};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::plan::StandingName;
 use crate::domain::queued::QueuedEvent;
@@ -41,66 +39,19 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const RESPOND_ASYNC: &str = "respond-async";
 
 /// One event, whose board the path names.
-pub struct EventSchema;
-
-impl ToSchema for EventSchema {
-    fn name() -> Cow<'static, str> {
-        "Event".into()
-    }
-}
-
-impl PartialSchema for EventSchema {
-    fn schema() -> RefOr<Schema> {
-        let mut event = event_schema();
-        event.properties.shift_remove("board");
-        event.required.retain(|name| name != "board");
-        Schema::Object(event).into()
-    }
-}
-
-/// One event of a batch.
-pub struct BatchEventSchema;
-
-impl ToSchema for BatchEventSchema {
-    fn name() -> Cow<'static, str> {
-        "BatchEvent".into()
-    }
-}
-
-impl PartialSchema for BatchEventSchema {
-    fn schema() -> RefOr<Schema> {
-        let mut event = event_schema();
-        event.description = Some("One event of a batch.".to_owned());
-        for name in ["id", "member", "score", "at"] {
-            if let Some(RefOr::T(Schema::Object(field))) = event.properties.get_mut(name) {
-                field.description = Some("As in a single event.".to_owned());
-            }
-        }
-        Schema::Object(event).into()
-    }
-}
-
-fn event_schema() -> Object {
-    match EventBody::schema() {
-        RefOr::T(Schema::Object(event)) => event,
-        _ => unreachable!("an event is described as an object"),
-    }
-}
+// The document makes it of `EventBody`, which names its board itself.
+#[derive(ToSchema)]
+#[schema(as = Event)]
+pub struct EventSchema {}
 
 /// Events of any boards.
-#[derive(ToSchema)]
-#[schema(as = Batch)]
-#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
-pub struct BatchSchema {
-    /// The events. The service takes or rejects each by itself.
-    #[schema(min_items = 1, max_items = 1000)]
-    events: Vec<BatchEventSchema>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Batch)]
 struct BatchBody<'a> {
+    /// The events. The service takes or rejects each by itself.
     #[serde(borrow)]
+    #[schema(value_type = Vec<EventBody>, min_items = 1, max_items = 1000)]
     events: Vec<&'a RawValue>,
 }
 
@@ -132,19 +83,16 @@ impl SubmitParams {
     }
 }
 
-/// What became of one event of a batch. `status` says whether the service took it.
+/// What became of one event. `status` says whether the service took it.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("applied" = "#/components/schemas/TakenEvent"),
-    ("unchanged" = "#/components/schemas/TakenEvent"),
-    ("duplicate" = "#/components/schemas/TakenEvent"),
-    ("queued" = "#/components/schemas/QueuedEvent"),
-    ("rejected" = "#/components/schemas/RejectedEvent"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum EventResult {
-    /// The service took it, now or before.
-    Taken(TakenEvent),
+    /// It changed a standing.
+    Applied(TakenEvent),
+    /// It changed none: a `max` that did not improve.
+    Unchanged(TakenEvent),
+    /// The service had taken it before.
+    Duplicate(TakenEvent),
     /// It waits to be applied.
     Queued(QueuedEventBody),
     /// The service did not take it.
@@ -156,48 +104,25 @@ pub enum EventResult {
 #[schema(as = QueuedEvent)]
 pub struct QueuedEventBody {
     /// The event's id. The service has given it one if it had none.
-    #[schema(example = "run-88231")]
     pub id: String,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
-    /// Always `queued`.
-    #[schema(inline)]
-    pub status: QueuedStatus,
     /// The instant that the event counts for: its `at`, or when it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-}
-
-/// How far an event is that is neither taken nor rejected.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum QueuedStatus {
-    /// It waits to be applied.
-    Queued,
 }
 
 /// An event that the service took, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
     /// The event's id; null if the event had none.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board.
-    #[schema(value_type = String, example = "run_hero")]
     pub board: BoardId,
     /// The member.
-    #[schema(value_type = String, example = "999")]
     pub member: MemberId,
-    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none (a `max` that did not
-    /// improve), `duplicate` if the service had taken it before.
-    #[schema(inline)]
-    pub status: TakenStatus,
     /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
     /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
@@ -206,82 +131,41 @@ pub struct TakenEvent {
     /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
     /// answers. Missing for a duplicate that was taken before the board moved to other shards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
-}
-
-/// How an event ended that was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TakenStatus {
-    /// It changed a standing.
-    Applied,
-    /// It changed none: a `max` that did not improve.
-    Unchanged,
-    /// It had been taken before.
-    Duplicate,
 }
 
 /// An event of a batch that the service did not take.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedEvent {
     /// The event's id; null if the service can read none in the event.
-    #[schema(example = "run-88231")]
     pub id: Option<String>,
     /// The board; null if the service can read none in the event.
-    #[schema(example = "run_hero")]
     pub board: Option<String>,
     /// The member; null if the service can read none in the event.
-    #[schema(example = "999")]
     pub member: Option<String>,
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// Why the service did not take the event.
     pub problem: ProblemBody,
-}
-
-/// How an event ended that was not taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RejectedStatus {
-    /// It was not taken.
-    Rejected,
 }
 
 /// What an event did to its member in one standing.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
-    #[schema(value_type = String, example = "last-7-days")]
     pub window: Arc<str>,
     /// The key of the period.
-    #[schema(value_type = String, example = "2026-11-21")]
     pub key: Arc<str>,
     /// In a league: the member's cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "silver-17")]
+    #[schema(value_type = String, required = false)]
     pub cohort: Option<String>,
     /// The member's score after the event.
-    #[schema(value_type = f64, example = 71)]
     pub score: ShownScore,
     /// The member's score before the event; null if the member was not listed.
-    #[schema(value_type = Option<f64>, example = 61)]
     pub previous_score: Option<ShownScore>,
     /// The member's ranks, with `ranks=true`.
     #[serde(flatten)]
-    pub ranks: Option<RankChange>,
-}
-
-/// What an event did to its member's rank.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RankChange {
-    /// With `ranks=true`: the member's rank after the event; null if the member is not listed.
-    #[schema(example = 3)]
-    pub rank: Option<u64>,
-    /// With `ranks=true`: the member's rank before the event; null if the member was not listed.
-    #[schema(example = 4)]
-    pub previous_rank: Option<u64>,
+    pub ranks: Option<Ranks>,
 }
 
 /// What became of the events of a batch.
@@ -314,6 +198,14 @@ impl EventHeaders {
             Problem::invalid_field("", detail)
         })
     }
+
+    fn options<'a>(&self, caller: &'a Caller, detail: Detail, quotas: bool) -> SubmitOptions<'a> {
+        SubmitOptions {
+            report: Report { detail, quotas },
+            prefers_async: self.prefers_async,
+            player: caller.player().map(|(player, _)| player.sub()),
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for EventHeaders {
@@ -333,22 +225,15 @@ impl<S: Send + Sync> FromRequestParts<S> for EventHeaders {
     }
 }
 
-/// Tells, if the request has preferred it, that it was answered before an event was applied.
-fn tell_preference(prefers_async: bool, is_queued: bool, headers: &mut HeaderMap) {
-    if prefers_async && is_queued {
-        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
-    }
+/// Tells that a request was answered before an event was applied, if it has preferred that.
+fn preference(is_applied: bool) -> HeaderMap {
+    let applied = (PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
+    HeaderMap::from_iter(is_applied.then_some(applied))
 }
 
 impl TakenEvent {
     fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
-        let Submitted {
-            live,
-            outcome,
-            is_duplicate,
-            ..
-        } = submitted;
-        let board = &live.board;
+        let (board, outcome) = (&submitted.live.board, &submitted.outcome);
         let decimals = board.definition.decimals;
         let cohort = submitted.cohort_name();
         let standings = outcome.changes.iter().map(|change| {
@@ -359,22 +244,13 @@ impl TakenEvent {
                 cohort: cohort.clone(),
                 score: change.score.shown(decimals),
                 previous_score: change.previous_score.map(|score| score.shown(decimals)),
-                ranks: change.ranks.map(|ranks| RankChange {
-                    rank: ranks.rank,
-                    previous_rank: ranks.previous_rank,
-                }),
+                ranks: change.ranks,
             }
         });
-        let status = match outcome.status {
-            _ if *is_duplicate => TakenStatus::Duplicate,
-            Status::Applied => TakenStatus::Applied,
-            Status::Unchanged => TakenStatus::Unchanged,
-        };
         Self {
             id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: board.id.clone(),
             member: incoming.member.clone(),
-            status,
             at: outcome.at,
             standings: standings.collect(),
             revision: submitted
@@ -390,7 +266,6 @@ impl QueuedEventBody {
             id: queued.id.as_sent().to_owned(),
             board: board.clone(),
             member: queued.member.clone(),
-            status: QueuedStatus::Queued,
             at: queued.at,
         }
     }
@@ -399,7 +274,14 @@ impl QueuedEventBody {
 impl EventResult {
     fn new(incoming: &Incoming, received: &Received) -> Self {
         match received {
-            Received::Taken(submitted) => Self::Taken(TakenEvent::new(incoming, submitted)),
+            Received::Taken(submitted) => {
+                let event = TakenEvent::new(incoming, submitted);
+                match submitted.outcome.status {
+                    _ if submitted.is_duplicate => Self::Duplicate(event),
+                    Status::Applied => Self::Applied(event),
+                    Status::Unchanged => Self::Unchanged(event),
+                }
+            }
             Received::Queued(queued) => Self::Queued(QueuedEventBody::new(&incoming.board, queued)),
         }
     }
@@ -409,17 +291,11 @@ impl RejectedEvent {
     fn new(raw: &RawValue, problem: &Problem) -> Self {
         // What can be read of the event tells the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let text = |name: &str| {
-            value
-                .get(name)
-                .and_then(|value| value.as_str())
-                .map(ToOwned::to_owned)
-        };
+        let text = |name: &str| value[name].as_str().map(ToOwned::to_owned);
         Self {
             id: text("id"),
             board: text("board"),
             member: text("member"),
-            status: RejectedStatus::Rejected,
             problem: problem.item(),
         }
     }
@@ -474,25 +350,16 @@ pub async fn post_one(
         caller.send(event.check(Some(&board), key, app.service.engine.clock.arrival())?)
     };
     let events = Arc::from([read()?]);
-    let options = SubmitOptions {
-        report: Report {
-            detail: params.detail()?,
-            quotas: true,
-        },
-        prefers_async: headers.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let options = headers.options(&caller, params.detail()?, true);
     let received = app.service.submit_one(&events, options).await?;
+    let answer = JsonResponse(EventResult::new(&events[0], &received));
     Ok(match &received {
         Received::Taken(submitted) => {
-            let answer = JsonResponse(TakenEvent::new(&events[0], submitted));
             (ratelimit::of_quotas(&submitted.quotas), answer).into_response()
         }
-        Received::Queued(queued) => {
-            let answer = JsonResponse(QueuedEventBody::new(&events[0].board, queued));
-            let mut headers = HeaderMap::new();
-            tell_preference(options.prefers_async, true, &mut headers);
-            (StatusCode::ACCEPTED, headers, answer).into_response()
+        Received::Queued(_) => {
+            let applied = preference(options.prefers_async);
+            (StatusCode::ACCEPTED, applied, answer).into_response()
         }
     })
 }
@@ -516,7 +383,7 @@ pub async fn post_one(
         ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the events are queued (RFC 7240)"),
         SubmitParams,
     ),
-    request_body(content = BatchSchema, example = json!({"events": [
+    request_body(content = BatchBody, example = json!({"events": [
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
@@ -560,54 +427,37 @@ pub async fn post_many(
         .memory
         .for_batch(&by, events.len(), (detail, data))
         .await?;
-    let options = SubmitOptions {
-        report: Report {
-            detail,
-            quotas: false,
-        },
-        prefers_async: headers.prefers_async,
-        player: caller.player().map(|(player, _)| player.sub()),
-    };
+    let options = headers.options(&caller, detail, false);
     let results = app.service.submit(&sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
-    let mut told = HeaderMap::new();
-    tell_preference(
-        options.prefers_async,
-        results.iter().any(is_queued),
-        &mut told,
-    );
+    let applied = preference(options.prefers_async && results.iter().any(is_queued));
     let mut results = results.into_iter();
     let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     for (raw, checked) in events.iter().zip(checked) {
-        let result = match checked {
-            Ok(index) => results.next().map(|result| {
-                let received = |one| EventResult::new(&sound[index], &one);
-                result.map(received).map_err(|error| match error {
-                    Error::Store(_) => {
-                        let fault = faults.entry(error.to_string());
-                        fault.or_insert_with(|| error.into()).clone()
-                    }
-                    error => error.into(),
-                })
-            }),
-            Err(problem) => Some(Err(problem)),
-        };
+        let result = checked.and_then(|index| {
+            let result = results.next().unwrap_or_else(|| Err(Error::busy()));
+            let received = result.map(|received| EventResult::new(&sound[index], &received));
+            received.map_err(|error| match error {
+                Error::Again | Error::Store(_) => {
+                    let fault = faults.entry(error.to_string());
+                    fault.or_insert_with(|| error.into()).clone()
+                }
+                error => error.into(),
+            })
+        });
         answers.push(match result {
-            Some(Ok(answer)) => answer,
+            Ok(answer) => answer,
             // The store is missing: nothing more is known of any of them.
-            Some(Err(problem))
+            Err(problem)
                 if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
                     && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
             {
                 return Err(problem);
             }
-            Some(Err(problem)) => {
-                EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem)))
-            }
-            None => return Err(Problem::of_status(INTERNAL.status)),
+            Err(problem) => EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem))),
         });
     }
-    Ok((told, taken.write(&BatchResult { results: answers })?))
+    Ok((applied, taken.write(&BatchResult { results: answers })?))
 }

@@ -16,11 +16,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{LeaguePath, Path, Query, board_id, choice};
+use super::extract::{Path, Query, board_id, choice};
 use super::problem::Problem;
 use super::results::PeriodPath;
-use super::standings::params::{CohortPath, ReadPath, WindowPath, includes};
-use super::supply::{Taken, Takers};
+use super::standings::params::includes;
+use super::supply::Taken;
 use crate::domain::board::Names;
 use crate::domain::export::{ExportLine, write_header};
 use crate::domain::ids::BoardId;
@@ -29,7 +29,6 @@ use crate::domain::profile::ShownProfile;
 use crate::engine::LiveBoard;
 use crate::service::Error;
 use crate::service::export::{Export, PART_ENTRIES};
-use crate::service::period::Choice;
 use crate::store::standings::Entry;
 
 /// Which revision of the result an export begins with.
@@ -80,36 +79,6 @@ pub struct ExportParams {
     cohort: Option<String>,
 }
 
-/// How a cohort is exported.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct CohortExportParams {
-    /// The form.
-    #[param(inline, example = "ndjson")]
-    format: ExportFormat,
-    /// What entries have beside their scores: `profile`.
-    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
-    include: Option<String>,
-    /// The period, by its key; `current` or `previous`.
-    #[param(example = "previous")]
-    key: Option<String>,
-    /// The period that holds this instant; not together with `key`.
-    #[param(format = DateTime)]
-    at: Option<String>,
-}
-
-/// What is to be exported.
-struct Asked {
-    id: BoardId,
-    window: String,
-    choice: Choice,
-    cohort: Option<String>,
-    format: ExportFormat,
-    includes: Includes,
-    by: Takers,
-}
-
 /// An export on its way out.
 struct Outgoing {
     app: Arc<App>,
@@ -155,69 +124,11 @@ pub async fn get(
         include,
         cohort,
     } = params;
-    let asked = Asked {
-        id: board_id(&board)?,
-        window,
-        choice: choice(Some(&key), None)?,
-        cohort,
-        format,
-        includes: includes(include.as_deref(), &caller)?,
-        by: caller.takers(),
-    };
-    export(app, asked).await
-}
-
-/// Export a cohort of a final period.
-///
-/// The whole cohort in rank order, as the export of a period has it.
-#[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/export", tag = "results", operation_id = "export_cohort",
-    params(LeaguePath, WindowPath, CohortPath, CohortExportParams),
-    responses(
-        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
-        (status = 409, description = "`period-not-final`"),
-        (status = 410, description = "`period-expired`"),
-    )
-)]
-pub async fn get_cohort(
-    State(app): State<Arc<App>>,
-    Path(path): Path<ReadPath>,
-    Query(params): Query<CohortExportParams>,
-    caller: Caller,
-) -> Result<Response, Problem> {
-    let CohortExportParams {
-        format,
-        include,
-        key,
-        at,
-    } = params;
-    let asked = Asked {
-        id: board_id(&path.board)?,
-        window: path.window,
-        choice: choice(key.as_deref(), at.as_deref())?,
-        cohort: path.cohort,
-        format,
-        includes: includes(include.as_deref(), &caller)?,
-        by: caller.takers(),
-    };
-    export(app, asked).await
-}
-
-/// Begins an export.
-async fn export(app: Arc<App>, asked: Asked) -> Result<Response, Problem> {
-    let Asked {
-        id,
-        window,
-        choice,
-        cohort,
-        format,
-        includes,
-        by,
-    } = asked;
+    let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
+    let includes = includes(include.as_deref(), &caller)?;
     let taken = app
         .memory
-        .for_entries(&by, PARTS_HELD * PART_ENTRIES, includes)
+        .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = cohort.as_deref();
     let found = app.service.period_to_export(&id, &window, &choice, cohort);

@@ -219,10 +219,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();
-                let detail = text
-                    .rsplit_once("string: ")
-                    .map_or(text.as_str(), |(_, detail)| detail);
-                invalid("query", detail)
+                let detail = text.rsplit_once("string: ");
+                invalid("query", detail.map_or(&*text, |(_, detail)| detail))
             })
     }
 }
@@ -293,24 +291,48 @@ pub fn bounded(
     }
 }
 
-/// How many items one part of a list has unless another number is asked for, and at the most.
-const LIST: (u64, u64) = (100, 1_000);
-/// The same of a list whose items are long.
-const LONG_ITEMS: (u64, u64) = (20, 100);
-
 /// How many items of a list a request wants at once: its `limit`.
-pub fn list_limit(limit: Option<u64>) -> Result<usize, Problem> {
-    limit_of(LIST, limit)
-}
-
-/// The same for a list whose items are long.
-pub fn long_items_limit(limit: Option<u64>) -> Result<usize, Problem> {
-    limit_of(LONG_ITEMS, limit)
-}
-
-fn limit_of((default, max): (u64, u64), limit: Option<u64>) -> Result<usize, Problem> {
+pub fn list_limit(limit: Option<u64>, default: u64, max: u64) -> Result<usize, Problem> {
     let limit = bounded("limit", limit, default, 1, max)?;
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// The parameters of a list: these, and which part of it is wanted. A part has `default` items unless another number is asked for,
+/// and `maximum` at the most.
+macro_rules! part_params {
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } limit(default = $default:tt, maximum = $max:tt $(, example = $example:tt)?)) => {
+        $(#[$doc])*
+        #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+        #[into_params(parameter_in = Query)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($fields)*
+            /// The list begins behind this item: `next` of the part before. Where items are listed by their ids or names, any of these.
+            after: Option<String>,
+            /// How many items the answer has at the most.
+            #[param(minimum = 1, maximum = $max, default = $default $(, example = $example)?)]
+            limit: Option<u64>,
+        }
+
+        impl $name {
+            /// Behind which item the part begins, and how many it has at the most.
+            pub(in crate::http) fn part<T, E: std::fmt::Display>(
+                &self,
+                parse: impl FnOnce(&str) -> Result<T, E>,
+            ) -> Result<(Option<T>, usize), $crate::http::problem::Problem> {
+                let limit = $crate::http::extract::list_limit(self.limit, $default, $max)?;
+                let after = self.after.as_deref().map(parse).transpose();
+                Ok((after.map_err(|error| $crate::http::extract::invalid("after", error))?, limit))
+            }
+        }
+    };
+}
+pub(super) use part_params;
+
+part_params! {
+    /// Which part of the list the answer has.
+    PartParams {}
+    limit(default = 100, maximum = 1000)
 }
 
 /// The period that `key` and `at` name.

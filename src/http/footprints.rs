@@ -16,16 +16,12 @@ use super::problem::Problem;
 #[schema(as = Memory)]
 pub struct MemoryBody {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// About how many bytes its keys take.
-    #[schema(example = 1_048_576)]
     pub bytes: u64,
     /// How many keys it has.
-    #[schema(example = 12)]
     pub keys: u64,
     /// How many of them were looked at; the others count as the mean of these.
-    #[schema(example = 12)]
     pub sampled: u64,
 }
 

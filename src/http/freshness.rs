@@ -32,10 +32,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let directives = parts.headers.get_all(header::CACHE_CONTROL).into_iter();
-        let mut directives = directives
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
+        let lines = parts.headers.get_all(header::CACHE_CONTROL).iter();
+        let mut directives = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
         let is_no_cache = |directive: &str| directive.trim().eq_ignore_ascii_case("no-cache");
         Ok(if directives.any(is_no_cache) {
             Self::Current

@@ -48,15 +48,12 @@ pub struct Ready {
 #[schema(as = Fault)]
 pub struct FaultBody {
     /// The board; `*` if it is work for all boards.
-    #[schema(example = "run_hero")]
     pub(super) board: String,
     /// The background job that fails, such as `rollover` or `queues`.
-    #[schema(example = "rollover")]
     pub(super) job: String,
     /// Why.
     pub(super) error: String,
     /// When it was first seen.
-    #[schema(value_type = String, format = DateTime)]
     pub(super) since: Timestamp,
 }
 
@@ -102,22 +99,17 @@ pub async fn livez() -> Result<Json<Alive>, Problem> {
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem> {
     if app.shutdown.is_cancelled() {
-        return Err(Problem::new(
-            STORE_UNAVAILABLE,
-            "the service is shutting down",
-        ));
+        let detail = "the service is shutting down";
+        return Err(Problem::new(STORE_UNAVAILABLE, detail));
     }
-    app.service
-        .engine
-        .store
-        .check()
-        .await
-        .map_err(crate::service::Error::from)?;
-    let (faults, fault_count) = app.service.engine.faults.list(FAULTS_SHOWN_MAX);
+    let engine = &app.service.engine;
+    let checked = engine.store.check().await;
+    checked.map_err(crate::service::Error::from)?;
+    let (faults, fault_count) = engine.faults.list(FAULTS_SHOWN_MAX);
     Ok(Json(Ready {
         status: "ok".to_owned(),
-        windows_complete: app.service.engine.windows_are_complete(),
-        warnings: app.service.engine.store.warnings().await,
+        windows_complete: engine.windows_are_complete(),
+        warnings: engine.store.warnings().await,
         faults: faults.into_iter().map(FaultBody::from).collect(),
         fault_count,
     }))
@@ -129,15 +121,9 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
     responses((status = 200, description = "The metrics in the text format of Prometheus", body = String, content_type = "text/plain", example = json!("# TYPE standings_events_total counter\nstandings_events_total{status=\"applied\"} 3\n")))
 )]
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = "text/plain; version=0.0.4; charset=utf-8";
     match &app.metrics {
-        Some(metrics) => (
-            [(
-                header::CONTENT_TYPE,
-                "text/plain; version=0.0.4; charset=utf-8",
-            )],
-            metrics.render(),
-        )
-            .into_response(),
+        Some(metrics) => ([(header::CONTENT_TYPE, text)], metrics.render()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

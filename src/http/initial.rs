@@ -8,31 +8,24 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit};
+use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id};
 use super::problem::Problem;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
 
-/// Initial scores as they are sent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InitialBody {
-    scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
-}
-
 /// Initial scores.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = InitialScores)]
-#[expect(dead_code, reason = "describes `InitialBody` to the OpenAPI document")]
-pub struct InitialSchema {
+pub struct InitialBody {
     /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
-    #[schema(example = json!({"alice": 120, "bob": null}))]
-    scores: BTreeMap<String, Option<f64>>,
+    #[schema(value_type = BTreeMap<MemberId, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
+    scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
 }
 
 /// How many members have an initial score.
@@ -40,7 +33,6 @@ pub struct InitialSchema {
 #[schema(as = InitialScoreCount)]
 pub struct InitialCount {
     /// How many members have an initial score.
-    #[schema(example = 2)]
     pub members: u64,
 }
 
@@ -49,10 +41,8 @@ pub struct InitialCount {
 #[schema(as = InitialScore)]
 pub struct InitialEntry {
     /// The member.
-    #[schema(value_type = String, example = "alice")]
     pub member: Arc<str>,
     /// The member's initial score.
-    #[schema(value_type = f64, example = 120)]
     pub score: ShownScore,
 }
 
@@ -61,28 +51,13 @@ pub struct InitialEntry {
 #[schema(as = InitialScoreList)]
 pub struct InitialList {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// How many members have an initial score.
-    #[schema(example = 2)]
     pub total: u64,
     /// The scores, best first.
     pub entries: Vec<InitialEntry>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(example = "120:alice")]
     pub next: Option<String>,
-}
-
-/// Which part of the list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct InitialParams {
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
 }
 
 /// Set initial scores.
@@ -93,7 +68,7 @@ pub struct InitialParams {
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
     params(BoardPath),
-    request_body(content = InitialSchema, example = json!({"scores": {"999": 20, "alice": 30}})),
+    request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
         (status = 404, description = "`board-not-found`"),
@@ -136,10 +111,7 @@ pub async fn patch(
 /// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
-    params(
-        BoardPath,
-        InitialParams,
-    ),
+    params(BoardPath, PartParams),
     responses(
         (status = 200, description = "The initial scores", body = InitialList),
         (status = 404, description = "`board-not-found`"),
@@ -148,22 +120,23 @@ pub async fn patch(
 pub async fn get(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
-    Query(params): Query<InitialParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<InitialList>, Problem> {
-    let limit = list_limit(params.limit)?;
+    let (after, limit) = params.part(str::parse::<String>)?;
     let id = board_id(&board)?;
-    let after = params.after.as_deref();
-    let found = app.service.initial_scores(&id, after, limit).await?;
+    let found = app
+        .service
+        .initial_scores(&id, after.as_deref(), limit)
+        .await?;
     let decimals = found.live.board.definition.decimals;
-    let entries = found.entries.iter();
-    let entries = entries.map(|entry| InitialEntry {
-        member: Arc::clone(&entry.member),
+    let (entries, next) = found.entries.shown(|entry| InitialEntry {
+        member: entry.member,
         score: entry.score.shown(decimals),
     });
     Ok(JsonResponse(InitialList {
         board,
         total: found.total,
-        entries: entries.collect(),
-        next: found.next,
+        entries,
+        next,
     }))
 }

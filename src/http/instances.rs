@@ -17,26 +17,20 @@ use crate::domain::time::Timestamp;
 #[schema(as = Instance)]
 pub struct InstanceBody {
     /// Its id: another one each time that it starts.
-    #[schema(example = "5cfd43ee0cc27091")]
     pub id: String,
     /// The version of the program.
-    #[schema(example = "0.1.0")]
     pub version: String,
     /// The name of its machine, or container; null if that can't be told.
-    #[schema(required = true, example = "app-1")]
     pub host: Option<String>,
     /// Whether it answers requests.
     pub serves: bool,
     /// Whether it does background work.
     pub works: bool,
     /// When it started.
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     /// When it was last heard of. A running instance tells of itself every 10 seconds.
-    #[schema(value_type = String, format = DateTime)]
     pub seen_at: Timestamp,
     /// How many faults its background work had then.
-    #[schema(example = 0)]
     pub fault_count: usize,
 }
 

@@ -25,51 +25,33 @@ use crate::engine::seats::{FoundPlayer, Left};
 use crate::service::leagues::Joined;
 
 /// Who joins or leaves.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LeagueMemberBody {
-    member: MemberId,
-}
-
-/// Who joins or leaves.
-#[derive(ToSchema)]
 #[schema(as = LeagueMember)]
-#[expect(
-    dead_code,
-    reason = "describes `LeagueMemberBody` to the OpenAPI document"
-)]
-pub struct LeagueMemberSchema {
+pub struct LeagueMemberBody {
     /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token its `sub`.
-    #[schema(min_length = 1, max_length = 128, example = "999")]
-    member: String,
+    member: MemberId,
 }
 
 /// A member's seat in the running period.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeagueSeat {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// Its tier.
-    #[schema(example = "silver")]
     pub tier: String,
     /// Its cohort.
-    #[schema(example = "silver-17")]
     pub cohort: String,
     /// The key of the period.
-    #[schema(example = "2026-11-16")]
     pub key: String,
     /// Its rank in the cohort; null while it is hidden.
-    #[schema(required = true, minimum = 1)]
+    #[schema(minimum = 1)]
     pub rank: Option<u64>,
     /// Its score; null while it is hidden.
-    #[schema(value_type = Option<f64>, required = true, example = 20)]
     pub score: Option<ShownScore>,
     /// When it joined.
-    #[schema(value_type = String, format = DateTime)]
     pub joined_at: Timestamp,
     /// How many members the cohort has so far, without those who are hidden.
-    #[schema(example = 58)]
     pub size: u64,
 }
 
@@ -77,10 +59,8 @@ pub struct LeagueSeat {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeftLeague {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The key of the period from which on events do not seat it.
-    #[schema(example = "2026-11-23")]
     pub left_from: String,
 }
 
@@ -90,7 +70,6 @@ pub struct LeftLeague {
 #[schema(as = TierOrder)]
 pub struct TierOrderBody {
     /// The tier in which the member plays from the next period on.
-    #[schema(example = "gold")]
     tier: String,
 }
 
@@ -98,10 +77,8 @@ pub struct TierOrderBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct OrderedTier {
     /// The tier.
-    #[schema(example = "gold")]
     pub tier: String,
     /// The key of the period from which on the member plays in it.
-    #[schema(example = "2026-11-23")]
     pub from: String,
 }
 
@@ -109,22 +86,16 @@ pub struct OrderedTier {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct LeagueMemberState {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// The key of the period that runs.
-    #[schema(example = "2026-11-16")]
     pub key: String,
     /// The tier in which it plays, or would play; null while its last period is turned over.
-    #[schema(required = true, example = "silver")]
     pub tier: Option<String>,
     /// The cohort of its seat; null if it has none.
-    #[schema(required = true, example = "silver-17")]
     pub cohort: Option<String>,
     /// What a moderator has ordered for the next period.
-    #[schema(required = true)]
     pub order: Option<OrderedTier>,
     /// The key of the period from which on events do not seat it; null if it has not left.
-    #[schema(required = true, example = json!(null))]
     pub left_from: Option<String>,
 }
 
@@ -202,7 +173,7 @@ fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/members", tag = "leagues", operation_id = "join_league",
     params(LeaguePath),
-    request_body(content = LeagueMemberSchema, example = json!({"member": "999"})),
+    request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
         (status = 201, description = "The member has joined", body = LeagueSeat),
         (status = 200, description = "The member has its seat already", body = LeagueSeat),
@@ -233,7 +204,7 @@ pub async fn join(
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/leave", tag = "leagues", operation_id = "leave_league",
     params(LeaguePath),
-    request_body(content = LeagueMemberSchema, example = json!({"member": "999"})),
+    request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
         (status = 200, description = "The member has left", body = LeftLeague),
         (status = 404, description = "`board-not-found`, `no-league`"),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use axum::Router;
 use metrics::{counter, gauge};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -73,22 +73,6 @@ struct Connections {
     count: u64,
 }
 
-/// One more open connection, as long as this value lives.
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        gauge!("standings_http_connections").increment(1.0);
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        gauge!("standings_http_connections").decrement(1.0);
-    }
-}
-
 /// Serves until `stop`, and then until the requests that were accepted have been answered. Connections without one are
 /// closed at once. With this future all connections end.
 pub async fn serve(
@@ -101,10 +85,12 @@ pub async fn serve(
     // Each ends with the key of its connection, if that is a direct one.
     let mut tasks = JoinSet::new();
     let mut pause = PAUSE_MIN;
-    // So that they are there before the first connection.
-    gauge!("standings_http_connections").set(0.0);
-    counter!("standings_http_connections_refused_total").increment(0);
+    let (open, refused) = (
+        gauge!("standings_http_connections"),
+        counter!("standings_http_connections_refused_total"),
+    );
     loop {
+        open.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -125,17 +111,17 @@ pub async fn serve(
                 tracing::warn!(%error, "a connection could not be accepted");
                 let slept = tokio::time::sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
-                if stop.run_until_cancelled(slept).await.is_none() {
-                    break;
-                }
+                stop.run_until_cancelled(slept).await;
                 continue;
             }
         };
         pause = PAUSE_MIN;
-        prepare(&stream);
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "nodelay could not be set");
+        }
         let place = connections.place(peer.ip()).map(Arc::new);
         if place.is_none() {
-            counter!("standings_http_connections_refused_total").increment(1);
+            refused.increment(1);
         }
         let activity = Arc::new(Activity::default());
         let answering = Answering {
@@ -144,11 +130,10 @@ pub async fn serve(
         };
         // One of its own, since all connections would ask a shared one, at each of their requests.
         let (times, stop) = (limits.times, stop.child_token());
-        let (counted, shared) = (Counted::new(), Arc::clone(&activity));
+        let shared = Arc::clone(&activity);
         let key = connections.next(peer.ip());
         let task = tasks.spawn(async move {
             drive(stream, answering, shared, times, stop).await;
-            drop(counted);
             key
         });
         connections.add(key, Open { activity, task }, place);
@@ -254,12 +239,6 @@ impl Connections {
         if let Some(one) = reserved.remove(oldest.unwrap_or(0)) {
             one.task.abort();
         }
-    }
-}
-
-fn prepare(stream: &TcpStream) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "nodelay could not be set");
     }
 }
 

@@ -83,10 +83,9 @@ impl Memory {
         entries: usize,
         includes: Includes,
     ) -> Result<Taken, Problem> {
-        let supply = if entries <= SMALL_ENTRIES_MAX {
-            &self.small_reads
-        } else {
-            &self.large_reads
+        let supply = match entries {
+            ..=SMALL_ENTRIES_MAX => &self.small_reads,
+            _ => &self.large_reads,
         };
         let more = includes.words().map(|word| match word {
             Include::Profile => PROFILE_BYTES,
@@ -98,12 +97,12 @@ impl Memory {
 
     /// Waits for the memory of a request that writes so many profiles.
     pub async fn for_profiles(&self, by: &Takers, profiles: usize) -> Result<Taken, Problem> {
-        let supply = if profiles <= SMALL_EVENTS_MAX {
-            &self.small_batches
-        } else {
-            &self.large_batches
-        };
-        take(supply, by, profiles.saturating_mul(2 * PROFILE_BYTES)).await
+        take(
+            self.batches(profiles),
+            by,
+            profiles.saturating_mul(2 * PROFILE_BYTES),
+        )
+        .await
     }
 
     /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
@@ -113,17 +112,20 @@ impl Memory {
         events: usize,
         (detail, data): (Detail, usize),
     ) -> Result<Taken, Problem> {
-        let supply = if events <= SMALL_EVENTS_MAX {
-            &self.small_batches
-        } else {
-            &self.large_batches
-        };
         let bytes = match detail {
             Detail::Status => EVENT_BYTES,
             Detail::Standings | Detail::Ranks => OUTCOME_BYTES,
         };
         // The data is held by the event, and once more by the call that carries it out.
-        take(supply, by, events.saturating_mul(bytes) + 2 * data).await
+        let bytes = events.saturating_mul(bytes) + 2 * data;
+        take(self.batches(events), by, bytes).await
+    }
+
+    fn batches(&self, events: usize) -> &Supply {
+        match events {
+            ..=SMALL_EVENTS_MAX => &self.small_batches,
+            _ => &self.large_batches,
+        }
     }
 
     /// Takes what a body lacks of which so many bytes have come in. It does not wait: the requests that are to give memory back

@@ -15,6 +15,7 @@ pub(super) struct Meters {
 }
 
 /// The metrics of requests that are alike.
+#[derive(Debug)]
 struct Meter {
     method: &'static str,
     status: StatusCode,
@@ -71,15 +72,5 @@ impl Meter {
     fn count(&self, elapsed: Duration) {
         self.requests.increment(1);
         self.seconds.record(elapsed.as_secs_f64());
-    }
-}
-
-impl std::fmt::Debug for Meter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (method, status) = (self.method, self.status);
-        f.debug_struct("Meter")
-            .field("method", &method)
-            .field("status", &status)
-            .finish_non_exhaustive()
     }
 }

@@ -8,18 +8,19 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
-use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{BoardPath, Json, Path, Query, board_id, list_limit, member_id};
+use super::extract::{BoardPath, Json, Path, Query, board_id, member_id, part_params};
 use super::problem::{Problem, ProblemBody};
 use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
 use crate::domain::hide::{Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
 use crate::service::moderation::Moderated;
@@ -31,48 +32,33 @@ const BOARDS_MAX: usize = 100;
 const ALL_BOARDS: &str = "*";
 
 /// How a member is hidden.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HideBody {
-    reason: String,
-    #[serde(default)]
-    until: Option<Timestamp>,
-}
-
-/// How a member is hidden.
-#[derive(ToSchema)]
 #[schema(as = Hide)]
-#[expect(dead_code, reason = "describes `HideBody` to the OpenAPI document")]
-pub struct HideSchema {
+pub struct HideBody {
     /// Why: 1 to 500 characters.
     #[schema(min_length = 1, max_length = 500, example = "cheating")]
     reason: String,
     /// When the hide ends. The member comes back some seconds later. Left out: it does not end by itself.
-    #[schema(format = DateTime, required = false)]
-    until: Option<String>,
+    #[serde(default)]
+    until: Option<Timestamp>,
 }
 
 /// A hidden member.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct HiddenMember {
     /// The member.
-    #[schema(example = "troll-7")]
     pub member: String,
     /// The id of the hide, as messages to webhooks name it. It stays as long as the member is hidden.
-    #[schema(example = "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d")]
     pub hide: String,
     /// Why it is hidden.
-    #[schema(example = "cheating")]
     pub reason: String,
     /// Who has hidden it: the name of an API key, `configuration:` and the role of a key of the configuration, `anonymous`
     /// where there are no keys.
-    #[schema(example = "moderators")]
     pub by: String,
     /// Since when.
-    #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
     /// When the hide ends; null if it does not end by itself.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub until: Option<Timestamp>,
 }
 
@@ -82,22 +68,16 @@ pub struct HiddenList {
     /// The members, in the order of the bytes of their ids.
     pub hidden: Vec<HiddenMember>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct HiddenParams {
-    /// The list begins behind this member: `next` of the part before, or any id.
-    after: Option<String>,
-    /// How many members the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-    /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
-    hide: Option<String>,
+part_params! {
+    /// Which part of the list the answer has.
+    HiddenParams {
+        /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
+        hide: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// What is done with a member.
@@ -111,15 +91,23 @@ pub enum ModerationAction {
 }
 
 /// What is done with a member, and on which boards.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Moderation)]
 pub struct ModerationBody {
+    /// What is done.
+    #[schema(inline)]
     action: ModerationAction,
+    /// The member: 1 to 128 bytes of UTF-8 without control characters.
     member: MemberId,
+    /// Why: 1 to 500 characters. Whoever hides a member says why.
     #[serde(default)]
     reason: Option<String>,
+    /// When the hide ends. Left out: it does not end by itself.
     #[serde(default)]
     until: Option<Timestamp>,
+    /// The ids of up to 100 boards; or `*` for all boards, also those that are created later.
+    #[schema(schema_with = boards)]
     boards: Boards,
 }
 
@@ -129,31 +117,6 @@ pub struct ModerationBody {
 enum Boards {
     Text(String),
     List(Vec<String>),
-}
-
-/// What is done with a member, and on which boards.
-#[derive(ToSchema)]
-#[schema(as = Moderation)]
-#[expect(
-    dead_code,
-    reason = "describes `ModerationBody` to the OpenAPI document"
-)]
-pub struct ModerationSchema {
-    /// What is done.
-    #[schema(inline)]
-    action: ModerationAction,
-    /// The member: 1 to 128 bytes of UTF-8 without control characters.
-    #[schema(min_length = 1, max_length = 128)]
-    member: String,
-    /// Why: 1 to 500 characters. Whoever hides a member says why.
-    #[schema(required = false)]
-    reason: Option<String>,
-    /// When the hide ends. Left out: it does not end by itself.
-    #[schema(format = DateTime, required = false)]
-    until: Option<String>,
-    /// The ids of up to 100 boards; or `*` for all boards, also those that are created later.
-    #[schema(schema_with = boards)]
-    boards: Vec<String>,
 }
 
 fn boards() -> Array {
@@ -169,11 +132,7 @@ fn boards() -> Array {
 
 /// What has become of a member on one board. `status` says whether it was done.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("done" = "#/components/schemas/ModeratedBoard"),
-    ("refused" = "#/components/schemas/RefusedBoard"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum ModerationResult {
     /// It was done.
     Done(ModeratedBoard),
@@ -185,43 +144,18 @@ pub enum ModerationResult {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModeratedBoard {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
-    /// Always `done`.
-    #[schema(inline)]
-    pub status: DoneStatus,
     /// The hidden member; null if it was brought back.
-    #[schema(required = true)]
     pub hidden: Option<HiddenMember>,
-}
-
-/// How it ended on a board where it was done.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DoneStatus {
-    /// It was done.
-    Done,
 }
 
 /// A board on which nothing was done.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedBoard {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
-    /// Always `refused`.
-    #[schema(inline)]
-    pub status: RefusedStatus,
     /// Why.
     pub problem: ProblemBody,
-}
-
-/// How it ended on a board where it was not done.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RefusedStatus {
-    /// It was not done.
-    Refused,
 }
 
 /// What has become of a member on each board.
@@ -233,20 +167,13 @@ pub struct ModerationResults {
 
 impl HiddenMember {
     fn new(member: &MemberId, hide: Hide) -> Self {
-        let Hide {
-            id,
-            reason,
-            by,
-            since,
-            until,
-        } = hide;
         Self {
             member: member.to_string(),
-            hide: id.as_str().to_owned(),
-            reason: reason.to_string(),
-            by,
-            since,
-            until,
+            hide: hide.id.as_str().to_owned(),
+            reason: hide.reason.to_string(),
+            by: hide.by,
+            since: hide.since,
+            until: hide.until,
         }
     }
 }
@@ -255,7 +182,6 @@ impl ModerationResult {
     fn refused(board: &BoardId, problem: &Problem) -> Self {
         Self::Refused(Box::new(RefusedBoard {
             board: board.to_string(),
-            status: RefusedStatus::Refused,
             problem: problem.item(),
         }))
     }
@@ -263,7 +189,6 @@ impl ModerationResult {
     fn done(board: &BoardId, hidden: Option<HiddenMember>) -> Self {
         Self::Done(ModeratedBoard {
             board: board.to_string(),
-            status: DoneStatus::Done,
             hidden,
         })
     }
@@ -340,7 +265,7 @@ impl ModerationBody {
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("member" = String, Path, description = "The member's id", example = "troll-7"),
     ),
-    request_body(content = HideSchema, example = json!({"reason": "cheating"})),
+    request_body(content = HideBody, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
         (status = 404, description = "`board-not-found`"),
@@ -411,10 +336,7 @@ pub async fn get(
 /// List the hidden members of a board.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
-    params(
-        BoardPath,
-        HiddenParams,
-    ),
+    params(BoardPath, HiddenParams),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
@@ -427,23 +349,17 @@ pub async fn hidden(
     Path(BoardPath { board }): Path<BoardPath>,
     Query(params): Query<HiddenParams>,
 ) -> Result<JsonResponse<HiddenList>, Problem> {
-    let (board, limit) = (board_id(&board)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let board = board_id(&board)?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let engine = &app.service.engine;
-    let (members, next): (Vec<(MemberId, Hide)>, _) = if let Some(hide) = params.hide {
+    let found = if let Some(hide) = params.hide {
         let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
-        (found.into_iter().collect(), None)
+        Part::last(found.into_iter().collect())
     } else {
-        let found = engine.hidden(&board, after.as_ref(), limit).await?;
-        (found.members, found.next)
+        engine.hidden(&board, after.as_ref(), limit).await?
     };
-    let members = members.into_iter();
-    Ok(JsonResponse(HiddenList {
-        hidden: members
-            .map(|(member, hide)| HiddenMember::new(&member, hide))
-            .collect(),
-        next: next.map(|member| member.to_string()),
-    }))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    Ok(JsonResponse(HiddenList { hidden, next }))
 }
 
 /// Hide a member on many boards, or bring it back.
@@ -454,7 +370,7 @@ pub async fn hidden(
 /// for a member counts: it takes the place of a job that is under way.
 #[utoipa::path(
     post, path = "/v1/moderation", tag = "moderation", operation_id = "post_moderation",
-    request_body(content = ModerationSchema, example = json!({
+    request_body(content = ModerationBody, example = json!({
         "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
     responses(
         (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
@@ -547,14 +463,8 @@ pub async fn orders(
     State(app): State<Arc<App>>,
     Query(params): Query<HiddenParams>,
 ) -> Result<JsonResponse<HiddenList>, Problem> {
-    let limit = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let found = app.service.orders(after.as_ref(), limit).await?;
-    let orders = found.orders.into_iter();
-    Ok(JsonResponse(HiddenList {
-        hidden: orders
-            .map(|(member, hide)| HiddenMember::new(&member, hide))
-            .collect(),
-        next: found.next.map(|member| member.to_string()),
-    }))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    Ok(JsonResponse(HiddenList { hidden, next }))
 }

@@ -217,17 +217,11 @@ pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
     [head.into_bytes(), json].concat()
 }
 
-fn with_body(response: Response, body: &ProblemBody) -> Response {
-    let (mut parts, _) = response.into_parts();
+fn with_body(mut response: Response, body: &ProblemBody) -> Response {
     let json = serde_json::to_vec(body).unwrap_or_default();
-    parts
-        .headers
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-    parts
-        .headers
-        .insert(header::CONTENT_LENGTH, HeaderValue::from(json.len()));
-    parts
-        .headers
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Response::from_parts(parts, Body::from(json))
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(json.len()));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.map(|_| Body::from(json))
 }

@@ -8,13 +8,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::events::RejectedStatus;
-use super::extract::{Json, JsonBytes, Path, Query, list_limit, member_id};
+use super::extract::{Json, JsonBytes, Path, Query, member_id, part_params};
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody, parse_json};
 use super::standings::params::MemberPath;
@@ -38,11 +37,11 @@ pub struct ProfileBody {
     name: String,
     /// Where its picture is: an address that begins with `https://`.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false, pattern = "^https://", example = "https://img.example.com/ann.png")]
+    #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
     avatar_url: Option<String>,
     /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
     #[serde(default)]
-    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false, example = json!({"country": "NZ"}))]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, example = json!({"country": "NZ"}))]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -59,11 +58,10 @@ pub struct MemberProfileBody {
     name: String,
     /// As in a single profile.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false)]
     avatar_url: Option<String>,
     /// As in a single profile.
     #[serde(default)]
-    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, required = false)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>)]
     attributes: Option<Box<RawValue>>,
 }
 
@@ -71,13 +69,10 @@ pub struct MemberProfileBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberProfile {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// What the member is called.
-    #[schema(example = "Ann")]
     pub name: String,
     /// Where its picture is; null if it has none.
-    #[schema(required = true)]
     pub avatar_url: Option<String>,
     /// What the operator's backend has added.
     #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
@@ -85,7 +80,6 @@ pub struct MemberProfile {
     /// What was said of the name and the picture.
     pub review: Review,
     /// When the profile last changed.
-    #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
 
@@ -104,29 +98,19 @@ impl From<FoundProfile> for MemberProfile {
 }
 
 /// Profiles of any members.
-#[derive(ToSchema)]
-#[schema(as = NewProfiles)]
-#[expect(dead_code, reason = "describes the body to the OpenAPI document")]
-pub struct ProfilesSchema {
-    /// The profiles. The service writes or rejects each by itself.
-    #[schema(min_items = 1, max_items = 1000)]
-    profiles: Vec<MemberProfileBody>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = NewProfiles)]
 struct ProfilesBody<'a> {
+    /// The profiles. The service writes or rejects each by itself.
     #[serde(borrow)]
+    #[schema(value_type = Vec<MemberProfileBody>, min_items = 1, max_items = 1000)]
     profiles: Vec<&'a RawValue>,
 }
 
 /// What became of one profile. `status` says whether the service wrote it.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(discriminator(property_name = "status", mapping(
-    ("stored" = "#/components/schemas/StoredProfile"),
-    ("rejected" = "#/components/schemas/RejectedProfile"),
-)))]
+#[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProfileResult {
     /// The service wrote it.
     Stored(StoredProfile),
@@ -137,29 +121,14 @@ pub enum ProfileResult {
 /// A profile that the service wrote.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StoredProfile {
-    /// Always `stored`.
-    #[schema(inline)]
-    pub status: StoredStatus,
     /// The profile as it is now.
     pub profile: MemberProfile,
-}
-
-/// How a profile ended that was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum StoredStatus {
-    /// It was written.
-    Stored,
 }
 
 /// A profile that the service did not write.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedProfile {
-    /// Always `rejected`.
-    #[schema(inline)]
-    pub status: RejectedStatus,
     /// The member; null if the service can read none.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// Why the service did not write the profile.
     pub problem: ProblemBody,
@@ -182,14 +151,13 @@ pub struct ReviewBody {
     name: String,
     /// The address of the picture that was judged with it. Left out: the review holds for whatever picture there is.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false)]
     avatar_url: Option<String>,
     /// Whether boards may show the name and the picture.
     #[schema(inline)]
     status: Judgement,
     /// Why, in up to 500 characters.
     #[serde(default)]
-    #[schema(value_type = Option<String>, required = false, max_length = 500, example = "a real name")]
+    #[schema(max_length = 500, example = "a real name")]
     reason: Option<String>,
 }
 
@@ -203,19 +171,14 @@ pub enum Judgement {
     Blocked,
 }
 
-/// Which names are listed.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct ReviewParams {
-    /// What was said of the names: `pending` for nothing yet.
-    #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
-    status: Option<ReviewStatus>,
-    /// The list begins behind this member: `next` of the part before, or any member.
-    after: Option<String>,
-    /// How many names the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which names are listed.
+    ReviewParams {
+        /// What was said of the names: `pending` for nothing yet.
+        #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
+        status: Option<ReviewStatus>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// A part of the list of names.
@@ -224,7 +187,6 @@ pub struct NameReviews {
     /// The profiles with these names, in the order of their members.
     pub reviews: Vec<MemberProfile>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
@@ -239,15 +201,10 @@ fn identity(app: &App, caller: &Caller) -> String {
 
 /// A profile as the caller may write it. What a player does not say stays.
 fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft, Problem> {
-    let ProfileBody {
-        name,
-        avatar_url,
-        attributes,
-    } = body;
     let attributes = match caller.player() {
         Some((player, _)) => {
             player.require_own(member)?;
-            if attributes.is_some() {
+            if body.attributes.is_some() {
                 return Err(Problem::invalid_field(
                     "/attributes",
                     "is not for players to say",
@@ -255,11 +212,11 @@ fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft,
             }
             None
         }
-        None => Some(attributes.unwrap_or_else(no_attributes)),
+        None => Some(body.attributes.unwrap_or_else(no_attributes)),
     };
     Ok(Draft {
-        name,
-        avatar_url,
+        name: body.name,
+        avatar_url: body.avatar_url,
         attributes,
     })
 }
@@ -298,7 +255,7 @@ pub async fn put(
 /// that isn't JSON of this form, or if Redis does not answer; then send it again.
 #[utoipa::path(
     post, path = "/v1/profiles", tag = "profiles", operation_id = "post_profiles",
-    request_body(content = ProfilesSchema, example = json!({"profiles": [
+    request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
     responses(
@@ -347,7 +304,6 @@ impl ProfileResult {
     fn new(raw: &RawValue, written: Result<FoundProfile, Problem>) -> Result<Self, Problem> {
         match written {
             Ok(found) => Ok(Self::Stored(StoredProfile {
-                status: StoredStatus::Stored,
                 profile: found.into(),
             })),
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => Err(problem),
@@ -358,18 +314,13 @@ impl ProfileResult {
 
 /// One of many profiles.
 fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
-    let MemberProfileBody {
-        member,
-        name,
-        avatar_url,
-        attributes,
-    } = parse_json(raw.get().as_bytes())?;
+    let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
     let member =
-        MemberId::parse(&member).map_err(|error| Problem::invalid_field("/member", error))?;
+        MemberId::parse(&item.member).map_err(|error| Problem::invalid_field("/member", error))?;
     let body = ProfileBody {
-        name,
-        avatar_url,
-        attributes,
+        name: item.name,
+        avatar_url: item.avatar_url,
+        attributes: item.attributes,
     };
     let draft = draft(caller, &member, body)?;
     Ok(Incoming { member, draft })
@@ -384,7 +335,6 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     // What can be read of it tells the client which one it was.
     let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
     RejectedProfile {
-        status: RejectedStatus::Rejected,
         member: named.map(|named| named.member.into_owned()),
         problem: problem.item(),
     }
@@ -499,14 +449,9 @@ pub async fn list_reviews(
     State(app): State<Arc<App>>,
     Query(params): Query<ReviewParams>,
 ) -> Result<JsonResponse<NameReviews>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(member_id).transpose()?;
+    let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let listed = app.service.name_reviews(status, after.as_ref(), count);
-    let listed = listed.await?;
-    let reviews = listed.profiles.into_iter();
-    Ok(JsonResponse(NameReviews {
-        reviews: reviews.map(MemberProfile::from).collect(),
-        next: listed.next.map(|member| member.to_string()),
-    }))
+    let listed = app.service.name_reviews(status, after.as_ref(), limit);
+    let (reviews, next) = listed.await?.shown(MemberProfile::from);
+    Ok(JsonResponse(NameReviews { reviews, next }))
 }

@@ -1,11 +1,12 @@
 //! The address of a client, which may be behind proxies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, Request};
+use ipnet::IpNet;
 
 use super::observe::REQUEST_ID;
 
@@ -54,14 +55,7 @@ impl Arrival {
 
 /// The networks of the proxies that are believed: `10.0.0.0/8,192.168.1.7`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct TrustedProxies(Arc<[Block]>);
-
-/// A network: its address, and how many bits of that count.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Block {
-    address: IpAddr,
-    bits: u32,
-}
+pub struct TrustedProxies(Arc<[IpNet]>);
 
 impl FromStr for TrustedProxies {
     type Err = String;
@@ -69,43 +63,19 @@ impl FromStr for TrustedProxies {
     fn from_str(text: &str) -> Result<Self, String> {
         let blocks = text.split(',').map(str::trim);
         let blocks = blocks.filter(|block| !block.is_empty()).map(|block| {
-            let parsed = Block::parse(block);
-            parsed.ok_or_else(|| format!("{block:?} is no network, as 10.0.0.0/8 or 2001:db8::/32"))
+            let parsed = block
+                .parse()
+                .or_else(|_| block.parse::<IpAddr>().map(IpNet::from));
+            parsed.map_err(|_| format!("{block:?} is no network, as 10.0.0.0/8 or 2001:db8::/32"))
         });
         Ok(Self(blocks.collect::<Result<_, _>>()?))
-    }
-}
-
-impl Block {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let bits_max = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(bits_max), str::parse).ok()?;
-        (bits <= bits_max).then_some(Self { address, bits })
-    }
-
-    fn has(&self, address: IpAddr) -> bool {
-        let is_same = |differing: u32| differing >= self.bits;
-        match (self.address, address) {
-            (IpAddr::V4(one), IpAddr::V4(other)) => {
-                is_same((one.to_bits() ^ other.to_bits()).leading_zeros())
-            }
-            (IpAddr::V6(one), IpAddr::V6(other)) => {
-                is_same((one.to_bits() ^ other.to_bits()).leading_zeros())
-            }
-            _ => false,
-        }
     }
 }
 
 impl TrustedProxies {
     /// Whether this is the address of one of them.
     pub(super) fn has(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|block| block.has(address))
+        self.0.iter().any(|block| block.contains(&address))
     }
 
     /// The address of who has sent a request: the last one that no trusted proxy has. What stands before it the client may
@@ -131,11 +101,9 @@ impl TrustedProxies {
 
 /// An address, with a port behind it or without.
 fn address_of(text: &str) -> Option<IpAddr> {
-    let address = text.parse().ok().or_else(|| {
-        let with_port: std::net::SocketAddr = text.parse().ok()?;
-        Some(with_port.ip())
-    });
-    address.map(|address: IpAddr| address.to_canonical())
+    let with_port = |_| text.parse().map(|address: SocketAddr| address.ip());
+    let address: IpAddr = text.parse().or_else(with_port).ok()?;
+    Some(address.to_canonical())
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{BoardPath, Path, Query, board_id, list_limit};
+use super::extract::{BoardPath, PartParams, Path, Query, board_id};
 use super::problem::Problem;
+use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::service::queues::Waiting;
 
@@ -18,16 +19,12 @@ use crate::service::queues::Waiting;
 #[schema(as = Queue)]
 pub struct QueueBody {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// How many events wait to be applied.
-    #[schema(example = 0)]
     pub events: u64,
     /// How many bytes they count for.
-    #[schema(example = 0)]
     pub bytes: u64,
     /// Since when the first of them waits; null if none does.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub waiting_since: Option<Timestamp>,
 }
 
@@ -37,7 +34,6 @@ pub struct QueueList {
     /// The boards, in the order of their ids.
     pub queues: Vec<QueueBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
@@ -46,16 +42,12 @@ pub struct QueueList {
 #[schema(as = LogPartition)]
 pub struct PartitionBody {
     /// The topic, and the number of the partition.
-    #[schema(example = "events/3")]
     pub partition: String,
     /// The offset of the next record that is written.
-    #[schema(example = 1200)]
     pub end: i64,
     /// The offset up to which records were taken, as instances told it within the last seconds; null if none has told it yet.
-    #[schema(required = true, example = 1180)]
     pub taken: Option<i64>,
     /// About how many records were not taken yet; null if that can't be told.
-    #[schema(required = true, example = 20)]
     pub left: Option<u64>,
 }
 
@@ -65,18 +57,6 @@ pub struct PartitionBody {
 pub struct LogBody {
     /// The partitions, in the order of their numbers; none where events are queued in Redis alone.
     pub partitions: Vec<PartitionBody>,
-}
-
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct QueueListParams {
-    /// The list begins behind this board: `next` of the part before, or any id.
-    after: Option<String>,
-    /// How many boards the service looks at. A part may have fewer, though more follow.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
 }
 
 impl QueueBody {
@@ -108,24 +88,22 @@ pub async fn get(
 }
 
 /// List boards with events that wait.
+///
+/// The service looks at `limit` boards. A part may have fewer, though more follow.
 #[utoipa::path(
     get, path = "/v1/queues", tag = "operations", operation_id = "list_queues",
-    params(QueueListParams),
+    params(PartParams),
     responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    Query(params): Query<QueueListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<QueueList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref().map(board_id).transpose()?;
-    let listed = app.service.queues(after.as_ref(), count).await?;
-    let queues = listed.boards.iter();
-    let queues = queues.map(|(board, waiting)| QueueBody::new(board.to_string(), waiting));
-    Ok(JsonResponse(QueueList {
-        queues: queues.collect(),
-        next: listed.next.map(|board| board.to_string()),
-    }))
+    let (after, limit) = params.part(BoardId::parse)?;
+    let listed = app.service.queues(after.as_ref(), limit).await?;
+    let (queues, next) =
+        listed.shown(|(board, waiting)| QueueBody::new(board.to_string(), &waiting));
+    Ok(JsonResponse(QueueList { queues, next }))
 }
 
 /// Read how much waits in Kafka.

@@ -46,13 +46,11 @@ pub struct QuotasParams {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Allowance {
     /// How much the board takes at the most.
-    #[schema(value_type = f64, example = 5)]
     pub max: ShownScore,
     /// How much of it is used.
-    #[schema(value_type = f64, example = 2)]
     pub used: ShownScore,
     /// How much of it is left.
-    #[schema(value_type = f64, minimum = 0, example = 3)]
+    #[schema(value_type = f64, minimum = 0)]
     pub left: ShownScore,
 }
 
@@ -60,10 +58,8 @@ pub struct Allowance {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaState {
     /// The quota's name.
-    #[schema(example = "voter-minute")]
     pub name: String,
     /// The quota's window.
-    #[schema(example = "1m")]
     pub window: String,
     /// The allowance for all channels.
     #[serde(flatten)]
@@ -72,7 +68,6 @@ pub struct QuotaState {
     pub extra: Vec<Allowance>,
     /// When more will be left: the end of the period; for a sliding window that is used up, the time at which the board would
     /// take an event of 1. Null if all is left, or if the quota never frees.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub frees_at: Option<Timestamp>,
 }
 

@@ -16,12 +16,9 @@ pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-pol
 pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if !quotas.is_empty() {
-        let policies = quotas
-            .iter()
-            .map(|quota| policy(&quota.name, quota.max, quota.window_s));
-        let limits = quotas
-            .iter()
-            .map(|quota| limit(&quota.name, quota.remaining, quota.wait_s));
+        let policy = |quota: &RemainingQuota| policy(&quota.name, quota.max, quota.window_s);
+        let limit = |quota: &RemainingQuota| limit(&quota.name, quota.remaining, quota.wait_s);
+        let (policies, limits) = (quotas.iter().map(policy), quotas.iter().map(limit));
         add(&mut headers, policies.collect(), limits.collect());
     }
     headers
@@ -30,17 +27,13 @@ pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
 /// What a request leaves of the rate of its API key; with `Retry-After` where that is too little.
 pub fn of_key(spent: &Spent, headers: &mut HeaderMap) {
     const NAME: &str = "api-key";
-    let Spent {
-        rate,
-        remaining,
-        wait,
-    } = spent;
+    let (rate, wait) = (&spent.rate, spent.wait);
     let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    if remaining.is_none() {
+    if spent.remaining.is_none() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
     }
     let policy = policy(NAME, rate.count.get().into(), Some(rate.seconds.into()));
-    let limit = limit(NAME, remaining.unwrap_or(0).into(), Some(wait_s));
+    let limit = limit(NAME, spent.remaining.unwrap_or(0).into(), Some(wait_s));
     add(headers, vec![policy], vec![limit]);
 }
 

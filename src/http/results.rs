@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::caching::{Caching, IfNoneMatch};
-use super::extract::{Path, Query, board_id, choice, long_items_limit};
+use super::extract::{Path, Query, board_id, choice, list_limit};
 use super::problem::Problem;
 use super::rendered::Rendered;
 use super::standings::answers::StandingBody;
@@ -23,21 +23,19 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::period::Target;
-use crate::service::results::{Between, FoundPeriod, FoundPeriods, FoundResult};
+use crate::service::results::{Between, FoundPeriod, FoundResult};
 
 /// Who leads a period, or has won it.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Winner)]
 pub struct WinnerBody {
     /// The member; null if it was erased.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// Its score.
-    #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
     /// When the member reached this score; missing on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
+    #[schema(value_type = String, required = false, format = DateTime)]
     pub reached_at: Option<Timestamp>,
 }
 
@@ -46,15 +44,12 @@ pub struct WinnerBody {
 #[schema(as = PeriodSpan)]
 pub struct PeriodBody {
     /// The key of the period; for a rolling window the newest period in it.
-    #[schema(example = "2026-11-21")]
     pub key: String,
     /// When the standing begins; null for `all`.
     #[serde(serialize_with = "seconds")]
-    #[schema(value_type = Option<String>, required = true, format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<Timestamp>,
     /// When the standing ends; null for `all`.
     #[serde(serialize_with = "seconds")]
-    #[schema(value_type = Option<String>, required = true, format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<Timestamp>,
     /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
     /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
@@ -62,7 +57,6 @@ pub struct PeriodBody {
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,
     /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
-    #[schema(required = true, example = 1234)]
     pub total: Option<u64>,
 }
 
@@ -74,22 +68,19 @@ pub struct ListedPeriod {
     #[serde(flatten)]
     pub period: PeriodBody,
     /// The first of its members; null if nobody is there, and of a league.
-    #[schema(required = true)]
     pub winner: Option<WinnerBody>,
     /// When its result was recorded, in a league that of its last cohort; null if it is not final.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub final_at: Option<Timestamp>,
     /// How many queued events were refused because its closing did not wait for them (`max_delay`); null if it is not final, and of a
     /// whole period of a league.
-    #[schema(required = true, example = 0)]
     pub cut_off: Option<u64>,
     /// In a league, how many cohorts it has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, example = 12)]
+    #[schema(value_type = u64, required = false)]
     pub cohorts: Option<u64>,
     /// In a league, how many of its cohorts have results.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, example = 12)]
+    #[schema(value_type = u64, required = false)]
     pub final_cohorts: Option<u64>,
 }
 
@@ -100,7 +91,6 @@ pub struct PeriodsBody {
     /// The periods that have data or a result, the newest first.
     pub periods: Vec<ListedPeriod>,
     /// What `before` has to be for the next part; null at the end.
-    #[schema(required = true, example = "2026-11-02")]
     pub next: Option<String>,
 }
 
@@ -112,24 +102,20 @@ pub struct ResultBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
-    #[schema(required = true, example = 1234)]
     pub total: Option<u64>,
     /// The first of them; null if nobody is there, and of a whole period of a league.
-    #[schema(required = true)]
     pub winner: Option<WinnerBody>,
     /// Of a whole period of a league: how many cohorts it has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, example = 12)]
+    #[schema(value_type = u64, required = false)]
     pub cohorts: Option<u64>,
     /// Of a whole period of a league: how many of its cohorts have results.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, example = 12)]
+    #[schema(value_type = u64, required = false)]
     pub final_cohorts: Option<u64>,
     /// When its result was recorded, of a whole period of a league that of its last cohort; null if it is not final.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub final_at: Option<Timestamp>,
     /// 1, and 1 more each time a member is hidden or brought back who is in it; null if it is not final.
-    #[schema(required = true, example = 1)]
     pub revision: Option<u64>,
     /// `true` while the result does not take the last hides into account; otherwise missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -137,14 +123,11 @@ pub struct ResultBody {
     pub revising: bool,
     /// The SHA-256 of its export as NDJSON without profiles, in hexadecimal; null if it is not final, and while the digest is
     /// being made: ask again.
-    #[schema(required = true)]
     pub digest: Option<String>,
     /// How many rewards were won; null if it is not final.
-    #[schema(required = true, example = 0)]
     pub rewards: Option<u64>,
     /// How many queued events were refused because its closing did not wait for them (`max_delay`): it grows while they are. Null if it is
     /// not final, and of a whole period of a league.
-    #[schema(required = true, example = 0)]
     pub cut_off: Option<u64>,
     /// Of a final cohort of a league: how it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,16 +140,12 @@ pub struct ResultBody {
 #[schema(as = TurnedCohort)]
 pub struct TurnedBody {
     /// How many members were counted: those that were not hidden.
-    #[schema(example = 100)]
     pub counted: u64,
     /// How many of them went up.
-    #[schema(example = 20)]
     pub promoted: u64,
     /// How many of them went down.
-    #[schema(example = 20)]
     pub demoted: u64,
     /// When that was decided.
-    #[schema(value_type = String, format = DateTime)]
     pub decided_at: Timestamp,
 }
 
@@ -322,22 +301,13 @@ pub async fn list(
         after,
         limit,
     } = params;
-    let limit = long_items_limit(limit)?;
+    let limit = list_limit(limit, 20, 100)?;
     let between = Between { after, before };
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = app.service.periods(&id, &window, &between, limit).await?;
-    let FoundPeriods {
-        live,
-        periods,
-        next,
-    } = found;
-    let periods = periods.iter();
-    let body = PeriodsBody {
-        periods: periods
-            .map(|found| ListedPeriod::new(&live, found))
-            .collect(),
-        next,
-    };
+    let found = app.service.periods(&id, &window, &between, limit);
+    let (live, periods) = found.await?;
+    let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
+    let body = PeriodsBody { periods, next };
     answer(&app, &live, (&body, taken), &headers)
 }
 

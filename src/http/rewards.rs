@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::extract::{
-    Json, Path, Query, board_id, bounded, choice, invalid, list_limit, long_items_limit, member_id,
+    Json, Path, Query, board_id, bounded, choice, invalid, list_limit, member_id, part_params,
 };
 use super::problem::Problem;
 use super::results::PeriodPath;
@@ -27,29 +27,22 @@ use crate::store::rewards::{RewardChange, RewardState};
 #[schema(as = Reward)]
 pub struct RewardBody {
     /// The id of the rule.
-    #[schema(value_type = String, example = "crown")]
     pub rule: RuleId,
     /// Who has won it; null if that member was erased.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// The member's rank, as it is shown. Of a revoked reward: the rank with which the member had won it last.
-    #[schema(example = 1)]
     pub rank: u64,
     /// The member's score.
-    #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
     /// What is won, as the rule says.
-    #[schema(value_type = serde_json::Value, example = json!({"item": "crown"}))]
     pub reward: Reward,
     /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, and the member has not won it any more, because
     /// somebody was hidden or brought back.
     #[schema(inline)]
     pub state: RewardStateBody,
     /// Who has claimed it: the name that the claim gave; null if it is open.
-    #[schema(required = true, example = "grant-88")]
     pub by: Option<String>,
     /// When it was claimed; null if it is open.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub claimed_at: Option<Timestamp>,
 }
 
@@ -72,24 +65,18 @@ pub struct RewardsBody {
     /// The rewards, in the order of the rules, then by ranks.
     pub rewards: Vec<RewardBody>,
     /// What `after` has to be for the next part; null in the last part.
-    #[schema(required = true, example = "crown:1:999")]
     pub next: Option<String>,
 }
 
-/// Which rewards.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct RewardsParams {
-    /// The list begins behind this one: `next` of the part before.
-    after: Option<String>,
-    /// How many rewards the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-    /// Only what this member has won, all at once. In a league its cohort is found by itself.
-    member: Option<String>,
-    /// In a league, which cohort of the period.
-    cohort: Option<String>,
+part_params! {
+    /// Which rewards.
+    RewardsParams {
+        /// Only what this member has won, all at once. In a league its cohort is found by itself.
+        member: Option<String>,
+        /// In a league, which cohort of the period.
+        cohort: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 /// Under which name a reward is claimed.
@@ -98,7 +85,6 @@ pub struct RewardsParams {
 #[schema(as = Claim)]
 pub struct ClaimBody {
     /// What you grant the reward under: 1 to 128 bytes. The first claim of a reward counts.
-    #[schema(value_type = String, min_length = 1, max_length = 128, example = "grant-88")]
     by: Label,
 }
 
@@ -107,19 +93,15 @@ pub struct ClaimBody {
 #[schema(as = Revision)]
 pub struct RevisionBody {
     /// The revision of the result that came of it: 2 or more.
-    #[schema(example = 2)]
     pub revision: u64,
     /// When it was made.
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     /// Who was hidden or brought back, of the members of the standing: all that the revision takes into account and the one before
     /// does not; 100 at the most.
     pub members: Vec<RevisedMemberBody>,
     /// How many members the standing had before.
-    #[schema(example = 1234)]
     pub total_before: u64,
     /// How many members it has.
-    #[schema(example = 1233)]
     pub total: u64,
     /// Whose rewards have changed; 100 at the most.
     pub rewards: Vec<RewardChangeBody>,
@@ -132,13 +114,11 @@ pub struct RevisionBody {
 #[schema(as = RevisedMember)]
 pub struct RevisedMemberBody {
     /// Who; null if that member was erased.
-    #[schema(required = true, example = "troll-7")]
     pub member: Option<String>,
     /// What was done with it.
     #[schema(inline)]
     pub action: RevisionAction,
     /// How many members have a better score than this one, and 1 more: those who are hidden do not count.
-    #[schema(example = 1)]
     pub place: u64,
 }
 
@@ -157,10 +137,8 @@ pub enum RevisionAction {
 #[schema(as = RewardChange)]
 pub struct RewardChangeBody {
     /// The id of the rule.
-    #[schema(value_type = String, example = "crown")]
     pub rule: RuleId,
     /// Whose reward; null if that member was erased.
-    #[schema(required = true, example = "999")]
     pub member: Option<String>,
     /// `gained`: it can be claimed. `lost`: it can't any more. `revoked`: it was claimed, and is not won any more. `restored`: it
     /// was revoked, and is claimed again.
@@ -189,7 +167,6 @@ pub struct RevisionsBody {
     /// The revisions, the oldest first.
     pub revisions: Vec<RevisionBody>,
     /// What `after` has to be for the next part; null in the last part.
-    #[schema(required = true, example = 21)]
     pub next: Option<u64>,
 }
 
@@ -329,27 +306,17 @@ pub async fn list(
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RewardsParams>,
 ) -> Result<JsonResponse<RewardsBody>, Problem> {
-    let (id, limit) = (board_id(&board)?, list_limit(params.limit)?);
+    let id = board_id(&board)?;
+    let (after, limit) = params.part(str::parse::<String>)?;
     let member = params.member.as_deref().map(member_id).transpose()?;
     let choice = choice(Some(&key), None)?;
-    let (after, at) = (params.after.as_deref(), (&id, &*window, &choice));
-    let found = app
-        .service
-        .rewards(
-            at,
-            (params.cohort.as_deref(), member.as_ref()),
-            after,
-            limit,
-        )
-        .await?;
-    let decimals = found.live.board.definition.decimals;
-    let rewards = found.rewards.into_iter();
-    Ok(JsonResponse(RewardsBody {
-        rewards: rewards
-            .map(|found| RewardBody::new(found, decimals))
-            .collect(),
-        next: found.next,
-    }))
+    let at = (&id, &*window, &choice);
+    let whose = (params.cohort.as_deref(), member.as_ref());
+    let found = app.service.rewards(at, whose, after.as_deref(), limit);
+    let (live, rewards) = found.await?;
+    let decimals = live.board.definition.decimals;
+    let (rewards, next) = rewards.shown(|found| RewardBody::new(found, decimals));
+    Ok(JsonResponse(RewardsBody { rewards, next }))
 }
 
 /// Claim a reward.
@@ -412,13 +379,12 @@ pub async fn revisions(
 ) -> Result<JsonResponse<RevisionsBody>, Problem> {
     let id = board_id(&board)?;
     let after = bounded("after", params.after, 1, 1, u64::MAX)?;
-    let limit = long_items_limit(params.limit)?;
+    let limit = list_limit(params.limit, 20, 100)?;
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice, params.cohort.as_deref());
-    let (found, next) = app.service.revisions(at, after, limit).await?;
-    let revisions = found.into_iter();
+    let found = app.service.revisions(at, after, limit).await?;
     Ok(JsonResponse(RevisionsBody {
-        revisions: revisions.map(RevisionBody::from).collect(),
-        next,
+        revisions: found.items.into_iter().map(RevisionBody::from).collect(),
+        next: found.next,
     }))
 }

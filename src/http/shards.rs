@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
@@ -13,31 +13,7 @@ use super::App;
 use super::audit::Audit;
 use super::extract::{BoardPath, Json, Path, board_id};
 use super::problem::Problem;
-use crate::service::shards::Progress;
-
-/// How a board is spread over the slots of a cluster.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct Spread {
-    /// Over how many shards it is spread.
-    #[schema(minimum = 1, maximum = 64, example = 1)]
-    pub shards: u16,
-    /// Over how many shards it will be spread when the move is over; null if no move is under way.
-    #[schema(minimum = 1, maximum = 64, example = 16)]
-    pub moving_to: Option<u16>,
-    /// How many entries the move has copied. An entry that changes meanwhile is copied again, and counted again.
-    #[schema(example = 120_000)]
-    pub copied: u64,
-}
-
-impl From<Progress> for Spread {
-    fn from(progress: Progress) -> Self {
-        Self {
-            shards: progress.shards,
-            moving_to: progress.moving_to,
-            copied: progress.copied,
-        }
-    }
-}
+use crate::service::shards::Spread;
 
 /// Over how many shards a board is to be spread.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -70,14 +46,14 @@ pub async fn put(
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
     let board = board_id(&board)?;
-    let (before, progress) = app.service.spread_board(&board, count).await?;
+    let (before, spread) = app.service.spread_board(&board, count).await?;
     audit.before(&json!({"shards": before}));
-    audit.after(&json!({"shards": progress.moving_to.unwrap_or(progress.shards)}));
-    let status = match progress.moving_to {
+    audit.after(&json!({"shards": spread.moving_to.unwrap_or(spread.shards)}));
+    let status = match spread.moving_to {
         Some(_) => StatusCode::ACCEPTED,
         None => StatusCode::OK,
     };
-    Ok((status, JsonResponse(progress.into())))
+    Ok((status, JsonResponse(spread)))
 }
 
 /// Read how a board is spread, and how far a move has come.
@@ -93,6 +69,6 @@ pub async fn get(
     State(app): State<Arc<App>>,
     Path(BoardPath { board }): Path<BoardPath>,
 ) -> Result<JsonResponse<Spread>, Problem> {
-    let progress = app.service.reshard_progress(&board_id(&board)?).await?;
-    Ok(JsonResponse(progress.into()))
+    let spread = app.service.reshard_progress(&board_id(&board)?).await?;
+    Ok(JsonResponse(spread))
 }

@@ -2,7 +2,6 @@
 
 pub mod across;
 pub mod answers;
-pub mod cohorts;
 pub mod links;
 pub mod params;
 pub mod queries;
@@ -19,7 +18,7 @@ use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody}
 use self::links::links;
 use self::params::{
     EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
-    ReadParams, ReadPath, StandingPath, SubsetParams, entries_of_member, entries_of_page, includes,
+    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, includes,
     member_view, min_revision, percentile_view, standing_request, subset_view,
 };
 use super::App;
@@ -124,7 +123,7 @@ async fn await_revision(
     responses(
         (status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
@@ -155,7 +154,7 @@ pub async fn page(
     responses(
         (status = 200, description = "The entry", body = PercentileBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
@@ -171,13 +170,14 @@ pub async fn at_percentile(
 
 /// Read one member of a standing.
 ///
-/// Its rank, its neighbours, and where it stood the period before, as one snapshot.
+/// Its rank, its neighbours, and where it stood the period before, as one snapshot. In a league it is found in its own cohort,
+/// unless `cohort` names one.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members/{member}", tag = "standings", operation_id = "get_member",
     params(StandingPath, MemberPath, MemberParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The member", body = MemberBody),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `member-not-found`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`, `member-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
@@ -218,7 +218,7 @@ pub async fn member_named_query(
     responses(
         (status = 200, description = "The members", body = SubsetBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
@@ -241,7 +241,7 @@ pub async fn subset(
 #[schema(as = SubsetIds)]
 pub struct SubsetIdsBody {
     /// 1 to 500 ids.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
+    #[schema(min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
     ids: Vec<MemberId>,
 }
 
@@ -255,13 +255,13 @@ pub struct SubsetIdsBody {
     responses(
         (status = 200, description = "The members", body = SubsetBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn query_subset(
     State(app): State<Arc<App>>,
-    Path(path): Path<ReadPath>,
+    Path(StandingPath { board, window }): Path<StandingPath>,
     Query(params): Query<EntryParams>,
     caller: Caller,
     freshness: Freshness,
@@ -273,13 +273,8 @@ pub async fn query_subset(
     let request = &StandingRequest {
         includes: includes(params.include(), &caller)?,
         sight: caller.sight(params.hidden())?,
-        cohort: path.cohort.into(),
-        ..standing_request(
-            &path.board,
-            path.window,
-            params.which(),
-            (&caller, freshness),
-        )?
+        cohort: params.cohort().map(str::to_owned).into(),
+        ..standing_request(&board, window, params.which(), (&caller, freshness))?
     };
     let app = &*app;
     let freshness = await_revision(app, request, min_revision(&params)?.as_ref()).await?;
@@ -312,7 +307,7 @@ pub async fn query_subset(
     responses(
         (status = 200, description = "What it amounts to", body = StatsBody),
         (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
         (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]

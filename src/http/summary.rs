@@ -27,7 +27,7 @@ use crate::store::{Dated, Freshness};
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WindowSummary {
     /// The window.
-    #[schema(value_type = String, example = "day")]
+    #[schema(value_type = String)]
     pub window: Window,
     /// The running period.
     #[serde(flatten)]
@@ -39,32 +39,25 @@ pub struct WindowSummary {
 #[schema(as = Summary)]
 pub struct SummaryBody {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// A name for people; it may be empty.
-    #[schema(example = "Run heroes")]
     pub title: String,
     /// Which end is rank 1.
     pub order: Order,
     /// How many digits behind the point scores have at the most.
-    #[schema(minimum = 0, maximum = 6, example = 0)]
+    #[schema(minimum = 0, maximum = 6)]
     pub decimals: u8,
     /// How ranks count at equal scores.
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
-    #[schema(value_type = String, example = "Asia/Shanghai")]
     pub timezone: Zone,
     /// From when on the board takes events; null if it always did.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub opens_at: Option<Timestamp>,
     /// Until when the board takes events; null if it always will.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub closes_at: Option<Timestamp>,
     /// For how long the board remembers the ids of events. Within this time an event that is sent again counts once.
-    #[schema(value_type = String, example = "1h")]
     pub idempotency: Span,
     /// A text that changes with every change of the definition.
-    #[schema(example = "28080000123456-1")]
     pub version: String,
     /// The board's windows, in the order of the definition.
     pub windows: Vec<WindowSummary>,

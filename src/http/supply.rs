@@ -152,23 +152,36 @@ impl Supply {
     ///
     /// By a fault of this module only.
     pub async fn take(&self, by: &Takers, amount: usize) -> Taken {
-        let (place, receiver) = {
-            let mut state = self.0.lock();
+        let taken = self.update(|state| {
             let amount = amount.min(state.max);
             if state.waiting.is_empty() && state.has_room(by, amount) {
                 state.take(by, amount);
-                return self.taken(by, amount);
+                Ok(amount)
+            } else {
+                Err(state.wait(by, amount))
             }
-            let (turn, receiver) = state.wait(by, amount);
-            let served = self.serve(&mut state);
-            drop(state);
-            hand_out(served);
-            let supply = self;
-            (Place { supply, by, turn }, receiver)
+        });
+        let (turn, receiver) = match taken {
+            Ok(amount) => return self.taken(by, amount),
+            Err(waiting) => waiting,
         };
+        let supply = self;
+        let _place = Place { supply, by, turn };
         let taken = receiver.await;
-        drop(place);
         taken.expect("invariant: a request that waits is served, or gives up its place")
+    }
+
+    /// Changes the state, and then serves those that wait.
+    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (changed, served) = {
+            let mut state = self.0.lock();
+            (change(&mut state), self.serve(&mut state))
+        };
+        // What is for one that has just left is given back, which locks the supply again.
+        for (sender, taken) in served {
+            let _ = sender.send(taken);
+        }
+        changed
     }
 
     fn taken(&self, by: &Takers, amount: usize) -> Taken {
@@ -195,22 +208,9 @@ impl Supply {
     }
 
     fn give_back(&self, by: &Takers, amount: usize) {
-        if amount == 0 {
-            return;
+        if amount > 0 {
+            self.update(|state| state.give_back(by, amount));
         }
-        let served = {
-            let mut state = self.0.lock();
-            state.give_back(by, amount);
-            self.serve(&mut state)
-        };
-        hand_out(served);
-    }
-}
-
-/// Gives those that have waited what they get. That of one that has just left is given back, which locks the supply again.
-fn hand_out(served: Vec<(oneshot::Sender<Taken>, Taken)>) {
-    for (sender, taken) in served {
-        let _ = sender.send(taken);
     }
 }
 
@@ -253,13 +253,12 @@ impl State {
         let (sender, receiver) = oneshot::channel();
         let turn = self.turn;
         self.turn += 1;
-        let waiting = Waiting {
+        let queue = self.waiting.entry(by.clone()).or_default();
+        queue.push_back(Waiting {
             turn,
             amount,
             sender,
-        };
-        let queue = self.waiting.entry(by.clone()).or_default();
-        queue.push_back(waiting);
+        });
         (turn, receiver)
     }
 
@@ -285,14 +284,8 @@ impl State {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let Self { supply, by, turn } = self;
-        let served = {
-            let mut state = supply.0.lock();
-            // Others may have waited for it alone.
-            let has_left = state.leave(by, *turn).is_some();
-            has_left.then(|| supply.serve(&mut state))
-        };
-        hand_out(served.unwrap_or_default());
+        // Others may have waited for it alone.
+        self.supply.update(|state| state.leave(self.by, self.turn));
     }
 }
 
@@ -318,18 +311,15 @@ impl Taken {
         if self.by == *by {
             return true;
         }
-        let (has_room, served) = {
-            let mut state = self.supply.0.lock();
+        self.supply.update(|state| {
             state.give_back(&self.by, self.amount);
             let has_room = state.has_room(by, self.amount);
             if has_room {
                 self.by = by.clone();
             }
             state.take(&self.by, self.amount);
-            (has_room, self.supply.serve(&mut state))
-        };
-        hand_out(served);
-        has_room
+            has_room
+        })
     }
 
     /// Gives back all but so much.

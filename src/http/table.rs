@@ -11,7 +11,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterE
 use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
-use super::standings::{cohorts, tiers};
+use super::standings::tiers;
 use super::{
     App, api_keys, audit, boards, caching, closings, dead_letters, erasures, event_status, events,
     export, footprints, health, initial, instances, leagues, moderation, profiles, queues, quotas,
@@ -89,14 +89,6 @@ fn rows() -> Vec<Row> {
         row(A::public(), routes!(standings::member)),
         row(A::public(), routes!(standings::stats)),
         row(A::public(), routes!(standings::at_percentile)),
-        row(A::public(), routes!(cohorts::cohort_page)),
-        row(A::public().streamed(), routes!(streams::cohort_stream)),
-        row(A::public(), routes!(cohorts::cohort_subset)),
-        row(A::board(S::Read), routes!(cohorts::query_cohort_subset)),
-        row(A::public(), routes!(cohorts::cohort_member)),
-        row(A::public(), routes!(cohorts::cohort_at_percentile)),
-        row(A::public(), routes!(cohorts::cohort_stats)),
-        row(A::board(S::Read), routes!(export::get_cohort)),
         row(A::public(), routes!(tiers::list)),
         row(A::public(), routes!(tiers::cohorts)),
         row(A::public(), routes!(tiers::history)),
@@ -196,8 +188,7 @@ pub(super) fn router(
         router.routes(match gate {
             Some(gate) => route.map(|methods| {
                 let methods = if access.is_audited {
-                    let written_down = from_fn_with_state(Arc::clone(gate), audit::write_down);
-                    methods.route_layer(written_down)
+                    methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
                 } else {
                     methods
                 };
@@ -214,14 +205,8 @@ fn members_named_query(
     router: OpenApiRouter<Arc<App>>,
     gate: &Arc<Gate>,
 ) -> OpenApiRouter<Arc<App>> {
-    let paths = [
-        "/v1/boards/{board}/standings/{window}/members/query",
-        "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/members/query",
-    ];
-    paths.into_iter().fold(router, |router, path| {
-        let read = get(standings::member_named_query);
-        router.route(path, read.route_layer(gate.guard(Access::public())))
-    })
+    let read = get(standings::member_named_query).route_layer(gate.guard(Access::public()));
+    router.route("/v1/boards/{board}/standings/{window}/members/query", read)
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{Path, Query, invalid, long_items_limit};
+use super::extract::{Path, Query, part_params};
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
@@ -19,7 +19,6 @@ use crate::domain::time::Timestamp;
 #[schema(as = Job)]
 pub struct TaskBody {
     /// Its id.
-    #[schema(example = "1")]
     pub id: String,
     /// What it does.
     #[schema(inline)]
@@ -28,18 +27,14 @@ pub struct TaskBody {
     #[schema(inline)]
     pub status: TaskStatus,
     /// How many boards it has come to.
-    #[schema(example = 3)]
     pub done: u64,
     /// How many boards it is to come to, as far as it is known.
-    #[schema(example = 3)]
     pub total: u64,
     /// The boards at which it has failed, the first 1,000 of them. It does not come to them again.
     pub failed: Vec<FailedBoard>,
     /// When it was begun.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// When it came to its end; null before that.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub finished_at: Option<Timestamp>,
 }
 
@@ -59,7 +54,6 @@ pub enum KindOfTask {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct FailedBoard {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// Why.
     pub problem: ProblemBody,
@@ -71,24 +65,17 @@ pub struct JobList {
     /// The jobs.
     pub jobs: Vec<TaskBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct JobListParams {
-    /// Which jobs: those that are under way, or those at their end.
-    #[param(value_type = Option<TaskStatus>, required = false, inline)]
-    status: Option<TaskStatus>,
-    /// The list begins behind this job: `next` of the part before.
-    #[param(pattern = "^[0-9]{1,19}$")]
-    after: Option<String>,
-    /// How many jobs the answer has at the most.
-    #[param(minimum = 1, maximum = 100, default = 20)]
-    limit: Option<u64>,
+part_params! {
+    /// Which part of the list the answer has.
+    JobListParams {
+        /// Which jobs: those that are under way, or those at their end.
+        #[param(value_type = Option<TaskStatus>, required = false, inline)]
+        status: Option<TaskStatus>,
+    }
+    limit(default = 20, maximum = 100)
 }
 
 impl TaskBody {
@@ -183,18 +170,10 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<JobListParams>,
 ) -> Result<JsonResponse<JobList>, Problem> {
-    let count = long_items_limit(params.limit)?;
-    let after = params.after.as_deref().map(str::parse::<u64>);
-    let after = after
-        .transpose()
-        .map_err(|_| invalid("after", "is no id of a job"))?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
+    let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
-    let found = app.service.tasks(status, after, count).await?;
-    let jobs = found.tasks.into_iter();
-    Ok(JsonResponse(JobList {
-        jobs: jobs
-            .map(|(number, task)| TaskBody::new(number, task))
-            .collect(),
-        next: found.next.map(|number| number.to_string()),
-    }))
+    let found = app.service.tasks(status, after, limit).await?;
+    let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
+    Ok(JsonResponse(JobList { jobs, next }))
 }

@@ -8,83 +8,42 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, Path, Query, invalid, list_limit};
+use super::extract::{Json, PartParams, Path, Query, invalid, part_params};
 use super::problem::Problem;
 use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
-use crate::domain::webhook::{Disabled, Wanted, Webhook, WebhookName};
+use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
 use crate::service::webhooks::{NamedWebhook, Put};
 use crate::store::deliveries::DeliveryMark;
-
-/// What webhooks can be told of.
-#[derive(ToSchema)]
-#[schema(as = WebhookEvent)]
-pub enum WebhookEventSchema {
-    /// A period is final.
-    #[schema(rename = "period.final")]
-    PeriodFinal,
-    /// The results of final periods have changed.
-    #[schema(rename = "period.revised")]
-    PeriodRevised,
-    /// A member was hidden. `data` has the id of the `hide`; null if it has ended meanwhile.
-    #[schema(rename = "member.hidden")]
-    MemberHidden,
-    /// A cohort of a league is decided.
-    #[schema(rename = "league.turned")]
-    LeagueTurned,
-}
-
-/// What a webhook is to be.
-#[derive(ToSchema)]
-#[schema(as = WebhookDefinition)]
-#[expect(dead_code, reason = "describes `Wanted` to the OpenAPI document")]
-pub struct WantedSchema {
-    /// Where the service sends messages: an `https` URL of up to 2,048 bytes without user, password and fragment.
-    #[schema(max_length = 2048, example = "https://app.example/standings")]
-    url: String,
-    /// What it is told of.
-    #[schema(min_items = 1)]
-    events: Vec<WebhookEventSchema>,
-    /// Of which boards: patterns of their ids, where `*` stands for any characters. They have to lie within the boards of the
-    /// key that sends this.
-    #[schema(min_items = 1, max_items = 100, example = json!(["vote-*"]))]
-    boards: Vec<String>,
-}
 
 /// A webhook.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Webhook)]
 pub struct WebhookBody {
     /// Its name.
-    #[schema(example = "site")]
     pub name: String,
     /// Where the service sends messages.
-    #[schema(example = "https://app.example/standings")]
     pub url: String,
     /// What it is told of.
     #[schema(value_type = Vec<WebhookEventSchema>)]
     pub events: Vec<MessageKind>,
     /// Of which boards.
-    #[schema(value_type = Vec<String>, example = json!(["vote-*"]))]
     pub boards: Boards,
     /// When it was created.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// Until when the secret before signs too; null if it does not.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub previous_until: Option<Timestamp>,
     /// Since when nothing is sent; null if messages are sent. `PUT` enables it again.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub disabled_at: Option<Timestamp>,
     /// Why nothing is sent; null if messages are sent.
-    #[schema(required = true, example = "the receiver has answered 410")]
     pub disabled_because: Option<String>,
 }
 
@@ -105,7 +64,6 @@ pub struct WebhookList {
     /// The webhooks, in the order of their names.
     pub webhooks: Vec<WebhookBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
@@ -118,41 +76,15 @@ pub struct WebhookPath {
     pub name: String,
 }
 
-/// Which part of the list the answer has.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookListParams {
-    /// The list begins behind this name: `next` of the part before, or any name.
-    after: Option<String>,
-    /// How many webhooks the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
-}
-
-/// How far a delivery is.
-#[derive(ToSchema)]
-#[schema(as = DeliveryStatus, rename_all = "lowercase")]
-pub enum DeliveryStatusSchema {
-    /// It will be tried, or tried again.
-    Pending,
-    /// It has failed for a day, and is not tried any more: a dead letter.
-    Dead,
-    /// The receiver has taken it.
-    Delivered,
-}
-
 /// A message, as receivers get it.
 #[derive(ToSchema)]
 #[schema(as = Message)]
 #[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
 pub struct MessageSchema {
     /// What it tells of.
-    #[schema(example = "period.final")]
     r#type: String,
     /// When that happened.
-    #[schema(format = DateTime)]
-    timestamp: String,
+    timestamp: Timestamp,
     /// What exactly: never members, and never scores.
     data: serde_json::Value,
 }
@@ -162,31 +94,22 @@ pub struct MessageSchema {
 #[schema(as = Delivery)]
 pub struct DeliveryBody {
     /// Its id, which is `webhook-id` of each try.
-    #[schema(example = "msg_5cfd43ee0cc270910e9864f1c9f46cc2")]
     pub id: String,
     /// What the message tells of; null if a newer release has written it.
-    #[schema(required = true, example = "period.final")]
     pub event: Option<String>,
     /// How far it is.
-    #[schema(value_type = DeliveryStatusSchema)]
     pub status: DeliveryStatus,
     /// When it was queued.
-    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// How many times it was tried.
-    #[schema(example = 0)]
     pub tries: u32,
     /// When it is tried next; null if it is not. While a try is under way, when it was due.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub next_try_at: Option<Timestamp>,
     /// When it was last tried; null if it was not.
-    #[schema(value_type = Option<String>, required = true, format = DateTime)]
     pub last_try_at: Option<Timestamp>,
     /// The status of the last answer; null if there was none. The service keeps nothing else of answers.
-    #[schema(required = true, example = 503)]
     pub last_status: Option<u16>,
     /// Why the last try has failed; null if it has not.
-    #[schema(required = true, example = "the status is 503")]
     pub last_error: Option<String>,
     /// What the receiver gets.
     #[schema(value_type = MessageSchema)]
@@ -199,31 +122,24 @@ pub struct DeliveryList {
     /// The deliveries: those that are pending, the dead letters, those that were delivered; of each the newest first.
     pub deliveries: Vec<DeliveryBody>,
     /// What to send as `after` for the next part; null in the last part.
-    #[schema(required = true)]
     pub next: Option<String>,
 }
 
-/// Which deliveries.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct DeliveryListParams {
-    /// Only those with this status.
-    #[param(value_type = Option<DeliveryStatusSchema>)]
-    status: Option<DeliveryStatus>,
-    /// What `next` of the part before says.
-    after: Option<String>,
-    /// How many deliveries the answer has at the most.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u64>,
+part_params! {
+    /// Which deliveries.
+    DeliveryListParams {
+        /// Only those with this status.
+        status: Option<DeliveryStatus>,
+    }
+    limit(default = 100, maximum = 1000)
 }
 
 impl From<NamedWebhook> for WebhookBody {
     fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
-        let (disabled_at, disabled_because) = match webhook.disabled {
-            Some(Disabled { at, reason }) => (Some(at), Some(reason)),
-            None => (None, None),
-        };
+        let disabled = webhook
+            .disabled
+            .map(|disabled| (disabled.at, disabled.reason));
+        let (disabled_at, disabled_because) = disabled.unzip();
         Self {
             name: name.to_string(),
             url: webhook.url,
@@ -264,27 +180,15 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
 }
 
 /// What an audit line says of a webhook: nothing of its secrets.
-#[derive(Serialize)]
-struct AuditedWebhook<'a> {
-    url: &'a str,
-    events: &'a [MessageKind],
-    boards: &'a Boards,
-    created_at: Timestamp,
-    previous_until: Option<Timestamp>,
-    disabled_at: Option<Timestamp>,
-}
-
-impl<'a> From<&'a Webhook> for AuditedWebhook<'a> {
-    fn from(webhook: &'a Webhook) -> Self {
-        Self {
-            url: &webhook.url,
-            events: &webhook.events,
-            boards: &webhook.boards,
-            created_at: webhook.created_at,
-            previous_until: webhook.previous.as_ref().map(|previous| previous.until),
-            disabled_at: webhook.disabled.as_ref().map(|disabled| disabled.at),
-        }
-    }
+fn audited(webhook: &Webhook) -> Value {
+    json!({
+        "url": webhook.url,
+        "events": webhook.events,
+        "boards": webhook.boards,
+        "created_at": webhook.created_at,
+        "previous_until": webhook.previous.as_ref().map(|previous| previous.until),
+        "disabled_at": webhook.disabled.as_ref().map(|disabled| disabled.at),
+    })
 }
 
 fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
@@ -305,7 +209,7 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
 #[utoipa::path(
     put, path = "/v1/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook",
     params(WebhookPath),
-    request_body(content = WantedSchema, example = json!({
+    request_body(content = Wanted, example = json!({
         "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
     responses(
         (status = 201, description = "The service has created the webhook", body = WebhookWithSecret),
@@ -322,10 +226,9 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let name = webhook_name(&name)?;
     let by = (caller.boards(), caller.key());
-    let put = app.service.put_webhook(by, &name, wanted);
-    let Put { before, after } = put.await?;
-    audit.before(&before.as_ref().map(AuditedWebhook::from));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
+    audit.before(&before.as_ref().map(audited));
+    audit.after(&audited(&after.webhook));
     if before.is_some() {
         return Ok(JsonResponse(WebhookBody::from(after)).into_response());
     }
@@ -351,10 +254,9 @@ pub async fn rotate(
     audit: Audit,
 ) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
     let name = webhook_name(&name)?;
-    let rotated = app.service.rotate_webhook(caller.boards(), &name).await?;
-    let (before, after) = rotated;
-    audit.before(&AuditedWebhook::from(&before));
-    audit.after(&AuditedWebhook::from(&after.webhook));
+    let (before, after) = app.service.rotate_webhook(caller.boards(), &name).await?;
+    audit.before(&audited(&before));
+    audit.after(&audited(&after.webhook));
     Ok(with_secret(after))
 }
 
@@ -385,27 +287,20 @@ pub async fn test(
 /// List webhooks.
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "operations", operation_id = "list_webhooks",
-    params(WebhookListParams),
+    params(PartParams),
     responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(params): Query<WebhookListParams>,
+    Query(params): Query<PartParams>,
 ) -> Result<JsonResponse<WebhookList>, Problem> {
-    let count = list_limit(params.limit)?;
-    let after = params.after.as_deref();
-    let after =
-        after.map(|after| WebhookName::parse(after).map_err(|error| invalid("after", error)));
-    let after = after.transpose()?;
+    let (after, limit) = params.part(WebhookName::parse)?;
     let listed = app
         .service
-        .list_webhooks(caller.boards(), after.as_ref(), count);
-    let listed = listed.await?;
-    Ok(JsonResponse(WebhookList {
-        webhooks: listed.webhooks.into_iter().map(WebhookBody::from).collect(),
-        next: listed.next.map(|name| name.to_string()),
-    }))
+        .list_webhooks(caller.boards(), after.as_ref(), limit);
+    let (webhooks, next) = listed.await?.shown(WebhookBody::from);
+    Ok(JsonResponse(WebhookList { webhooks, next }))
 }
 
 /// Read a webhook.
@@ -447,18 +342,16 @@ pub async fn deliveries(
     caller: Caller,
     Query(params): Query<DeliveryListParams>,
 ) -> Result<JsonResponse<DeliveryList>, Problem> {
-    let (name, count) = (webhook_name(&name)?, list_limit(params.limit)?);
-    let after = params.after.as_deref().map(str::parse::<DeliveryMark>);
-    let after = after.transpose().map_err(|error| invalid("after", error))?;
+    let name = webhook_name(&name)?;
+    let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
     let listed = app
         .service
-        .deliveries(may, &name, params.status, after.as_ref(), count);
-    let listed = listed.await?;
-    let deliveries = listed.deliveries.into_iter().map(DeliveryBody::try_from);
+        .deliveries(may, &name, params.status, after.as_ref(), limit);
+    let (deliveries, next) = listed.await?.shown(DeliveryBody::try_from);
     Ok(JsonResponse(DeliveryList {
-        deliveries: deliveries.collect::<Result<_, _>>()?,
-        next: listed.next.map(|mark| mark.to_string()),
+        deliveries: deliveries.into_iter().collect::<Result<_, _>>()?,
+        next,
     }))
 }
 
@@ -484,10 +377,8 @@ pub async fn retry(
     _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
     let (name, id) = (webhook_name(&name)?, MessageId::named(id));
-    let retried = app
-        .service
-        .retry_delivery(caller.boards(), &name, id)
-        .await?;
+    let service = &app.service;
+    let retried = service.retry_delivery(caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
 }
 
@@ -510,6 +401,6 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let name = webhook_name(&name)?;
     let before = app.service.delete_webhook(caller.boards(), &name).await?;
-    audit.before(&AuditedWebhook::from(&before));
+    audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -8,7 +8,6 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
-use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaConfRes;
 use tokio::sync::Semaphore;
@@ -142,31 +141,23 @@ impl Kafka {
         }))
     }
 
-    pub(super) fn partition(&self, number: i32) -> Partition {
-        Partition::new(self.settings.topic(), number)
-    }
-
     /// Which partitions the topic has.
     pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
         let (client, patience) = (self.producer.current(), self.settings.patience());
         let topic = self.settings.topic().to_owned();
-        let numbers = blocking(move || {
+        let partitions = blocking(move || {
             let metadata = client.client().fetch_metadata(Some(&topic), patience);
             let metadata = metadata.map_err(|error| told(&error))?;
             let found = metadata.topics().iter().find(|found| found.name() == topic);
             let found = found.filter(|found| found.error().is_none());
-            let numbers = found.iter().flat_map(|found| found.partitions());
-            let numbers: Vec<i32> = numbers.map(MetadataPartition::id).collect();
-            if numbers.is_empty() {
+            let found = found.iter().flat_map(|found| found.partitions());
+            let found: Vec<_> = found.map(|one| Partition::new(&topic, one.id())).collect();
+            if found.is_empty() {
                 return Err(Error::Log(format!("there is no topic {topic}")));
             }
-            Ok(numbers)
+            Ok(found)
         });
-        let numbers = numbers.await??;
-        Ok(numbers
-            .into_iter()
-            .map(|number| self.partition(number))
-            .collect())
+        partitions.await?
     }
 
     /// Which records a partition has that can be read: it ends where the first transaction begins that is open.

@@ -4,7 +4,7 @@
 
 use metrics::counter;
 use rdkafka::Message;
-use rdkafka::message::{Header, Headers, OwnedHeaders, OwnedMessage};
+use rdkafka::message::{OwnedHeaders, OwnedMessage};
 
 use super::client::Kafka;
 use super::producer::Appended;
@@ -47,21 +47,14 @@ impl Kafka {
         let Some(topic) = &self.settings.dead_letter_topic else {
             return Ok(());
         };
-        let DeadEvent {
-            board,
-            queue,
-            entry,
-            event,
-            reason,
-            detail,
-        } = dead;
-        let written = event.map(|event| record::write(board, &event));
+        let event = dead.event.as_ref();
+        let written = event.map(|event| record::write(dead.board, event));
         let written = written.transpose()?;
         let own = written.as_ref().map(|written| written.headers.clone());
-        let (queue, entry) = (queue.to_string(), entry.to_string());
+        let (queue, entry) = (dead.queue.to_string(), dead.entry.to_string());
         let why = [
-            (REASON, reason.name()),
-            (DETAIL, detail),
+            (REASON, dead.reason.name()),
+            (DETAIL, dead.detail),
             (QUEUE, &queue),
             (ENTRY, &entry),
         ];
@@ -93,12 +86,7 @@ impl Kafka {
                 .await?;
         }
         counter!("standings_kafka_records_total", "status" => "dead").increment(1);
-        let Dead {
-            partition,
-            offset,
-            reason,
-            ..
-        } = dead;
+        let (partition, offset, reason) = (dead.partition, dead.offset, dead.reason);
         throttle::say(&format!("dead record: {reason}"), |more| {
             tracing::warn!(%partition, offset, reason, more, "a record of kafka can't be taken");
         });
@@ -108,10 +96,7 @@ impl Kafka {
 
 impl Dead<'_> {
     fn headers(&self, message: &OwnedMessage) -> OwnedHeaders {
-        let mut headers = OwnedHeaders::new();
-        for Header { key, value } in message.headers().iter().flat_map(|own| own.iter()) {
-            headers = headers.insert(Header { key, value });
-        }
+        let own = message.headers().cloned().unwrap_or_default();
         let (number, offset) = (self.partition.number.to_string(), self.offset.to_string());
         let why = [
             (REASON, self.reason),
@@ -120,11 +105,11 @@ impl Dead<'_> {
             (PARTITION, &number),
             (OFFSET, &offset),
         ];
-        with_all(headers, &why)
+        with_all(own, &why)
     }
 }
 
 fn with_all(headers: OwnedHeaders, more: &[(&str, &str)]) -> OwnedHeaders {
-    let more = more.iter();
-    more.fold(headers, |headers, (name, value)| with(headers, name, value))
+    more.iter()
+        .fold(headers, |headers, (name, value)| with(headers, name, value))
 }

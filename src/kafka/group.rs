@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::gauge;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{
@@ -21,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Kafka, Logged, blocking, told};
-use super::lane::{Lane, Progress};
+use super::lane::{Lane, Progress, tell_lag};
 use crate::domain::intake::Partition;
 use crate::engine::jobs::JobKind;
 use crate::engine::jobs::faults::Subject;
@@ -43,8 +42,8 @@ const OPTIONS: [(&str, &str); 9] = [
     ("fetch.error.backoff.ms", "200"),
     ("fetch.message.max.bytes", "1048576"),
 ];
-/// How often the lag is measured, and offsets are committed.
-const MEASURED_EVERY: Duration = Duration::from_secs(2);
+/// How often offsets are committed.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the end waits until the group has heard of it.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
 /// The pause before the group is joined again, after a fault that the client does not survive.
@@ -123,21 +122,14 @@ fn assign(
 pub async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let group = Subject::log(kafka.settings.topic());
-        match Membership::begin(&kafka, &engine) {
-            Ok(mut membership) => {
-                engine
-                    .faults
-                    .record(JobKind::Queues, &group, engine.clock.now(), None);
-                let error = membership.take_part(&stop).await;
-                membership.end().await;
-                let Some(error) = error else { return };
-                tracing::error!(%error, "kafka: the group has to be joined again");
-            }
-            Err(error) => {
-                engine
-                    .faults
-                    .record(JobKind::Queues, &group, engine.clock.now(), Some(&error));
-            }
+        let begun = Membership::begin(&kafka, &engine);
+        let (now, fault) = (engine.clock.now(), begun.as_ref().err());
+        engine.faults.record(JobKind::Queues, &group, now, fault);
+        if let Ok(mut membership) = begun {
+            let error = membership.take_part(&stop).await;
+            membership.end().await;
+            let Some(error) = error else { return };
+            tracing::error!(%error, "kafka: the group has to be joined again");
         }
         let slept = tokio::time::sleep(REJOIN_PAUSE);
         stop.run_until_cancelled(slept).await;
@@ -155,17 +147,14 @@ struct Membership {
 
 /// A lane, or one that has been told to end.
 struct Running {
-    stop: CancellationToken,
+    lane: Arc<Lane>,
     task: JoinHandle<()>,
-    progress: Arc<Progress>,
-    /// What asks for the end of its partition.
-    measuring: Option<JoinHandle<()>>,
 }
 
 impl Running {
     /// Has it end, and waits until it has.
     async fn end(mut self) {
-        self.stop.cancel();
+        self.lane.stop.cancel();
         // How it ended makes no difference.
         let _ = (&mut self.task).await;
     }
@@ -173,7 +162,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.lane.stop.cancel();
     }
 }
 
@@ -213,14 +202,14 @@ impl Membership {
     /// Has a lane for each partition that is this consumer's, until it is told to stop. Returns an error if the client is of no use any
     /// more.
     async fn take_part(&mut self, stop: &CancellationToken) -> Option<KafkaError> {
-        let mut measuring = tokio::time::interval(MEASURED_EVERY);
-        measuring.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval(COMMIT_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let consumer = Arc::clone(&self.consumer);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return None,
                 Some(change) = self.changes.recv() => self.hear(change),
-                _ = measuring.tick() => self.measure(),
+                _ = ticks.tick() => self.commit(),
                 // To receive is also what has the client hear of the group. Records come to the lanes instead; one that comes here was
                 // read before its lane has begun.
                 received = consumer.recv() => match received {
@@ -239,13 +228,14 @@ impl Membership {
             Change::Came(numbers) => {
                 for number in numbers {
                     let before = self.lanes.remove(&number);
-                    let next = self.begin_lane(self.kafka.partition(number), before);
+                    let partition = Partition::new(self.kafka.settings.topic(), number);
+                    let next = self.begin_lane(partition, before);
                     self.lanes.insert(number, next);
                 }
             }
             Change::Went(numbers) => {
-                for lane in numbers.iter().filter_map(|number| self.lanes.get(number)) {
-                    lane.stop.cancel();
+                for running in numbers.iter().filter_map(|number| self.lanes.get(number)) {
+                    running.lane.stop.cancel();
                 }
             }
         }
@@ -254,71 +244,44 @@ impl Membership {
     /// Begins to take records of a partition. Two lanes never read one partition of one client, or one would get the records of the
     /// other: so it waits for the end of the lane before.
     fn begin_lane(&self, partition: Partition, before: Option<Running>) -> Running {
-        let stop = CancellationToken::new();
-        let progress = Arc::new(Progress::default());
         let lane = Arc::new(Lane {
             kafka: Arc::clone(&self.kafka),
             engine: Arc::clone(&self.engine),
             consumer: Arc::clone(&self.consumer),
             partition,
-            progress: Arc::clone(&progress),
-            stop: stop.clone(),
+            progress: Progress::default(),
+            stop: CancellationToken::new(),
         });
+        let own = Arc::clone(&lane);
         let task = tokio::spawn(async move {
             if let Some(before) = before {
                 before.end().await;
             }
-            restarted("kafka-lane", || Arc::clone(&lane).run()).await;
+            tokio::select! {
+                () = restarted("kafka-lane", || own.run()) => {}
+                () = own.measure() => {}
+            }
         });
-        Running {
-            stop,
-            task,
-            progress,
-            measuring: None,
-        }
+        Running { lane, task }
     }
 
-    /// Tells the lag of each partition, and the group how far it is. That only informs: no consumer begins there.
-    fn measure(&mut self) {
-        self.lanes.retain(|number, lane| {
-            let is_over = lane.stop.is_cancelled() && lane.task.is_finished();
+    /// Tells the group how far the lanes are. That only informs: no consumer begins there.
+    fn commit(&mut self) {
+        self.lanes.retain(|number, running| {
+            let is_over = running.lane.stop.is_cancelled() && running.task.is_finished();
             if is_over {
                 tell_lag(*number, 0);
             }
             !is_over
         });
-        let positions = self.positions();
-        if positions.count() > 0
-            && let Err(error) = self.consumer.commit(&positions, CommitMode::Async)
-        {
-            tracing::debug!(%error, "kafka: offsets were not committed");
-        }
-        for (number, lane) in &mut self.lanes {
-            let is_asking = lane
-                .measuring
-                .as_ref()
-                .is_some_and(|task| !task.is_finished());
-            if is_asking || lane.stop.is_cancelled() {
-                continue;
-            }
-            let (kafka, progress) = (Arc::clone(&self.kafka), Arc::clone(&lane.progress));
-            let number = *number;
-            lane.measuring = Some(tokio::spawn(async move {
-                if let Ok(extent) = kafka.extent(&kafka.partition(number)).await {
-                    progress.note_end(extent.end);
-                    if let Some(lag) = progress.lag() {
-                        tell_lag(number, lag);
-                    }
-                }
-            }));
-        }
+        commit(&self.consumer, &self.positions());
     }
 
     /// How far the lanes are. All of it is committed each time, since the group refuses what comes while partitions change hands.
     fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();
         let topic = self.kafka.settings.topic();
-        for (number, lane) in &self.lanes {
+        for (number, Running { lane, .. }) in &self.lanes {
             let position = lane.progress.position();
             if position > 0 && !lane.stop.is_cancelled() {
                 let added =
@@ -332,17 +295,13 @@ impl Membership {
     /// Ends the lanes, and leaves the group.
     async fn end(mut self) {
         let positions = self.positions();
-        for (number, lane) in self.lanes.drain() {
-            lane.end().await;
+        for (number, running) in self.lanes.drain() {
+            running.end().await;
             tell_lag(number, 0);
         }
         let consumer = self.consumer;
         let left = blocking(move || {
-            if positions.count() > 0
-                && let Err(error) = consumer.commit(&positions, CommitMode::Async)
-            {
-                tracing::debug!(%error, "kafka: offsets were not committed");
-            }
+            commit(&consumer, &positions);
             drop(consumer);
         });
         if tokio::time::timeout(LEAVE_TIME_MAX, left).await.is_err() {
@@ -353,7 +312,10 @@ impl Membership {
     }
 }
 
-fn tell_lag(number: i32, lag: u64) {
-    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-    gauge!("standings_kafka_lag", "partition" => number.to_string()).set(lag as f64);
+fn commit(consumer: &GroupConsumer, positions: &TopicPartitionList) {
+    if positions.count() > 0
+        && let Err(error) = consumer.commit(positions, CommitMode::Async)
+    {
+        tracing::debug!(%error, "kafka: offsets were not committed");
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use metrics::counter;
+use metrics::{counter, gauge};
 use rdkafka::consumer::Consumer;
 use rdkafka::consumer::stream_consumer::StreamPartitionQueue;
 use rdkafka::error::KafkaError;
@@ -33,6 +33,8 @@ const RECORDS_MAX: usize = 1_000;
 /// The pause before something is tried again: at first, and at the most.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How often the lag is measured.
+const MEASURED_EVERY: Duration = Duration::from_secs(2);
 /// How long the client may need until it reads where it was told.
 const SEEK_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long no record has come when the lane looks whether what is left of the log are no records.
@@ -50,12 +52,8 @@ impl Progress {
         self.position.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note_end(&self, end: i64) {
-        self.end.store(end, Ordering::Relaxed);
-    }
-
     /// How many records are left, about; `None` where the lane has not begun.
-    pub(super) fn lag(&self) -> Option<u64> {
+    fn lag(&self) -> Option<u64> {
         let position = self.position();
         let left = self.end.load(Ordering::Relaxed) - position;
         (position > 0 || left > 0).then(|| u64::try_from(left).unwrap_or(0))
@@ -83,16 +81,14 @@ pub(super) struct Lane {
     pub(super) engine: Arc<Engine>,
     pub(super) consumer: Arc<GroupConsumer>,
     pub(super) partition: Partition,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Progress,
     pub(super) stop: CancellationToken,
 }
 
 type Queue = StreamPartitionQueue<Rebalancing>;
 
-/// Why a lane stops to read: it begins anew, unless it was told to stop.
+/// Why a lane that was not told to stop begins anew.
 enum End {
-    /// It was told to.
-    Stopped,
     /// A shard has lost what it knew.
     GoneBack,
     /// Something does not work.
@@ -148,17 +144,17 @@ impl Part {
 
 impl Lane {
     /// Takes records until it is told to stop.
-    pub(super) async fn run(self: Arc<Self>) {
+    pub(super) async fn run(&self) {
         let mut pause = Pause::new();
         while !self.stop.is_cancelled() {
             let before = self.progress.position();
             match self.consume().await {
-                End::Stopped => return,
-                End::GoneBack => {
+                Ok(()) => return,
+                Err(End::GoneBack) => {
                     let partition = &self.partition;
                     tracing::warn!(%partition, "redis knows less of a partition than before; its records are read again");
                 }
-                End::Failed(error) => self.fail(&error),
+                Err(End::Failed(error)) => self.fail(&error),
             }
             if self.progress.position() > before {
                 pause = Pause::new();
@@ -188,34 +184,41 @@ impl Lane {
             .await;
     }
 
-    /// Begins where shards are, and takes records until that does not go on.
-    async fn consume(&self) -> End {
+    /// Measures the lag, again and again.
+    pub(super) async fn measure(&self) {
+        loop {
+            tokio::time::sleep(MEASURED_EVERY).await;
+            if let Ok(extent) = self.kafka.extent(&self.partition).await {
+                self.progress.end.store(extent.end, Ordering::Relaxed);
+                if let Some(lag) = self.progress.lag() {
+                    tell_lag(self.partition.number, lag);
+                }
+            }
+        }
+    }
+
+    /// Begins where shards are, and takes records until it is told to stop.
+    async fn consume(&self) -> Result<(), End> {
         let begin = async {
             let start = self.engine.intake_start(&self.partition).await?;
             let extent = self.kafka.extent(&self.partition).await?;
             let intake = Intake::new(Arc::clone(&self.engine), start, extent);
             intake.map_err(|other| Error::Log(other.to_string()))
         };
-        let mut intake = match self.stop.run_until_cancelled(begin).await {
-            None => return End::Stopped,
-            Some(Err(error)) => return error.into(),
-            Some(Ok(intake)) => intake,
+        let Some(intake) = self.stop.run_until_cancelled(begin).await else {
+            return Ok(());
         };
+        let mut intake = intake?;
         self.tell_removed(intake.removed());
         self.progress
             .position
             .store(intake.position(), Ordering::Relaxed);
         // This is never broken off: what was told the client late would move the lane that comes after this one.
-        let queue = match self.open(intake.position()).await {
-            Ok(queue) => queue,
-            Err(error) => return error.into(),
-        };
+        let queue = self.open(intake.position()).await?;
         self.note(None);
         let reading = self.read(&mut intake, &queue);
-        self.stop
-            .run_until_cancelled(reading)
-            .await
-            .unwrap_or(End::Stopped)
+        let read = self.stop.run_until_cancelled(reading).await;
+        read.unwrap_or(Ok(()))
     }
 
     /// Tells that records were removed before they were taken.
@@ -257,29 +260,22 @@ impl Lane {
     }
 
     /// Takes what comes.
-    async fn read(&self, intake: &mut Intake, queue: &Queue) -> End {
+    async fn read(&self, intake: &mut Intake, queue: &Queue) -> Result<(), End> {
         let mut passing = tokio::time::interval(PASS_INTERVAL);
         passing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last_record = Instant::now();
         loop {
-            let went = tokio::select! {
+            tokio::select! {
                 message = queue.recv() => {
                     last_record = Instant::now();
-                    match self.gather(intake.position(), message, queue) {
-                        Ok(part) => self.take(intake, part).await,
-                        Err(error) => Err(told(&error).into()),
-                    }
+                    let part = self.gather(intake.position(), message, queue);
+                    self.take(intake, part.map_err(|error| told(&error))?).await?;
                 }
-                _ = passing.tick() => self.pass(intake).await,
-            };
-            if let Err(end) = went {
-                return end;
+                _ = passing.tick() => self.pass(intake).await?,
             }
             let is_behind = self.progress.lag().is_some_and(|lag| lag > 0);
             if is_behind && last_record.elapsed() > SETTLED_AFTER {
-                if let Err(end) = self.settle(intake).await {
-                    return end;
-                }
+                self.settle(intake).await?;
                 last_record = Instant::now();
             }
         }
@@ -419,4 +415,9 @@ impl Lane {
         }
         Ok(())
     }
+}
+
+pub(super) fn tell_lag(number: i32, lag: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    gauge!("standings_kafka_lag", "partition" => number.to_string()).set(lag as f64);
 }

@@ -54,10 +54,8 @@ impl Producer {
         }
         config.set("enable.idempotence", "true");
         config.set("acks", "all");
-        config.set(
-            "message.timeout.ms",
-            settings.patience().as_millis().to_string(),
-        );
+        let patience_ms = settings.patience().as_millis();
+        config.set("message.timeout.ms", patience_ms.to_string());
         let current = start(&config).map_err(|error| error.to_string())?;
         Ok(Self {
             config,
@@ -76,15 +74,9 @@ impl Producer {
     ///
     /// [`Problem::queue_full`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
     pub(super) async fn append(&self, appended: Appended<'_>) -> Result<(), Error> {
-        let Appended {
-            topic,
-            key,
-            value,
-            headers,
-            at_ms,
-        } = appended;
-        let mut record = FutureRecord::<[u8], [u8]>::to(topic).headers(headers);
-        (record.key, record.payload, record.timestamp) = (key, value, at_ms);
+        let mut record = FutureRecord::<[u8], [u8]>::to(appended.topic).headers(appended.headers);
+        (record.key, record.payload) = (appended.key, appended.value);
+        record.timestamp = appended.at_ms;
         let current = self.current();
         let sent = current.send(record, Duration::ZERO).await;
         let Err((error, _)) = sent else {

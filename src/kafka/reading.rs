@@ -1,12 +1,12 @@
 //! Reading a part of the topic beside the group, and what the engine asks of the log.
 
-use std::time::Instant;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
 use super::client::{Kafka, Logged, blocking, told};
@@ -20,9 +20,9 @@ use crate::engine::intake::{EventLog, LogEvent, Sought};
 use crate::engine::queue::burying::DeadEvent;
 use crate::problems::Problem;
 
-/// The most records that are read for one question, and for how long, in milliseconds.
+/// The most records that are read for one question, and for how long.
 const RECORDS_MAX: usize = 100_000;
-const TIME_MS_MAX: u64 = 2_000;
+const TIME_MAX: Duration = Duration::from_secs(2);
 /// How many partitions the brokers are asked about at one time.
 const AT_ONCE: usize = 16;
 /// How many such questions an instance reads for at one time. Others wait.
@@ -53,17 +53,12 @@ impl Kafka {
                 ..Found::default()
             });
         }
-        let permit = self.readers.acquire().await;
-        let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
-        let mut config = self.beside_the_group();
-        config.set("enable.partition.eof", "true");
-        config.set("auto.offset.reset", "earliest");
-        let time_max = self
-            .settings
-            .timeouts
-            .times(std::time::Duration::from_millis(TIME_MS_MAX));
-        let read = blocking(move || {
-            let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+        let time_max = self.settings.timeouts.times(TIME_MAX);
+        let options = [
+            ("enable.partition.eof", "true"),
+            ("auto.offset.reset", "earliest"),
+        ];
+        let read = self.beside_the_group(&options, move |consumer| {
             let mut assigned = TopicPartitionList::new();
             for (Partition { topic, number }, from, _) in &parts {
                 assigned.add_partition_offset(topic, *number, Offset::Offset(*from))?;
@@ -71,7 +66,10 @@ impl Kafka {
             consumer.assign(&assigned)?;
             let begun = Instant::now();
             let mut found = Found::default();
-            while !parts.is_empty() && found.count < RECORDS_MAX {
+            let ends = parts.iter();
+            let mut ends: HashMap<i32, i64> =
+                ends.map(|(part, _, end)| (part.number, *end)).collect();
+            while !ends.is_empty() && found.count < RECORDS_MAX {
                 let Some(left) = time_max.checked_sub(begun.elapsed()) else {
                     break;
                 };
@@ -79,43 +77,47 @@ impl Kafka {
                     None => {}
                     Some(Ok(message)) => {
                         let (number, behind) = (message.partition(), message.offset() + 1);
-                        let part = parts
-                            .iter()
-                            .position(|(partition, ..)| partition.number == number);
-                        let Some(part) = part.filter(|part| behind <= parts[*part].2) else {
-                            // It was appended later.
-                            parts.retain(|(partition, ..)| partition.number != number);
-                            continue;
-                        };
-                        found.count += 1;
-                        // What can't be read is no event.
-                        let event = record::read(&message).ok();
-                        found.events.extend(event.filter(|event| keeps(event)));
-                        if behind == parts[part].2 {
-                            parts.swap_remove(part);
+                        let end = ends.get(&number).copied().unwrap_or(0);
+                        if behind >= end {
+                            ends.remove(&number);
+                        }
+                        // Others were appended later.
+                        if behind <= end {
+                            found.count += 1;
+                            // What can't be read is no event.
+                            let event = record::read(&message).ok();
+                            found.events.extend(event.filter(|event| keeps(event)));
                         }
                     }
-                    Some(Err(KafkaError::PartitionEOF(number))) => {
-                        parts.retain(|(partition, ..)| partition.number != number);
-                    }
+                    Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
                     Some(Err(KafkaError::MessageConsumption(error))) if is_passing(error) => {}
                     Some(Err(error)) => return Err(error),
                 }
             }
-            found.is_whole = parts.is_empty();
+            found.is_whole = ends.is_empty();
             Ok(found)
         });
-        read.await?.map_err(|error| told(&error))
+        read.await
     }
 
-    /// What a client is told that takes no part in the group. Without the name of one it neither reads nor asks.
-    fn beside_the_group(&self) -> ClientConfig {
+    /// Asks the brokers by a consumer of its own that takes no part in the group. Without the name of one it neither reads nor asks.
+    async fn beside_the_group<T: Send + 'static>(
+        &self,
+        options: &[(&str, &str)],
+        ask: impl FnOnce(&BaseConsumer<Logged>) -> KafkaResult<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let permit = self.readers.acquire().await;
+        let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
         let mut config = self.settings.client();
         config.set("group.id", &self.settings.group);
         for name in ["enable.auto.commit", "enable.auto.offset.store"] {
             config.set(name, "false");
         }
-        config
+        for (name, value) in options {
+            config.set(*name, *value);
+        }
+        let asked = blocking(move || ask(&config.create_with_context(Logged)?));
+        asked.await?.map_err(|error| told(&error))
     }
 
     /// Which records the partitions have.
@@ -169,34 +171,25 @@ impl EventLog for Kafka {
 
     fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>> {
         Box::pin(async move {
-            let partitions = self.partitions().await?;
-            let permit = self.readers.acquire().await;
-            let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
+            let (partitions, patience) = (self.partitions().await?, self.settings.patience());
             // Behind the beginning of a transaction that is open nobody reads, and yet records lie there that were confirmed.
-            let (mut config, patience) = (self.beside_the_group(), self.settings.patience());
-            config.set("isolation.level", "read_uncommitted");
-            let ends = blocking(move || {
-                let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
-                let partitions = partitions.into_iter();
-                let ends = partitions.map(|partition| {
+            let options = [("isolation.level", "read_uncommitted")];
+            let ends = self.beside_the_group(&options, move |consumer| {
+                let ends = partitions.into_iter().map(|partition| {
                     let Partition { topic, number } = &partition;
                     let (_, end) = consumer.fetch_watermarks(topic, *number, patience)?;
                     Ok((partition, end))
                 });
-                ends.collect::<Result<_, KafkaError>>()
+                ends.collect()
             });
-            ends.await?.map_err(|error| told(&error))
+            ends.await
         })
     }
 
     fn backlog(&self) -> BoxFuture<'_, Result<Vec<Backlog>, Error>> {
         Box::pin(async move {
-            let extents = self.extents().await?;
-            let permit = self.readers.acquire().await;
-            let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
-            let (config, patience) = (self.beside_the_group(), self.settings.patience());
-            let told_by_group = blocking(move || {
-                let consumer: BaseConsumer<Logged> = config.create_with_context(Logged)?;
+            let (extents, patience) = (self.extents().await?, self.settings.patience());
+            let told_by_group = self.beside_the_group(&[], move |consumer| {
                 let mut asked = TopicPartitionList::new();
                 for (Partition { topic, number }, _) in &extents {
                     asked.add_partition(topic, *number);
@@ -214,9 +207,7 @@ impl EventLog for Kafka {
                 });
                 Ok(backlog.collect())
             });
-            told_by_group
-                .await?
-                .map_err(|error: KafkaError| told(&error))
+            told_by_group.await
         })
     }
 

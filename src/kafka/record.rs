@@ -1,9 +1,9 @@
 //! How an event stands in the topic: its key, its value, its headers. docs/kafka.md is about this.
 
+use std::borrow::Cow;
+
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::{Message, Timestamp as RecordTime};
-use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
@@ -13,7 +13,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
 use crate::engine::Error;
 use crate::engine::intake::LogEvent;
-use crate::service::event_body::read_item;
+use crate::service::event_body::{EventBody, read_item};
 
 /// The generation of the board: a new board of the same name does not get the event.
 const GENERATION: &str = "standings-generation";
@@ -28,27 +28,6 @@ pub(super) struct Written {
     pub(super) value: Vec<u8>,
     pub(super) headers: OwnedHeaders,
     pub(super) at_ms: i64,
-}
-
-/// The value, as an item of `POST /v1/events`.
-#[derive(Serialize)]
-struct Value<'a> {
-    board: &'a str,
-    id: &'a str,
-    member: &'a str,
-    score: &'a RawValue,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    voter: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channel: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a RawValue>,
 }
 
 /// How an event of a board is written.
@@ -76,16 +55,16 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
         ip,
     } = origin;
     let raw = |text| serde_json::from_str(text).map_err(|error| Error::Log(error.to_string()));
-    let value = Value {
-        board: board.id.as_str(),
-        id: id.as_sent(),
-        member: member.as_str(),
+    let value = EventBody {
+        board: Some(board.id.as_str().into()),
+        id: Some(id.as_sent().into()),
+        member: member.as_str().into(),
         score: raw(score)?,
-        at: *sent_at,
-        voter: voter.as_ref().map(Label::as_str),
-        channel: channel.as_ref().map(Label::as_str),
-        device: device.as_ref().map(Label::as_str),
-        ip: ip.map(|ip| ip.to_string()),
+        at: sent_at.map(|at| at.to_string().into()),
+        voter: voter.as_ref().map(Label::as_str).map(Cow::from),
+        channel: channel.as_ref().map(Label::as_str).map(Cow::from),
+        device: device.as_ref().map(Label::as_str).map(Cow::from),
+        ip: ip.map(|ip| ip.to_string().into()),
         data: data.as_ref().map(EntryData::as_str).map(raw).transpose()?,
     };
     let mut headers = with(
@@ -122,15 +101,6 @@ pub(super) struct Illegible {
     pub(super) detail: String,
 }
 
-impl Illegible {
-    fn header(key: &str) -> Self {
-        Self {
-            code: "invalid-header",
-            detail: format!("the header {key} can't be read"),
-        }
-    }
-}
-
 /// Reads a record.
 pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     let Some(value) = message.payload() else {
@@ -151,11 +121,11 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     })?;
     let (mut generation, mut queued_at) = (None, None);
     for header in message.headers().iter().flat_map(|headers| headers.iter()) {
-        let illegible = || Illegible::header(header.key);
-        let text = || {
-            let text = std::str::from_utf8(header.value?).ok()?;
-            Some(text)
+        let illegible = || Illegible {
+            code: "invalid-header",
+            detail: format!("the header {} can't be read", header.key),
         };
+        let text = || std::str::from_utf8(header.value?).ok();
         match header.key {
             GENERATION => {
                 let number = text().and_then(|text| text.parse().ok());

@@ -2,6 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::access::{Grant, KeyName};
+use crate::domain::part::Part;
 use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
@@ -38,15 +39,6 @@ pub struct DeletedKey {
     pub deleted: Vec<WebhookName>,
     /// Those that are left.
     pub left: Vec<WebhookName>,
-}
-
-/// A part of the list of API keys.
-#[derive(Clone, Debug, Default)]
-pub struct ListedKeys {
-    /// The keys, in the order of their names.
-    pub keys: Vec<FoundKey>,
-    /// Behind which name the next part begins; `None`: this was the last.
-    pub next: Option<KeyName>,
 }
 
 impl Service {
@@ -149,17 +141,16 @@ impl Service {
         &self,
         after: Option<&KeyName>,
         count: usize,
-    ) -> Result<ListedKeys, Error> {
-        // One more than wanted tells whether there is a next part.
-        let mut names = self.engine.store.api_key_names(after, count + 1).await?;
-        let is_more = names.len() > count;
-        names.truncate(count);
-        let next = names.last().filter(|_| is_more).cloned();
-        let stored = self.engine.store.load_api_keys(&names).await?;
-        let keys = names.into_iter().zip(stored);
+    ) -> Result<Part<FoundKey, KeyName>, Error> {
+        let names = self.engine.store.api_key_names(after, count + 1).await?;
+        let names = Part::split(names, count, KeyName::clone);
+        let stored = self.engine.store.load_api_keys(&names.items).await?;
+        let keys = names.items.into_iter().zip(stored);
         let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
-        let keys = self.found(keys.collect()).await?;
-        Ok(ListedKeys { keys, next })
+        Ok(Part {
+            items: self.found(keys.collect()).await?,
+            next: names.next,
+        })
     }
 
     async fn stored_api_key(&self, name: &KeyName) -> Result<Stored<ApiKey>, Error> {

@@ -9,10 +9,12 @@ use super::{Error, Service};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
+use crate::domain::part::Part;
 use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::ATTEMPTS_MAX;
+use crate::engine::attempts::until_unchanged;
 use crate::problems::Problem;
 use crate::store::boards::{Defined, StoredBoard};
 
@@ -83,15 +85,13 @@ impl Service {
         count: usize,
         tag: Option<&str>,
     ) -> Result<Listed, Error> {
-        // One more than wanted tells whether there is a next part.
-        let mut ids = self.engine.store.board_ids(after, count + 1).await?;
-        let is_more = ids.len() > count;
-        ids.truncate(count);
+        let ids = self.engine.store.board_ids(after, count + 1).await?;
+        let ids = Part::split(ids, count, BoardId::clone);
         let mut listed = Listed {
-            next: ids.last().filter(|_| is_more).cloned(),
+            next: ids.next,
             ..Listed::default()
         };
-        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids)
+        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids.items)
             .map(async |id| {
                 let board = self.engine.board(&id).await;
                 (id, board)
@@ -148,9 +148,12 @@ impl Service {
                 .await?
             {
                 Defined::Stored => {
-                    let Some(board) = self.engine.open_if_new(board, is_new).await? else {
-                        self.engine.store.end_change(id, stamp).await?;
-                        continue;
+                    let board = match self.engine.open_if_new(board, is_new).await {
+                        Err(Error::Again) => {
+                            self.engine.store.end_change(id, stamp).await?;
+                            continue;
+                        }
+                        opened => opened?,
                     };
                     if is_moving {
                         // Another instance may have found that it was not yet so.
@@ -183,27 +186,27 @@ impl Service {
         draft: &Draft,
         terms: &Terms,
     ) -> Result<Preview, Error> {
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let change = self.propose(id, draft, terms).await?;
             if let (Some(board), None) = (change.seen(), change.unchanged()) {
                 let store = &self.engine.store;
                 match store.may_define(board, change.unused_since).await? {
                     Defined::Stored => {}
                     Defined::Used => return Err(change.refusal),
-                    Defined::Changed => continue,
+                    Defined::Changed => return Err(Error::Again),
                 }
             }
             let now = self.engine.clock.now();
             let board = change.board(0, now);
             let before = change.seen().map(|board| &board.definition);
-            return Ok(Preview {
+            Ok(Preview {
                 is_new: before.is_none(),
                 changes: preview::changes(before, &board.definition),
                 boundaries: preview::boundaries(&board, now),
                 board,
-            });
-        }
-        Err(Error::busy())
+            })
+        })
+        .await
     }
 
     /// Finds out what a request makes of the stored board.
@@ -345,18 +348,17 @@ impl Change {
     /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
     /// stored already, they were dropped before.
     fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
-        let name = "drop_windows";
         let before = self
             .seen()
             .map_or(&[][..], |board| &board.definition.windows);
         for window in dropped {
             if self.definition.windows.contains(window) {
                 let detail = format!("`{window}` is among the windows of the new definition");
-                return Err(Problem::invalid_parameter(name, detail).into());
+                return Err(Problem::invalid_parameter("drop_windows", detail).into());
             }
             if !before.contains(window) && self.unchanged().is_none() {
                 let detail = format!("the board has no window `{window}`");
-                return Err(Problem::invalid_parameter(name, detail).into());
+                return Err(Problem::invalid_parameter("drop_windows", detail).into());
             }
         }
         Ok(())

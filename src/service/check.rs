@@ -24,6 +24,8 @@ mod standing;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use futures::FutureExt;
+
 pub use self::report::{Finding, Place, Report};
 use super::{Error, Service};
 use crate::clock::Clock;
@@ -72,7 +74,7 @@ impl Service {
         for warning in self.engine.store.warnings().await {
             check.report.note(warning);
         }
-        Box::pin(check.run(only)).await?;
+        check.run(only).boxed().await?;
         Ok(check.report)
     }
 }
@@ -83,22 +85,6 @@ struct Check<'a> {
     clock: &'a Clock,
     mends: bool,
     report: Report,
-}
-
-/// Why the look at a board stops.
-enum Stop {
-    /// Its definition has changed meanwhile.
-    Stale,
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Stale => Self::Stale,
-            error => Self::Failed(error),
-        }
-    }
 }
 
 impl Check<'_> {

@@ -3,31 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, EventId};
+use crate::domain::part::Part;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::LiveBoard;
+use crate::join::try_join_all;
+use crate::store::Store;
 use crate::store::dead_letters::{DeadLetter, LetterId};
 use crate::store::queued::EntryId;
-use crate::store::{Store, Versioned};
 
 /// The most letters that one call reads.
 const PART_MAX: usize = 100;
-
-/// Some dead letters of a board.
-#[derive(Debug)]
-pub struct FoundLetters {
-    /// Their board.
-    pub live: Arc<LiveBoard>,
-    /// The letters, the oldest first.
-    pub letters: Vec<FoundLetter>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<LetterId>,
-}
 
 /// A dead letter.
 #[derive(Clone, Debug)]
@@ -100,30 +89,19 @@ impl<'a> Letters<'a> {
 }
 
 impl Service {
-    /// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first.
+    /// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
     pub async fn dead_letters(
         &self,
         board: &BoardId,
         after: Option<&LetterId>,
         count: usize,
-    ) -> Result<FoundLetters, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(board).await?;
-            // One more than wanted tells whether there is a next part.
-            let letters = self.merge_letters(&live, after, count + 1).await;
-            if let Some(mut letters) = letters.unless_stale()? {
-                let is_more = letters.len() > count;
-                letters.truncate(count);
-                let last = letters.last().filter(|_| is_more);
-                return Ok(FoundLetters {
-                    next: last.map(|last| last.id),
-                    letters,
-                    live,
-                });
-            }
-            self.engine.reload(board).await?;
-        }
-        Err(Error::busy())
+    ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
+        self.engine
+            .with_board(board, async |live| {
+                let letters = self.merge_letters(&live, after, count + 1).await?;
+                Ok((live, Part::split(letters, count, |last| last.id)))
+            })
+            .await
     }
 
     /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.

@@ -2,14 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::edition::{Edition, Reached};
 use crate::domain::ids::BoardId;
-use crate::engine::ATTEMPTS_MAX;
-use crate::engine::LiveBoard;
-use crate::engine::reader::ReadError;
+use crate::join::try_join_all;
 use crate::problems::Problem;
 use crate::store::Freshness;
 
@@ -40,36 +36,21 @@ impl Service {
 
     /// Whether a board has an edition now.
     async fn look_for(&self, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(board).await?;
-            match self.compare(&live, wanted).await {
-                Ok(reached) => return Ok(reached),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
-    }
-
-    async fn compare(&self, live: &LiveBoard, wanted: &Edition) -> Result<Reached, ReadError> {
-        if !wanted.is_of(&live.board) {
-            // Another instance may know a later definition.
-            let id = &live.board.id;
-            self.engine.reload(id).await?;
-            let is_current =
-                self.engine.live_board(id).await?.board.version() == live.board.version();
-            return if is_current {
-                Ok(Reached::Unknown)
-            } else {
-                Err(ReadError::Retry)
-            };
-        }
-        let looks = wanted.shards().map(async |index| {
-            let shard = &live.shards[index];
-            let (changed, _) = self.engine.changed(live, shard, Freshness::Current).await?;
-            Ok::<_, ReadError>(wanted.reached(index, changed))
-        });
-        let looks = try_join_all(looks).await?;
-        Ok(looks.into_iter().max().unwrap_or(Reached::Yes))
+        self.engine
+            .with_board(board, async |live| {
+                if !wanted.is_of(&live.board) {
+                    // Another instance may know a later definition.
+                    self.engine.reload(board).await?;
+                    self.engine.require_current(&live)?;
+                    return Ok(Reached::Unknown);
+                }
+                let looks = wanted.shards().map(async |index| {
+                    let (changed, _) = live.shards[index].changed(Freshness::Current).await?;
+                    Ok::<_, Error>(wanted.reached(index, changed))
+                });
+                let looks = try_join_all(looks).await?;
+                Ok(looks.into_iter().max().unwrap_or(Reached::Yes))
+            })
+            .await
     }
 }

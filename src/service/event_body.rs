@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -12,83 +12,67 @@ use crate::domain::data::EntryData;
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::quota::Network;
+use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::engine::events::Incoming;
 use crate::problems::{Problem, parse_json};
 
-/// Declares a struct, and gives it a list of the names of its fields.
-macro_rules! with_field_names {
-    (
-        $(#[$meta:meta])*
-        struct $name:ident<$life:lifetime> { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)+ }
-    ) => {
-        $(#[$meta])*
-        pub struct $name<$life> { $($(#[$field_meta])* pub $field: $kind,)+ }
-
-        impl $name<'_> {
-            const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
-        }
-    };
-}
-
-with_field_names! {
-    /// One event.
-    // The only list of an event's fields: the schemas and the columns of an import follow from it.
-    #[derive(Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    struct EventBody<'a> {
-        /// The board's id.
-        #[serde(borrow, default)]
-        #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", required = true)]
-        board: Option<Cow<'a, str>>,
-        /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
-        /// says, and answers a retry with the first outcome. Without an id a retry counts again.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        id: Option<Cow<'a, str>>,
-        /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
-        #[serde(borrow)]
-        #[schema(value_type = String, min_length = 1, max_length = 128)]
-        member: Cow<'a, str>,
-        /// The score, with at most as many digits behind the point as the board's `decimals` says.
-        #[serde(borrow)]
-        #[schema(value_type = f64)]
-        score: &'a RawValue,
-        /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
-        /// `accept_late`. Left out, it is the time at which the service reads the event.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, format = DateTime, required = false)]
-        at: Option<Cow<'a, str>>,
-        /// Who sent the event. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        voter: Option<Cow<'a, str>>,
-        /// Through which channel the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        channel: Option<Cow<'a, str>>,
-        /// From which device the event came. Quotas count by it.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, min_length = 1, max_length = 128, required = false)]
-        device: Option<Cow<'a, str>>,
-        /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<String>, required = false, example = "203.0.113.7")]
-        ip: Option<Cow<'a, str>>,
-        /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
-        /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
-        #[serde(borrow, default)]
-        #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
-        data: Option<&'a RawValue>,
-    }
+/// One event of a batch.
+// The schemas and the records of Kafka follow from it.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchEvent)]
+pub struct EventBody<'a> {
+    /// The board's id.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BoardId, required = true)]
+    pub board: Option<Cow<'a, str>>,
+    /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
+    /// says, and answers a retry with the first outcome. Without an id a retry counts again.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EventId>)]
+    pub id: Option<Cow<'a, str>>,
+    /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
+    #[serde(borrow)]
+    #[schema(value_type = MemberId)]
+    pub member: Cow<'a, str>,
+    /// The score, with at most as many digits behind the point as the board's `decimals` says.
+    #[serde(borrow)]
+    #[schema(value_type = ShownScore)]
+    pub score: &'a RawValue,
+    /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+    /// `accept_late`. Left out, it is the time at which the service reads the event.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    pub at: Option<Cow<'a, str>>,
+    /// Who sent the event. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub voter: Option<Cow<'a, str>>,
+    /// Through which channel the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub channel: Option<Cow<'a, str>>,
+    /// From which device the event came. Quotas count by it.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub device: Option<Cow<'a, str>>,
+    /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "203.0.113.7")]
+    pub ip: Option<Cow<'a, str>>,
+    /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
+    /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryData>)]
+    pub data: Option<&'a RawValue>,
 }
 
 /// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
 /// `data`.
-pub const COLUMNS: &[&str] = match EventBody::NAMES {
-    [_board, columns @ ..] => columns,
-    [] => &[],
-};
+pub const COLUMNS: &[&str] = &[
+    "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
+];
 
 /// Takes a field, or notes what is wrong with it.
 fn take<T, E: Display>(
@@ -120,12 +104,8 @@ impl EventBody<'_> {
         };
         let id = match (self.id.as_deref(), key) {
             (Some(id), Some(key)) if id != key => {
-                take::<EventId, _>(
-                    &mut errors,
-                    "/id",
-                    Err("differs from the header Idempotency-Key"),
-                );
-                None
+                let differs = Err("differs from the header Idempotency-Key");
+                take(&mut errors, "/id", differs)
             }
             (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
             (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
@@ -179,4 +159,21 @@ impl EventBody<'_> {
 /// What is wrong with it, as whoever sends such an item is answered.
 pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
     parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema;
+    use utoipa::openapi::{RefOr, Schema};
+
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_of_an_event_in_their_order() {
+        let RefOr::T(Schema::Object(event)) = EventBody::schema() else {
+            panic!("an event is described as an object");
+        };
+        let names: Vec<&str> = event.properties.keys().map(String::as_str).collect();
+        assert_eq!(names, [&["board"], COLUMNS].concat());
+    }
 }

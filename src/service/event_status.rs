@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::dead_letters::FoundLetter;
 use super::{Error, Service};
 use crate::domain::event::Status;
@@ -14,11 +12,12 @@ use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::LiveBoard;
 use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::join::try_join_all;
+use crate::store::StoreError;
 use crate::store::events::Known;
-use crate::store::{StoreError, Versioned};
 
 /// Which events are looked for.
 #[derive(Clone, Debug)]
@@ -76,13 +75,8 @@ struct Found {
 
 impl Found {
     fn is_empty(&self) -> bool {
-        let Self {
-            waiting,
-            known,
-            refused,
-            letters,
-        } = self;
-        waiting.is_empty() && known.is_empty() && refused.is_empty() && letters.is_empty()
+        let is_known = !self.waiting.is_empty() || !self.known.is_empty();
+        !is_known && self.refused.is_empty() && self.letters.is_empty()
     }
 
     /// Leaves out what waits, or is dead, of other members than this one. (Nothing else that is known tells its member.)
@@ -114,17 +108,15 @@ impl Service {
     /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
     /// dead letters.
     pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.find_events(request).await.unless_stale()? {
-                Some(found) => return Ok(found),
-                None => self.engine.reload(&request.board).await?,
-            }
-        }
-        Err(Error::busy())
+        let find = async |live| self.find_events(live, request).await;
+        self.engine.with_board(&request.board, find).await
     }
 
-    async fn find_events(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
-        let live = self.engine.live_board(&request.board).await?;
+    async fn find_events(
+        &self,
+        live: Arc<LiveBoard>,
+        request: &EventsRequest,
+    ) -> Result<FoundEvents, Error> {
         let mut found = self.look_for_id(&live, request).await?;
         if found.is_empty() {
             let in_log = self.look_in_log(&live, request).await?;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::join_all;
 use metrics::{Counter, counter};
 
 use super::{Error, Service};
@@ -12,6 +11,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::engine::submission::Submission;
+use crate::join::join_all;
 use crate::store::StoreError;
 
 /// How many events there were, by what became of them.

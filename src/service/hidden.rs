@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
-pub use crate::engine::hides::{FoundHidden, Hiding};
+pub use crate::engine::hides::Hiding;
 use crate::problems::Problem;
 
 impl Service {

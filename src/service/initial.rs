@@ -1,24 +1,26 @@
 //! Sets and reads initial scores.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use parking_lot::Mutex;
 
 use super::{Error, Service};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
+use crate::engine::LiveBoard;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::reader::Reader;
+use crate::join::join_all;
 use crate::problems::Problem;
+use crate::store::Freshness;
 use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
 use crate::store::standings::{Entry, Mark, Sight};
-use crate::store::{Freshness, Versioned};
 
 /// The most members of one request.
 pub const INITIAL_MAX: usize = 10_000;
@@ -44,9 +46,7 @@ pub struct FoundInitial {
     /// How many members have one.
     pub total: u64,
     /// Some of them, best first.
-    pub entries: Vec<Entry>,
-    /// Where the next part begins; `None`: this was the last.
-    pub next: Option<String>,
+    pub entries: Part<Entry>,
 }
 
 impl Service {
@@ -58,54 +58,48 @@ impl Service {
         scores: &BTreeMap<MemberId, Option<String>>,
     ) -> Result<SetInitial, Error> {
         let before = Mutex::default();
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let scores = read_scores(&live.board, scores)?;
-            if !self.engine.note_use(&live).await? {
-                continue;
-            }
-            let mut of_shard = vec![Vec::new(); live.shards.len()];
-            for score in &scores {
-                of_shard[live.board.shard_of(&score.0)].push(score.clone());
-            }
-            let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores, &before));
-            match try_join_all(set).await?.into_iter().sum::<Option<u64>>() {
-                Some(members) => {
-                    let before = before.into_inner();
-                    return Ok(SetInitial {
-                        live,
-                        members,
-                        before,
-                        after: scores.into_iter().collect(),
-                    });
+        self.engine
+            .with_board(id, async |live| {
+                let scores = read_scores(&live.board, scores)?;
+                self.engine.note_use(&live).await?;
+                let mut of_shard = vec![Vec::new(); live.shards.len()];
+                for score in &scores {
+                    of_shard[live.board.shard_of(&score.0)].push(score.clone());
                 }
-                None => self.engine.reload(id).await?,
-            }
-        }
-        Err(Error::busy())
+                let shards = live.shards.iter().zip(&of_shard);
+                let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores, &before));
+                // All shards are at their end before another attempt begins: what one has set meanwhile is not what was there before.
+                let set = join_all(set).await.into_iter();
+                Ok(SetInitial {
+                    members: set.sum::<Result<u64, Error>>()?,
+                    before: mem::take(&mut *before.lock()),
+                    after: scores.into_iter().collect(),
+                    live,
+                })
+            })
+            .await
     }
 
-    /// Sets initial scores of a shard, none too; `None` if the definition has changed. Notes what was there before.
+    /// Sets initial scores of a shard, none too. Notes what was there before.
     async fn set_all(
         &self,
         shard: &Shard,
         scores: &[(MemberId, Option<Score>)],
         noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<u64, Error> {
         let mut count = 0;
         let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
         let mut call = 0;
         while call < calls {
             let some = part(scores, call);
             let now = self.engine.clock.now();
-            let set = self.engine.store.set_initial(shard, some, now).await;
-            match set.unless_stale()? {
+            let set = self.engine.store.set_initial(shard, some, now);
+            match set.await? {
                 // The call is made again when nothing is left.
-                Some(Initialized::Erasing) => {
+                Initialized::Erasing => {
                     self.engine.forget_all(&shard.id).await?;
                 }
-                Some(Initialized::Done { members, before }) => {
+                Initialized::Done { members, before } => {
                     (count, call) = (members, call + 1);
                     let mut noted = noted.lock();
                     for ((member, _), before) in some.iter().zip(before) {
@@ -113,7 +107,7 @@ impl Service {
                         noted.entry(member.clone()).or_insert(before);
                     }
                 }
-                Some(Initialized::OutOfRange(index)) => {
+                Initialized::OutOfRange(index) => {
                     let beyond = some.get(index).map(|(member, _)| {
                         let decimals = shard.definition.decimals;
                         let max = decimals.score_max().shown(decimals);
@@ -123,10 +117,9 @@ impl Service {
                     });
                     return Err(Problem::invalid(beyond.into_iter().collect()).into());
                 }
-                None => return Ok(None),
             }
         }
-        Ok(Some(count))
+        Ok(count)
     }
 
     /// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
@@ -136,35 +129,25 @@ impl Service {
         after: Option<&str>,
         count: usize,
     ) -> Result<FoundInitial, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let begin = match after {
-                Some(cursor) => behind(&live.board, cursor)?,
-                None => Mark::FIRST,
-            };
-            // Whoever may set initial scores sees those of hidden members too.
-            let reader =
-                Reader::new(&self.engine, &live, Freshness::Current).with_sight(Sight::Everybody);
-            let list = Merged::new(&reader, live.board.initial_scores());
-            // One more than wanted tells whether there is a next part.
-            let read = Box::pin(list.list_from(&begin, count as u64 + 1)).await;
-            let (total, mut entries) = match read {
-                Ok(read) => read,
-                Err(ReadError::Retry) => continue,
-                Err(ReadError::Failed(error)) => return Err(error),
-            };
-            let is_more = entries.len() > count;
-            entries.truncate(count);
-            let next = entries.last().filter(|_| is_more);
-            let next = next.map(|entry| cursor(&live.board, entry));
-            return Ok(FoundInitial {
-                live,
-                total,
-                entries,
-                next,
-            });
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(id, async |live| {
+                let begin = match after {
+                    Some(cursor) => behind(&live.board, cursor)?,
+                    None => Mark::FIRST,
+                };
+                // Whoever may set initial scores sees those of hidden members too.
+                let reader = Reader::new(&self.engine, &live, Freshness::Current)
+                    .with_sight(Sight::Everybody);
+                let list = Merged::new(&reader, live.board.initial_scores());
+                let read = Box::pin(list.list_from(&begin, count as u64 + 1));
+                let (total, entries) = read.await?;
+                Ok(FoundInitial {
+                    total,
+                    entries: Part::split(entries, count, |last| cursor(&live.board, last)),
+                    live: Arc::clone(&live),
+                })
+            })
+            .await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::league::player::{Place, Played};
 use crate::domain::league::zone::Edges;
 use crate::domain::score::Score;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::store::Freshness;
 use crate::store::standings::{Entry, Neighbourhood, Page, Selection, Sight};
 use crate::store::voters::Voters;
@@ -31,10 +31,7 @@ pub struct InLeague {
 
 impl MemberView {
     /// The member in its cohort; or where it would be seated, if it has no seat in a period that is not over.
-    pub(super) async fn read_in_league(
-        &self,
-        attempt: &Attempt<'_>,
-    ) -> Result<FoundMember, ReadError> {
+    pub(super) async fn read_in_league(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
         let Attempt {
             live,
             target,
@@ -79,7 +76,7 @@ impl MemberView {
     async fn find_in_cohort(
         &self,
         attempt: &Attempt<'_>,
-    ) -> Result<Option<(Arc<Page>, usize)>, ReadError> {
+    ) -> Result<Option<(Arc<Page>, usize)>, Error> {
         let reader = &attempt.reader;
         let mut page = attempt.cohort(reader).await?;
         let mut index = self.index_in(&page);
@@ -98,11 +95,7 @@ impl MemberView {
     }
 
     /// Where the member stands among those who are counted; `None` if it is not one of them.
-    async fn edges(
-        &self,
-        attempt: &Attempt<'_>,
-        page: &Arc<Page>,
-    ) -> Result<Option<Edges>, ReadError> {
+    async fn edges(&self, attempt: &Attempt<'_>, page: &Arc<Page>) -> Result<Option<Edges>, Error> {
         let counted = match attempt.reader.sight() {
             Sight::Visible => Arc::clone(page),
             Sight::Everybody | Sight::HiddenUpTo(_) => {
@@ -126,10 +119,10 @@ impl MemberView {
         &self,
         attempt: &Attempt<'_>,
         Playing { seat, place, last }: Playing,
-    ) -> Result<FoundMember, ReadError> {
+    ) -> Result<FoundMember, Error> {
         let is_over = attempt.target.standing.period.end_ms <= attempt.now.ms();
         if is_over || attempt.playing.is_none() || self.is_out_of_sight(attempt).await? {
-            return Err(self.not_found(attempt).into());
+            return Err(self.not_found(attempt));
         }
         // A seat that nobody is listed on is kept for the member.
         let kept = seat.map(|seat| Place {
@@ -164,7 +157,7 @@ impl MemberView {
     }
 
     /// Whether the member is hidden, and the read does not see hidden members.
-    async fn is_out_of_sight(&self, attempt: &Attempt<'_>) -> Result<bool, ReadError> {
+    async fn is_out_of_sight(&self, attempt: &Attempt<'_>) -> Result<bool, Error> {
         if attempt.reader.sight() == Sight::Everybody {
             return Ok(false);
         }
@@ -190,7 +183,7 @@ impl Service {
 
 impl Attempt<'_> {
     /// The whole cohort. All who read its members at the same time share the call.
-    async fn cohort(&self, reader: &Reader<'_>) -> Result<Arc<Page>, ReadError> {
+    async fn cohort(&self, reader: &Reader<'_>) -> Result<Arc<Page>, Error> {
         let standing = self.target.standing;
         let league = self.live.board.league_of(&standing.period);
         let size = league.map_or(0, |league| league.cohort_size);

@@ -6,8 +6,7 @@ use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::series::{List, Series, Standing};
-use crate::engine::ATTEMPTS_MAX;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::engine::seats::{Reason, TakenSeat};
 use crate::store::Freshness;
 use crate::store::standings::{Page, Query, Selection};
@@ -40,25 +39,21 @@ impl Service {
         section: Section,
         member: &MemberId,
     ) -> Result<Arc<Page>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let reader = Reader::new(&self.engine, &live, Freshness::Current);
-            let series = Series::shown(List::Period(section.period.unit));
-            let [shard] = live.shards_of(section) else {
-                panic!("invariant: a cohort lies in one shard");
-            };
-            let query = Query::Page {
-                standing: Standing::of(series, section),
-                selection: Selection::Behind(0),
-                count: 1,
-                member: Some(member.clone()),
-            };
-            match reader.ask(shard, series, query).await {
-                Ok(page) => return Ok(page),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(id, async |live| {
+                let reader = Reader::new(&self.engine, &live, Freshness::Current);
+                let series = Series::shown(List::Period(section.period.unit));
+                let [shard] = live.shards_of(section) else {
+                    panic!("invariant: a cohort lies in one shard");
+                };
+                let query = Query::Page {
+                    standing: Standing::of(series, section),
+                    selection: Selection::Behind(0),
+                    count: 1,
+                    member: Some(member.clone()),
+                };
+                reader.ask(shard, series, query).await
+            })
+            .await
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
-
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service};
 use crate::domain::edition::Changed;
@@ -12,8 +10,8 @@ use crate::domain::ids::BoardId;
 use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
-use crate::engine::reader::ReadError;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::LiveBoard;
+use crate::join::try_join_all;
 use crate::store::Freshness;
 
 /// What is seen of a board at a glance. It costs one small call per shard.
@@ -76,31 +74,24 @@ impl Service {
     ///
     /// [`Error::BoardNotFound`]; that Redis does not answer.
     pub async fn look(&self, board: &BoardId) -> Result<Look, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.look_once(board).await {
-                Ok(look) => return Ok(look),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
-    }
-
-    async fn look_once(&self, board: &BoardId) -> Result<Look, ReadError> {
-        let begun = Instant::now();
-        let live = self.engine.live_board(board).await?;
-        let shards = live.shards.iter();
-        let seen = shards.map(|shard| self.engine.changed(&live, shard, Freshness::Current));
-        let (changes, barriers): (Vec<_>, Vec<_>) = try_join_all(seen).await?.into_iter().unzip();
-        let barrier = barriers.into_iter().min().flatten();
-        Ok(Look {
-            live,
-            begun,
-            changes,
-            seen: Seen {
-                barrier,
-                is_current: true,
-            },
-        })
+        self.engine
+            .with_board(board, async |live| {
+                let begun = Instant::now();
+                let shards = live.shards.iter();
+                let seen = shards.map(|shard| shard.changed(Freshness::Current));
+                let seen = try_join_all(seen).await?.into_iter();
+                let (changes, barriers): (Vec<_>, Vec<_>) = seen.unzip();
+                let barrier = barriers.into_iter().min().flatten();
+                Ok(Look {
+                    live,
+                    begun,
+                    changes,
+                    seen: Seen {
+                        barrier,
+                        is_current: true,
+                    },
+                })
+            })
+            .await
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use super::Error;
 use super::league_member::InLeague;
 use super::period::Target;
@@ -9,7 +11,7 @@ use super::standing::{Attempt, View};
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::problems::Problem;
 use crate::store::standings::{Neighbourhood, Query};
 use crate::store::voters::Voters;
@@ -42,9 +44,9 @@ pub struct FoundMember {
 impl View for MemberView {
     type Found = FoundMember;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
         if attempt.live.board.is_league() {
-            return Box::pin(self.read_in_league(attempt)).await;
+            return self.read_in_league(attempt).boxed().await;
         }
         let Attempt {
             live,
@@ -55,7 +57,7 @@ impl View for MemberView {
         } = attempt;
         let board = &live.board;
         if target.is_empty {
-            return Err(self.not_found(attempt).into());
+            return Err(self.not_found(attempt));
         }
         let previous = target.previous(board, *now);
         let standings = (
@@ -106,11 +108,11 @@ impl Reader<'_> {
         (standing, before): (Standing, Option<Standing>),
         member: &MemberId,
         around: u64,
-    ) -> Result<Option<Arc<Neighbourhood>>, ReadError> {
+    ) -> Result<Option<Arc<Neighbourhood>>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let before = before.map(|before| Merged::new(self, before));
             let merged = Merged::new(self, standing);
-            return Box::pin(merged.member(member, around, before.as_ref())).await;
+            return merged.member(member, around, before.as_ref()).boxed().await;
         };
         let query = Query::Member {
             standing,

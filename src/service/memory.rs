@@ -1,9 +1,8 @@
 //! Tells about how much memory of Redis a board takes.
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::join::try_join_all;
 use crate::store::footprint::Footprint;
 
 /// How many keys of a board are looked at at the most; of each shard one at least.

@@ -22,7 +22,6 @@ pub mod member;
 pub mod memory;
 pub mod moderation;
 pub mod page;
-pub mod percentile;
 pub mod period;
 pub mod players;
 pub mod profiles;

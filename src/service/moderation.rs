@@ -7,6 +7,7 @@ use futures::stream::{self, StreamExt};
 use super::{Error, Service};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::hides::Hiding;
 use crate::problems::Problem;
@@ -15,24 +16,6 @@ use crate::store::tasks::{BegunTask, OrderChange};
 
 /// How many boards are changed side by side.
 const BOARDS_AT_ONCE: usize = 16;
-
-/// Some of the standing orders.
-#[derive(Clone, Debug)]
-pub struct FoundOrders {
-    /// Members and how they are hidden, in the order of their bytes.
-    pub orders: Vec<(MemberId, Hide)>,
-    /// Behind whom the next part begins; `None`: this was the last.
-    pub next: Option<MemberId>,
-}
-
-/// Some of the tasks for all boards.
-#[derive(Clone, Debug)]
-pub struct FoundTasks {
-    /// The tasks with their numbers.
-    pub tasks: Vec<(u64, Task)>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<u64>,
-}
 
 /// What has become of a member of a board.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -103,45 +86,46 @@ impl Service {
         Ok(stored.read()?)
     }
 
-    /// Lists tasks: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
+    /// Lists tasks with their numbers: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
     /// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
     pub async fn tasks(
         &self,
         status: TaskStatus,
         after: Option<u64>,
         count: usize,
-    ) -> Result<FoundTasks, Error> {
-        // One more than wanted tells whether there is a next part.
-        let mut stored = self.engine.store.tasks(status, after, count + 1).await?;
-        let is_more = stored.len() > count;
-        stored.truncate(count);
-        let next = stored.last().filter(|_| is_more).map(|last| last.number);
-        let tasks = stored.iter();
+    ) -> Result<Part<(u64, Task), u64>, Error> {
+        let stored = self.engine.store.tasks(status, after, count + 1).await?;
+        let stored = Part::split(stored, count, |last| last.number);
+        let tasks = stored.items.iter();
         let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
-        Ok(FoundTasks {
-            tasks: tasks.collect(),
-            next,
+        Ok(Part {
+            items: tasks.collect(),
+            next: stored.next,
         })
     }
 
-    /// Lists standing orders: up to `count` of them, behind `after`. Those for members who were erased are not told.
+    /// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
+    /// `after`. Those for members who were erased are not told.
     pub async fn orders(
         &self,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<FoundOrders, Error> {
-        // One more than wanted tells whether there is a next part.
-        let mut members = self.engine.store.order_members(after, count + 1).await?;
-        let is_more = members.len() > count;
-        members.truncate(count);
-        let orders = self.engine.store.orders_of(&members).await?.into_iter();
+    ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
+        let members = self.engine.store.order_members(after, count + 1).await?;
+        let members = Part::split(members, count, MemberId::clone);
+        let orders = self
+            .engine
+            .store
+            .orders_of(&members.items)
+            .await?
+            .into_iter();
         let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
             Whom::Member(member) => Some((member, hide)),
             Whom::Erased(_) => None,
         });
-        Ok(FoundOrders {
-            orders: orders.collect(),
-            next: members.pop().filter(|_| is_more),
+        Ok(Part {
+            items: orders.collect(),
+            next: members.next,
         })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use super::standing::{Attempt, View};
 use super::{Error, Service};
 use crate::domain::board::Board;
@@ -9,7 +11,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::problems::Problem;
 use crate::store::profiles::Profiles;
 use crate::store::standings::{Page, Query, Selection};
@@ -45,6 +47,10 @@ pub enum Entries {
     Between([Option<String>; 2]),
     /// Half of them ahead of a score, the others from it on; there is one such page.
     Around(String),
+    /// The last entry with at least this percentile, in thousandths of a percent (0 to 100,000): the share of the others that do
+    /// not have a better rank. Where equal entries share a rank, it is the last of them that is listed. There is one such page,
+    /// of one entry, or of none where nobody is listed there.
+    Percentile(u64),
 }
 
 /// A page.
@@ -59,7 +65,7 @@ pub struct FoundPage {
 impl View for PageView {
     type Found = FoundPage;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, Error> {
         if attempt.target.is_empty {
             return Ok(FoundPage::default());
         }
@@ -75,34 +81,32 @@ impl View for PageView {
     }
 
     fn members(found: &FoundPage) -> Vec<Arc<str>> {
-        found.members()
-    }
-
-    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
-        found.profiles(service).await
-    }
-}
-
-impl FoundPage {
-    /// The members of its entries, and of its `me`.
-    pub(super) fn members(&self) -> Vec<Arc<str>> {
-        let entries = self.page.entries.iter().chain(&self.page.me);
+        let entries = found.page.entries.iter().chain(&found.page.me);
         entries.map(|entry| Arc::clone(&entry.member)).collect()
     }
 
-    /// Their profiles, which are read once for all who share the page.
-    pub(super) async fn profiles(&self, service: &Service) -> Result<Profiles, Error> {
-        let profiles = || service.profiles(self.members());
-        self.page.profiles.get_or_try_init(profiles).await.cloned()
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        let profiles = || service.profiles(Self::members(found));
+        found.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }
 
 impl PageView {
+    /// The first page of such entries, of this size.
+    pub fn of_first(entries: Entries, size: u64) -> Self {
+        Self {
+            entries,
+            page: 1,
+            size,
+            member: None,
+        }
+    }
+
     /// Its number among the pages of its entries, if there are several.
     pub fn number(&self) -> Option<u64> {
         match self.entries {
             Entries::All | Entries::Between(_) => Some(self.page),
-            Entries::Around(_) => None,
+            Entries::Around(_) | Entries::Percentile(_) => None,
         }
     }
 
@@ -110,6 +114,7 @@ impl PageView {
         let offset = (self.page - 1) * self.size;
         match &self.entries {
             Entries::All => Ok(Selection::Behind(offset)),
+            Entries::Percentile(thousandths) => Ok(Selection::Percentile(*thousandths)),
             Entries::Around(score) => {
                 let score = score_of(board, "around_score", score)?;
                 Ok(Selection::around(board, score, self.size / 2))
@@ -144,10 +149,10 @@ impl Reader<'_> {
         selection: Selection,
         count: u64,
         member: Option<&MemberId>,
-    ) -> Result<Arc<Page>, ReadError> {
+    ) -> Result<Arc<Page>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
-            let page = Box::pin(merged.page(selection, count, member)).await?;
+            let page = merged.page(selection, count, member).boxed().await?;
             return Ok(Arc::new(page));
         };
         let query = Query::Page {

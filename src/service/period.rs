@@ -169,9 +169,8 @@ impl Target {
                 let running = calendar.containing(window.unit(), now);
                 // Such a standing would be stored, whatever key was asked for.
                 if period.start_ms > running.end_ms {
-                    return Err(invalid_key(
-                        "a rolling window, or one with initial scores, can't end later than with the next period",
-                    ));
+                    let detail = "a rolling window, or one with initial scores, can't end later than with the next period";
+                    return Err(Problem::invalid_parameter("key", detail).into());
                 }
                 stretch(board, period, derived.periods)
                     .last()
@@ -198,11 +197,8 @@ impl Target {
 
 /// Whether events of the period are too late by now.
 fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
-    use crate::domain::board::AcceptLate;
-    match board.definition.accept_late {
-        AcceptLate::Any => false,
-        AcceptLate::Within(span) => period.end_ms.saturating_add_unsigned(span.ms()) < now.ms(),
-    }
+    let last_ms = board.last_event_ms(period);
+    last_ms.is_some_and(|last_ms| last_ms < now.ms())
 }
 
 /// The window of a board that has this name.
@@ -230,15 +226,13 @@ fn find_period(
         Choice::Current => Ok(running),
         Choice::Previous => {
             let previous = calendar.previous(&running);
-            previous.ok_or_else(|| invalid_key(&format!("{window} has no previous period")))
+            let none =
+                || Problem::invalid_parameter("key", format!("{window} has no previous period"));
+            Ok(previous.ok_or_else(none)?)
         }
         Choice::At(at) => Ok(calendar.containing(unit, *at)),
         Choice::Key(key) => calendar
             .parse_key(unit, key)
-            .map_err(|error| invalid_key(&error.to_string())),
+            .map_err(|error| Problem::invalid_parameter("key", error).into()),
     }
-}
-
-fn invalid_key(detail: &str) -> Error {
-    Problem::invalid_parameter("key", detail).into()
 }

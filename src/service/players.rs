@@ -8,15 +8,15 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Cohort;
 use crate::domain::league::decision::Move;
 use crate::domain::league::player::{Place, Played, Player, start_of};
+use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
-use crate::engine::reader::ReadError;
 use crate::engine::seats::FoundPlayer;
-use crate::engine::{ATTEMPTS_MAX, Engine, LiveBoard};
+use crate::engine::{Engine, LiveBoard};
 use crate::problems::Problem;
+use crate::store::StoreError;
 use crate::store::standings::Sight;
-use crate::store::{StoreError, Versioned};
 
 /// What a league says of a member in one of its periods.
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ impl Playing {
         period: &Period,
         member: &MemberId,
         now: Timestamp,
-    ) -> Result<Self, ReadError> {
-        let stored = stored(engine, live, member).await?;
+    ) -> Result<Self, Error> {
+        let stored = stored(live, member).await?;
         let running = live.board.calendar.containing(period.unit, now);
         let is_over = stored
             .as_ref()
@@ -78,7 +78,7 @@ impl Playing {
         period: &Period,
         (member, player): (&MemberId, Option<Player>),
         place: Option<Place>,
-    ) -> Result<Self, ReadError> {
+    ) -> Result<Self, Error> {
         let seat = player.as_ref().and_then(|player| player.seat_in(period));
         let seat = seat.map(|seat| OwnSeat {
             cohort: seat.cohort,
@@ -92,8 +92,7 @@ impl Playing {
             return Ok(Self { seat, place, last });
         }
         let shard = &live.shard_of(member).shard;
-        let history = engine.store.played(shard, member).await;
-        let history = current(engine, live, history).await?.into_iter();
+        let history = engine.store.played(shard, member).await?.into_iter();
         let mut history = history.skip_while(|played| played.start > start_of(period));
         let newest = history.next();
         let (own, last) = match newest {
@@ -109,49 +108,31 @@ impl Playing {
     }
 }
 
-/// The history of a member.
-#[derive(Clone, Debug)]
-pub struct FoundHistory {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The member's seats, the newest first.
-    pub seats: Vec<Played>,
-    /// Before which key the next part lies; `None`: this was the last.
-    pub next: Option<String>,
-}
-
 impl Service {
     /// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
-    /// key. Of a hidden member, who is not seen, nothing is told.
+    /// key; with the board. Of a hidden member, who is not seen, nothing is told.
     pub async fn history(
         &self,
         id: &BoardId,
         member: &MemberId,
         (before, count): (Option<&str>, usize),
         sight: Sight,
-    ) -> Result<FoundHistory, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let unit = live.board.league_unit();
-            let unit = unit.ok_or_else(|| Problem::no_league(id))?;
-            let before = before.map(|key| start_before(&live.board, unit, key));
-            let before = before.transpose()?.unwrap_or(Timestamp::MAX);
-            let seats = match self.all_seats(&live, unit, member).await {
-                Ok(seats) => seats,
-                Err(ReadError::Retry) => continue,
-                Err(ReadError::Failed(error)) => return Err(error),
-            };
-            let is_seen = sight == Sight::Everybody || !self.is_hidden(id, member).await?;
-            let seats = seats.into_iter().filter(|played| played.start < before);
-            // One more than wanted tells whether there is a next part.
-            let mut seats: Vec<Played> = seats.filter(|_| is_seen).take(count + 1).collect();
-            let is_more = seats.len() > count;
-            seats.truncate(count);
-            let last = seats.last().filter(|_| is_more);
-            let next = last.map(|played| live.board.period_key_at(played.start));
-            return Ok(FoundHistory { live, seats, next });
-        }
-        Err(Error::busy())
+    ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
+        self.engine
+            .with_board(id, async |live| {
+                let unit = live.board.league_unit();
+                let unit = unit.ok_or_else(|| Problem::no_league(id))?;
+                let before = before.map(|key| start_before(&live.board, unit, key));
+                let before = before.transpose()?.unwrap_or(Timestamp::MAX);
+                let seats = self.all_seats(&live, unit, member).await?;
+                let is_seen = sight == Sight::Everybody || !self.is_hidden(id, member).await?;
+                let seats = seats.into_iter().filter(|played| played.start < before);
+                let seats = seats.filter(|_| is_seen).take(count + 1).collect();
+                let key = |last: &Played| live.board.period_key_at(last.start);
+                let part = Part::split(seats, count, key);
+                Ok((live, part))
+            })
+            .await
     }
 
     async fn all_seats(
@@ -159,8 +140,8 @@ impl Service {
         live: &LiveBoard,
         unit: Unit,
         member: &MemberId,
-    ) -> Result<Vec<Played>, ReadError> {
-        let stored = stored(&self.engine, live, member).await?;
+    ) -> Result<Vec<Played>, Error> {
+        let stored = stored(live, member).await?;
         let running = live
             .board
             .calendar
@@ -169,8 +150,7 @@ impl Service {
             look_up(&self.engine, live, member).await?;
         }
         let shard = &live.shard_of(member).shard;
-        let history = self.engine.store.played(shard, member).await;
-        current(&self.engine, live, history).await
+        Ok(self.engine.store.played(shard, member).await?)
     }
 
     /// Whether a member of a board is hidden.
@@ -188,12 +168,8 @@ fn start_before(board: &Board, unit: Unit, key: &str) -> Result<Timestamp, Error
 }
 
 /// What is stored of a member.
-async fn stored(
-    engine: &Engine,
-    live: &LiveBoard,
-    member: &MemberId,
-) -> Result<Option<Player>, ReadError> {
-    let known = current(engine, live, live.player(member).await).await?;
+async fn stored(live: &LiveBoard, member: &MemberId) -> Result<Option<Player>, StoreError> {
+    let known = live.player(member).await?;
     Ok(known.map(|stored| stored.player))
 }
 
@@ -203,23 +179,10 @@ async fn look_up(
     engine: &Engine,
     live: &LiveBoard,
     member: &MemberId,
-) -> Result<Option<FoundPlayer>, ReadError> {
+) -> Result<Option<FoundPlayer>, Error> {
     match engine.player(&live.board.id, member).await {
         Ok(found) => Ok(Some(found)),
         Err(Error::Rejected { .. } | Error::Store(StoreError::Full(_))) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
-}
-
-/// What a call has found. If the definition has changed, it is read again.
-async fn current<T>(
-    engine: &Engine,
-    live: &LiveBoard,
-    found: Result<T, StoreError>,
-) -> Result<T, ReadError> {
-    if let Some(found) = found.unless_stale()? {
-        return Ok(found);
-    }
-    engine.reload(&live.board.id).await?;
-    Err(ReadError::Retry)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Error, Service};
 use crate::domain::ids::MemberId;
+use crate::domain::part::Part;
 use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict};
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
@@ -42,15 +43,6 @@ pub struct Reviewed {
     pub before: Review,
     /// The profile as it is now.
     pub after: FoundProfile,
-}
-
-/// A part of the list of names by their reviews.
-#[derive(Clone, Debug, Default)]
-pub struct ListedReviews {
-    /// The profiles, in the order of the members.
-    pub profiles: Vec<FoundProfile>,
-    /// Behind which member the next part begins; `None`: this was the last.
-    pub next: Option<MemberId>,
 }
 
 /// What is known of profiles while they are written: what is stored, and what that says.
@@ -211,22 +203,19 @@ impl Service {
         status: ReviewStatus,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<ListedReviews, Error> {
+    ) -> Result<Part<FoundProfile, MemberId>, Error> {
         let store = &self.engine.store;
-        // One more than wanted tells whether there is a next part.
-        let mut members = store.reviewed_members(status, after, count + 1).await?;
-        let is_more = members.len() > count;
-        members.truncate(count);
-        let next = members.last().filter(|_| is_more).cloned();
-        let ids = members.iter().map(|member| Arc::from(member.as_str()));
+        let members = store.reviewed_members(status, after, count + 1).await?;
+        let Part { items, next } = Part::split(members, count, MemberId::clone);
+        let ids = items.iter().map(|member| Arc::from(member.as_str()));
         let profiles = self.profiles(ids).await?;
-        let found = members.into_iter().filter_map(|member| {
+        let found = items.into_iter().filter_map(|member| {
             let record = Arc::clone(profiles.of(member.as_str())?);
             // It may have been reviewed meanwhile.
             (record.review.status == status).then_some(FoundProfile { member, record })
         });
-        let profiles = found.collect();
-        Ok(ListedReviews { profiles, next })
+        let items = found.collect();
+        Ok(Part { items, next })
     }
 }
 

@@ -9,6 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::intake::Backlog;
+use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 use crate::store::queues::{QueueName, QueueSize};
 
@@ -22,15 +23,6 @@ pub struct Waiting {
     pub size: QueueSize,
     /// Since when the first event waits, by the clock of Redis; `None` if none does.
     pub since: Option<Timestamp>,
-}
-
-/// Some boards with events that wait.
-#[derive(Debug)]
-pub struct WaitingBoards {
-    /// The boards, in the order of their ids.
-    pub boards: Vec<(BoardId, Waiting)>,
-    /// Behind which board the next part begins; `None`: this was the last.
-    pub next: Option<BoardId>,
 }
 
 impl Service {
@@ -47,7 +39,7 @@ impl Service {
         &self,
         after: Option<&BoardId>,
         count: usize,
-    ) -> Result<WaitingBoards, Error> {
+    ) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
         let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
         for queue in self.engine.store.queues().await? {
             let names = of_boards.entry(queue.name.id.clone()).or_default();
@@ -55,19 +47,19 @@ impl Service {
         }
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = of_boards.range::<BoardId, _>((behind, Bound::Unbounded));
-        let (mut boards, mut last) = (Vec::new(), None);
+        let (mut items, mut last) = (Vec::new(), None);
         for (id, names) in rest.by_ref().take(count) {
             last = Some(id.clone());
             match self.waiting(names).await {
                 Ok(waiting) if waiting.size.events == 0 => {}
-                Ok(waiting) => boards.push((id.clone(), waiting)),
+                Ok(waiting) => items.push((id.clone(), waiting)),
                 // It is told by the job that looks how much waits.
                 Err(error) if error.is_fault() => {}
                 Err(error) => return Err(error),
             }
         }
         let next = rest.next().and(last);
-        Ok(WaitingBoards { boards, next })
+        Ok(Part { items, next })
     }
 
     /// How much of the log of queued events was not taken yet, by partition; nothing where events are not queued in a log.

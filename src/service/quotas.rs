@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::{Error, Service};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::quota::{self, QuotaUse};
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
-use crate::store::Versioned;
+use crate::engine::LiveBoard;
+use crate::join::try_join_all;
 use crate::store::quotas::Taken;
 
 /// Who asks.
@@ -39,55 +37,43 @@ impl Service {
     /// Reads what was taken of a board's quotas, as an event would find it now.
     pub async fn quotas(&self, request: &QuotasRequest) -> Result<FoundQuotas, Error> {
         let member = request.member.as_ref();
-        let mut is_read_anew = false;
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(&request.board).await?;
-            let now = self.engine.clock.now();
-            let uses = quota::counts(&live.board, &request.origin, member, now);
-            if uses.is_empty() {
-                // No shard is asked: those of a board without events need not know its definition yet.
-                if is_read_anew {
-                    let counts = Vec::new();
-                    return Ok(FoundQuotas { live, now, counts });
+        self.engine
+            .with_board(&request.board, async |live| {
+                let now = self.engine.clock.now();
+                let uses = quota::counts(&live.board, &request.origin, member, now);
+                if uses.is_empty() {
+                    // No shard is asked: those of a board without events need not know its definition yet.
+                    self.engine.reload(&request.board).await?;
+                    self.engine.require_current(&live)?;
                 }
-                self.engine.reload(&live.board.id).await?;
-                is_read_anew = true;
-                continue;
-            }
-            // Where the counts lie with the members, that is one place.
-            let homes = live.homes.len().max(1);
-            let read = (0..homes).map(|home| self.counts_at(&live, home, &uses, now));
-            let Some(counts) = try_join_all(read).await?.into_iter().collect() else {
-                self.engine.reload(&live.board.id).await?;
-                continue;
-            };
-            let mut counts: Vec<Vec<(QuotaUse, Taken)>> = counts;
-            let mut counts = counts.drain(..).flatten().collect::<Vec<_>>();
-            counts.sort_by_key(|(used, _)| used.quota);
-            return Ok(FoundQuotas { live, now, counts });
-        }
-        Err(Error::busy())
+                // Where the counts lie with the members, that is one place.
+                let homes = live.homes.len().max(1);
+                let read = (0..homes).map(|home| self.counts_at(&live, home, &uses, now));
+                let mut counts = try_join_all(read).await?.concat();
+                counts.sort_by_key(|(used, _)| used.quota);
+                Ok(FoundQuotas { live, now, counts })
+            })
+            .await
     }
 
-    /// Reads what was taken of those uses whose counts lie in a shard; `None` if its definition is another one.
+    /// Reads what was taken of those uses whose counts lie in a shard.
     async fn counts_at(
         &self,
         live: &LiveBoard,
         home: usize,
         uses: &[QuotaUse],
         now: Timestamp,
-    ) -> Result<Option<Vec<(QuotaUse, Taken)>>, Error> {
+    ) -> Result<Vec<(QuotaUse, Taken)>, Error> {
         let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
         let uses: Vec<QuotaUse> = uses.iter().filter(is_here).cloned().collect();
         if uses.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Vec::new());
         }
         let home = live
             .homes
             .get(home)
             .map_or(&live.shards[0].shard, |home| &home.home);
-        let read = self.engine.store.quota_counts(home, &uses, now).await;
-        let taken = read.unless_stale()?;
-        Ok(taken.map(|taken| uses.into_iter().zip(taken).collect()))
+        let taken = self.engine.store.quota_counts(home, &uses, now).await?;
+        Ok(uses.into_iter().zip(taken).collect())
     }
 }

@@ -3,26 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::period::{Choice, Target, find_window};
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
 use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::LiveBoard;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::engine::results::winner_of;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::join::try_join_all;
 use crate::problems::Problem;
 use crate::store::closings::Keys;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
-use crate::store::{Freshness, StoreError, Versioned};
+use crate::store::{Freshness, StoreError};
 
 /// How a period stands.
 #[derive(Clone, Debug)]
@@ -54,17 +57,6 @@ pub struct PeriodCohorts {
     pub with_result: u64,
 }
 
-/// Some periods of a window.
-#[derive(Clone, Debug)]
-pub struct FoundPeriods {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The periods, the newest first.
-    pub periods: Vec<FoundPeriod>,
-    /// Before which key the next part lies; `None`: this was the last.
-    pub next: Option<String>,
-}
-
 /// A period, and what its result has beside.
 #[derive(Clone, Debug)]
 pub struct FoundResult {
@@ -90,81 +82,63 @@ pub struct Between {
     pub before: Option<String>,
 }
 
-/// Some periods, and before which key the next part lies.
-type PartOfPeriods = (Vec<FoundPeriod>, Option<String>);
-
 impl Service {
-    /// The periods of a window that have data or a result: up to `count` of them, the newest first.
+    /// The periods of a window that have data or a result: up to `count` of them, the newest first. With the board.
     pub async fn periods(
         &self,
         id: &BoardId,
         window: &str,
         between: &Between,
         count: usize,
-    ) -> Result<FoundPeriods, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let (named, unit) = unit_of(&live, window)?;
-            between.check(&live, unit)?;
-            let found = if live.board.is_league() {
-                self.league_periods(&live, window, between, count).await?
-            } else {
-                self.window_periods(&live, (named, unit), between, count)
-                    .await?
-            };
-            match found {
-                Some((periods, next)) => {
-                    return Ok(FoundPeriods {
-                        live,
-                        periods,
-                        next,
-                    });
-                }
-                None => self.engine.reload(id).await?,
-            }
-        }
-        Err(Error::busy())
+    ) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
+        self.engine
+            .with_board(id, async |live| {
+                let (named, unit) = unit_of(&live, window)?;
+                between.check(&live, unit)?;
+                let periods = if live.board.is_league() {
+                    self.league_periods(&live, window, between, count).await?
+                } else {
+                    self.window_periods(&live, (named, unit), between, count)
+                        .await?
+                };
+                Ok((live, periods))
+            })
+            .await
     }
 
-    /// The newest periods of a window, and before which key the next part lies; `None` if something has changed meanwhile.
+    /// The newest periods of a window.
     async fn window_periods(
         &self,
         live: &LiveBoard,
         (window, unit): (Window, Unit),
         between: &Between,
         count: usize,
-    ) -> Result<Option<PartOfPeriods>, Error> {
-        // One more than wanted tells whether there is a next part.
-        let Some(mut keys) = self.keys_between(live, unit, between, count + 1).await? else {
-            return Ok(None);
-        };
-        let is_more = keys.len() > count;
-        keys.truncate(count);
-        let next = keys.last().filter(|_| is_more).cloned();
+    ) -> Result<Part<FoundPeriod>, Error> {
+        let keys = self.keys_between(live, unit, between, count + 1).await?;
+        let keys = Part::split(keys, count, String::clone);
         let store = &self.engine.store;
-        let recorded = store.results(&live.board, window, &keys).await?;
+        let recorded = store.results(&live.board, window, &keys.items).await?;
         let (name, now) = (window.to_string(), self.engine.clock.now());
-        let found = keys.iter().zip(recorded);
+        let found = keys.items.iter().zip(recorded);
         let found = found.map(async |(key, recorded)| {
             let choice = Choice::Key(key.clone());
             let target = Target::find(live, &name, Track::Shown, &choice, now)?;
             self.find_period(live, target, recorded).await
         });
-        match try_join_all(found).await {
-            Ok(periods) => Ok(Some((periods, next))),
-            Err(ReadError::Retry) => Ok(None),
-            Err(ReadError::Failed(error)) => Err(error),
-        }
+        Ok(Part {
+            items: try_join_all(found).await?,
+            next: keys.next,
+        })
     }
 
-    /// The newest keys of periods that have data or a result; `None` if the definition has changed.
+    /// The newest keys of periods that have data or a result.
     async fn keys_between(
         &self,
         live: &LiveBoard,
         unit: Unit,
         Between { after, before }: &Between,
         count: usize,
-    ) -> Result<Option<Vec<String>>, Error> {
+    ) -> Result<Vec<String>, Error> {
         let bound = |key: &'_ Option<String>| match key {
             Some(key) => Bound::Excluded(key.clone()),
             None => Bound::Unbounded,
@@ -178,47 +152,41 @@ impl Service {
         let store = &self.engine.store;
         let shards = live.shards.iter();
         let of_shards = shards.map(|shard| store.periods(&shard.shard, unit, wanted, count));
-        let mut keys = BTreeSet::new();
-        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
-            return Ok(None);
-        };
-        keys.extend(of_shards.into_iter().flatten());
+        let of_shards = try_join_all(of_shards).await?;
+        let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
         let window = Window::Period(unit);
         let between = (after.as_deref(), before.as_deref());
         let finals = store.final_periods(&live.board, window, between, count);
         keys.extend(finals.await?);
-        Ok(Some(keys.into_iter().rev().take(count).collect()))
+        Ok(keys.into_iter().rev().take(count).collect())
     }
 
-    /// The newest periods of a league in which somebody was seated, each once, and before which key the next part lies; `None` if
-    /// the definition has changed.
+    /// The newest periods of a league in which somebody was seated, each once.
     async fn league_periods(
         &self,
         live: &LiveBoard,
         window: &str,
         Between { after, before }: &Between,
         count: usize,
-    ) -> Result<Option<PartOfPeriods>, Error> {
+    ) -> Result<Part<FoundPeriod>, Error> {
         let (_, unit) = unit_of(live, window)?;
         // The names of the cohorts of a period lie behind its key.
         let last = after.iter().map(|after| format!("{after}0")).next();
-        let (mut periods, mut before) = (Vec::new(), before.clone());
+        let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
         loop {
             let between = Between {
                 after: last.clone(),
                 before,
             };
-            let Some(names) = self.keys_between(live, unit, &between, 1).await? else {
-                return Ok(None);
-            };
+            let names = self.keys_between(live, unit, &between, 1).await?;
             let Some(name) = names.first() else {
-                return Ok(Some((periods, None)));
+                return Ok(Part::last(periods));
             };
             if periods.len() == count {
-                let next = periods
-                    .last()
-                    .map(|last: &FoundPeriod| last.target.key.clone());
-                return Ok(Some((periods, next)));
+                return Ok(Part {
+                    next: periods.last().map(|last| last.target.key.clone()),
+                    items: periods,
+                });
             }
             let key = name.split('/').next().unwrap_or_default();
             let choice = Choice::Key(key.to_owned());
@@ -258,14 +226,10 @@ impl Service {
             counts.iter().sum::<u64>().max(with_result)
         };
         Ok(FoundPeriod {
-            target,
             state,
-            total: 0,
-            winner: None,
-            result: None,
-            cut_off: None,
             final_at: recorded.map(|recorded| recorded.result.final_at),
             cohorts: Some(PeriodCohorts { all, with_result }),
+            ..FoundPeriod::new(target)
         })
     }
 
@@ -275,20 +239,12 @@ impl Service {
         live: &LiveBoard,
         target: Target,
         recorded: Option<Recorded>,
-    ) -> Result<FoundPeriod, ReadError> {
+    ) -> Result<FoundPeriod, Error> {
         let now = self.engine.clock.now();
         if recorded.is_some() {
             let cut_off = self.cut_off(live, &target.standing.period).await?;
-            let mut found = FoundPeriod {
-                target,
-                state: None,
-                total: 0,
-                winner: None,
-                result: None,
-                cut_off: Some(cut_off),
-                final_at: None,
-                cohorts: None,
-            };
+            let mut found = FoundPeriod::new(target);
+            found.cut_off = Some(cut_off);
             found.take_over(recorded);
             return Ok(found);
         }
@@ -297,36 +253,28 @@ impl Service {
             Page::default()
         } else {
             let list = Merged::new(&reader, target.standing);
-            Box::pin(list.page(Selection::Behind(0), 1, None)).await?
+            list.page(Selection::Behind(0), 1, None).boxed().await?
         };
         let state = live
             .board
             .state_of(&target.standing.period, reader.seen(), now);
         Ok(FoundPeriod {
-            target,
             state,
             total: page.total,
             winner: winner_of(&page),
-            result: None,
-            cut_off: None,
-            final_at: None,
-            cohorts: None,
+            ..FoundPeriod::new(target)
         })
     }
 
     /// How many queued events of a final period were refused because its closing did not wait for them.
-    async fn cut_off(&self, live: &LiveBoard, period: &Period) -> Result<u64, ReadError> {
+    async fn cut_off(&self, live: &LiveBoard, period: &Period) -> Result<u64, Error> {
         if live.board.max_delay_of(period).is_none() {
             return Ok(0);
         }
         let store = &self.engine.store;
         let of_shards = live.shards.iter();
         let of_shards = of_shards.map(|live| store.cut_off(&live.shard, period));
-        let Some(cut_off) = try_join_all(of_shards).await.unless_stale()? else {
-            self.engine.reload(&live.board.id).await?;
-            return Err(ReadError::Retry);
-        };
-        Ok(cut_off.iter().sum())
+        Ok(try_join_all(of_shards).await?.iter().sum())
     }
 
     /// A period of a window, or one cohort of it, with its digest if it is final.
@@ -368,35 +316,31 @@ impl Service {
         window: &str,
         choice: &Choice,
     ) -> Result<Option<FoundResult>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            if !live.board.is_league() {
-                return Ok(None);
-            }
-            unit_of(&live, window)?;
-            let now = self.engine.clock.now();
-            let target = Target::find(&live, window, Track::Shown, choice, now)?;
-            let Some(has_cohorts) = self.has_cohorts(&live, &target).await? else {
-                self.engine.reload(id).await?;
-                continue;
-            };
-            if !has_cohorts {
-                return Err(Problem::period_not_found(id, &target.name()).into());
-            }
-            let period = self.find_league_period(&live, target).await?;
-            return Ok(Some(FoundResult {
-                live,
-                period,
-                is_revising: false,
-                basis: BTreeMap::new(),
-                digest: None,
-            }));
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(id, async |live| {
+                if !live.board.is_league() {
+                    return Ok(None);
+                }
+                unit_of(&live, window)?;
+                let now = self.engine.clock.now();
+                let target = Target::find(&live, window, Track::Shown, choice, now)?;
+                if !self.has_cohorts(&live, &target).await? {
+                    return Err(Problem::period_not_found(id, &target.name()).into());
+                }
+                let period = self.find_league_period(&live, target).await?;
+                Ok(Some(FoundResult {
+                    live,
+                    period,
+                    is_revising: false,
+                    basis: BTreeMap::new(),
+                    digest: None,
+                }))
+            })
+            .await
     }
 
-    /// Whether a period of a league has cohorts, with data or with a result; `None` if the definition has changed.
-    async fn has_cohorts(&self, live: &LiveBoard, target: &Target) -> Result<Option<bool>, Error> {
+    /// Whether a period of a league has cohorts, with data or with a result.
+    async fn has_cohorts(&self, live: &LiveBoard, target: &Target) -> Result<bool, Error> {
         // Their names lie between these.
         let between = Between {
             after: Some(target.key.clone()),
@@ -404,7 +348,7 @@ impl Service {
         };
         let unit = target.standing.period.unit;
         let names = self.keys_between(live, unit, &between, 1).await?;
-        Ok(names.map(|names| !names.is_empty()))
+        Ok(!names.is_empty())
     }
 
     /// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
@@ -421,47 +365,37 @@ impl Service {
         choice: &Choice,
         cohort: Option<&str>,
     ) -> Result<FoundResult, Error> {
-        let mut is_finished = false;
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let (named, unit) = unit_of(&live, window)?;
-            let now = self.engine.clock.now();
-            let target = Target::find(&live, window, Track::Shown, choice, now)?;
-            let target = target.in_cohort(&live.board, cohort)?;
-            let section = target.standing.section();
-            let name = live.board.section_key(&section);
-            let recorded = self.engine.store.result(&live.board, named, &name).await?;
-            let found = match self.find_period(&live, target, recorded).await {
-                Ok(found) => found,
-                Err(ReadError::Retry) => continue,
-                Err(ReadError::Failed(error)) => return Err(error),
-            };
-            let has_data = match found.result {
-                Some(_) => Some(true),
-                None => self.has_data(&live, unit, &found).await.unless_stale()?,
-            };
-            let Some(has_data) = has_data else {
-                self.engine.reload(id).await?;
-                continue;
-            };
-            if !has_data {
-                if let Some(cohort) = cohort {
-                    return Err(found.target.cohort_not_found(&live.board, cohort));
+        let is_finished = AtomicBool::new(false);
+        self.engine
+            .with_board(id, async |live| {
+                let (named, unit) = unit_of(&live, window)?;
+                let now = self.engine.clock.now();
+                let target = Target::find(&live, window, Track::Shown, choice, now)?;
+                let target = target.in_cohort(&live.board, cohort)?;
+                let section = target.standing.section();
+                let name = live.board.section_key(&section);
+                let recorded = self.engine.store.result(&live.board, named, &name).await?;
+                let found = self.find_period(&live, target, recorded).await?;
+                if found.result.is_none() && !self.has_data(&live, unit, &found).await? {
+                    if let Some(cohort) = cohort {
+                        return Err(found.target.cohort_not_found(&live.board, cohort));
+                    }
+                    return Err(Problem::period_not_found(id, &found.target.name()).into());
                 }
-                return Err(Problem::period_not_found(id, &found.target.name()).into());
-            }
-            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
-            if lacks_result && !is_finished {
-                // A result that is missing then never comes: the period ended before `finalize` was set.
-                is_finished = match section.cohort {
-                    Some(_) => self.engine.finish_cohort(&live, section).await?,
-                    None => self.engine.finish_closing(id).await?,
-                };
-                continue;
-            }
-            return self.revised(live, found).await;
-        }
-        Err(Error::busy())
+                let lacks_result =
+                    found.state == Some(PeriodState::Final) && found.result.is_none();
+                if lacks_result && !is_finished.load(Ordering::Relaxed) {
+                    // A result that is missing then never comes: the period ended before `finalize` was set.
+                    let finished = match section.cohort {
+                        Some(_) => self.engine.finish_cohort(&live, section).await?,
+                        None => self.engine.finish_closing(id).await?,
+                    };
+                    is_finished.store(finished, Ordering::Relaxed);
+                    return Err(Error::Again);
+                }
+                self.revised(live, found).await
+            })
+            .await
     }
 
     /// Whether a period has data, of whomever.
@@ -527,6 +461,20 @@ impl Service {
 }
 
 impl FoundPeriod {
+    /// A period of which nothing is known yet.
+    fn new(target: Target) -> Self {
+        Self {
+            target,
+            state: None,
+            total: 0,
+            winner: None,
+            result: None,
+            cut_off: None,
+            final_at: None,
+            cohorts: None,
+        }
+    }
+
     /// How many members it has; `None` of a whole period of a league.
     pub fn total(&self) -> Option<u64> {
         self.cohorts.is_none().then_some(self.total)

@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
 use super::period::{Choice, Target};
 use super::results::unit_of;
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
+use crate::domain::part::Part;
 use crate::domain::plan::StandingName;
 use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::LiveBoard;
 use crate::engine::revisions::Revised;
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::join::try_join_all;
 use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
-use crate::store::Versioned;
 use crate::store::results::PeriodResult;
 use crate::store::revisions::Revision;
 use crate::store::rewards::{
@@ -38,17 +37,6 @@ pub struct FoundReward {
     pub member: String,
     /// The rest.
     pub entry: RewardEntry,
-}
-
-/// Some rewards of a final period.
-#[derive(Clone, Debug)]
-pub struct FoundRewards {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// The rewards by rules, ranks and members.
-    pub rewards: Vec<FoundReward>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<String>,
 }
 
 /// How the result of a period was revised.
@@ -114,56 +102,49 @@ impl ClaimRequest {
 }
 
 impl Service {
-    /// What members have won in a final period: up to `count` rewards behind `after`; or all that one member has won.
+    /// What members have won in a final period, by rules, ranks and members: up to `count` rewards behind `after`; or all that one
+    /// member has won. With the board.
     pub async fn rewards(
         &self,
         (id, window, choice): (&BoardId, &str, &Choice),
         (cohort, member): (Option<&str>, Option<&MemberId>),
         after: Option<&str>,
         count: usize,
-    ) -> Result<FoundRewards, Error> {
+    ) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
         self.engine.revise(id).await?;
         let whose = match (cohort, member) {
             (None, Some(member)) => Whose::Member(member),
             (cohort, _) => Whose::Cohort(cohort),
         };
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(at) = self.final_section(id, window, choice, whose).await? else {
-                return Ok(FoundRewards {
-                    live: self.engine.live_board(id).await?,
-                    rewards: Vec::new(),
-                    next: None,
-                });
-            };
-            let rules = at.live.board.all_rules_of(&at.section.period);
-            let found = if let Some(member) = member {
-                self.rewards_of(&at, member).await?
-            } else {
-                let after = after.map(|after| place_of(rules, after)).transpose()?;
-                let count = count.min(REWARDS_READ_MAX - 1);
-                self.rewards_behind(&at, after.as_ref(), count + 1).await?
-            };
-            let Some(mut found) = found else {
-                self.engine.reload(id).await?;
-                continue;
-            };
-            let is_more = member.is_none() && found.len() > count;
-            if is_more {
-                found.truncate(count);
-            }
-            let known = found.into_iter();
-            let rewards: Vec<FoundReward> = known
-                .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
-                .collect();
-            let next = rewards.last().filter(|_| is_more).map(FoundReward::cursor);
-            let live = Arc::clone(&at.live);
-            return Ok(FoundRewards {
-                live,
-                rewards,
-                next,
-            });
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(id, async |live| {
+                let at = self.final_section(&live, window, choice, whose);
+                let Some(at) = at.await? else {
+                    return Ok((live, Part::last(Vec::new())));
+                };
+                let rules = at.live.board.all_rules_of(&at.section.period);
+                let mut found = if let Some(member) = member {
+                    self.rewards_of(&at, member).await?
+                } else {
+                    let after = after.map(|after| place_of(rules, after)).transpose()?;
+                    let count = count.min(REWARDS_READ_MAX - 1);
+                    self.rewards_behind(&at, after.as_ref(), count + 1).await?
+                };
+                let is_more = member.is_none() && found.len() > count;
+                if is_more {
+                    found.truncate(count);
+                }
+                let known = found.into_iter();
+                let rewards: Vec<FoundReward> = known
+                    .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
+                    .collect();
+                let part = Part {
+                    next: rewards.last().filter(|_| is_more).map(FoundReward::cursor),
+                    items: rewards,
+                };
+                Ok((live, part))
+            })
+            .await
     }
 
     /// Claims a reward. Returns it, and whether it was claimed only now.
@@ -176,12 +157,8 @@ impl Service {
         &self,
         request: &ClaimRequest,
     ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            if let Some(claimed) = self.try_claim(request).await? {
-                return Ok(claimed);
-            }
-        }
-        Err(Error::busy())
+        let claim = async |live| self.try_claim(live, request).await;
+        self.engine.with_board(&request.board, claim).await
     }
 
     /// Whether all hides of a league are in all results. Its first shard tells of them; of other boards this says nothing.
@@ -194,28 +171,28 @@ impl Service {
         Ok(revised.has(first.tag(), hides))
     }
 
-    /// `None` if the result has to be revised first, or if the definition has changed.
+    /// [`Error::Again`] also if the result has to be revised first.
     async fn try_claim(
         &self,
+        live: Arc<LiveBoard>,
         request: &ClaimRequest,
-    ) -> Result<Option<(FoundReward, Arc<LiveBoard>, bool)>, Error> {
-        let (id, member) = (&request.board, &request.member);
+    ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
+        let (board, member) = (&live.board, &request.member);
         let not_found = || request.not_found();
-        let revised = self.engine.revise(id).await?;
+        let revised = self.engine.revise(&request.board).await?;
         let choice = Choice::Key(request.key.clone());
         let whose = Whose::Member(member);
         let at = self
-            .final_section(id, &request.window, &choice, whose)
+            .final_section(&live, &request.window, &choice, whose)
             .await?;
         let at = at.ok_or_else(not_found)?;
-        let board = &at.live.board;
         let mut rules = board.rules_of(&at.section.period);
         let named = rules.find(|(_, rule)| rule.id == request.rule);
         let (rule, _) = named.ok_or_else(not_found)?;
-        let shard = &at.live.shard_in(at.section, member).shard;
+        let shard = &live.shard_in(at.section, member).shard;
         let hides = self.engine.store.moderated(shard).await?.hides;
-        if !revised.has(shard.tag(), hides) || !self.has_all_hides(&at.live, &revised).await? {
-            return Ok(None);
+        if !revised.has(shard.tag(), hides) || !self.has_all_hides(&live, &revised).await? {
+            return Err(Error::Again);
         }
         let claiming = Claiming {
             member: member.as_str(),
@@ -226,12 +203,8 @@ impl Service {
             hides,
         };
         let claimed = self.engine.store.claim(shard, &at.section, claiming);
-        let Some(claimed) = claimed.await.unless_stale()? else {
-            self.engine.reload(id).await?;
-            return Ok(None);
-        };
-        let (entry, is_new) = match claimed {
-            Claimed::Behind => return Ok(None),
+        let (entry, is_new) = match claimed.await? {
+            Claimed::Behind => return Err(Error::Again),
             Claimed::None => return Err(not_found()),
             Claimed::New(entry) => (entry, true),
             Claimed::Same(entry) => (entry, false),
@@ -245,81 +218,76 @@ impl Service {
         let rules = board.all_rules_of(&at.section.period);
         let found = FoundReward::new(rules, member.to_string(), entry);
         let found = found.ok_or_else(not_found)?;
-        Ok(Some((found, Arc::clone(&at.live), is_new)))
+        Ok((found, Arc::clone(&live), is_new))
     }
 
-    /// How the result of a final period was revised, behind a revision: up to `count` revisions, and behind which the next
-    /// part begins; `None`: this was the last.
+    /// How the result of a final period was revised, behind a revision: up to `count` revisions.
     pub async fn revisions(
         &self,
         (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
         after: u64,
         count: usize,
-    ) -> Result<(Vec<FoundRevision>, Option<u64>), Error> {
+    ) -> Result<Part<FoundRevision, u64>, Error> {
         self.engine.revise(id).await?;
-        for _ in 0..ATTEMPTS_MAX {
-            let at = self.final_section(id, window, choice, Whose::Cohort(cohort));
-            let Some(at) = at.await? else {
-                return Ok((Vec::new(), None));
-            };
-            let board = &at.live.board;
-            // The first has revised nothing.
-            let first = after.max(1) + 1;
-            let last = at
-                .result
-                .revision
-                .min(after.max(1).saturating_add(count as u64));
-            let store = &self.engine.store;
-            let known = store.revisions(board, (at.window, &at.name), first..=last);
-            let found = known.await?.into_iter();
-            let found = found.map(async |(revision, change, members)| {
-                let Some(rewards) = self.changes_of(&at, revision).await? else {
-                    return Ok(None);
+        self.engine
+            .with_board(id, async |live| {
+                let at = self.final_section(&live, window, choice, Whose::Cohort(cohort));
+                let Some(at) = at.await? else {
+                    return Ok(Part::last(Vec::new()));
                 };
-                let has_more = rewards.len() > CHANGES_MAX;
-                Ok::<_, Error>(Some(FoundRevision {
-                    revision,
-                    change,
-                    members,
-                    rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
-                    has_more,
-                }))
-            });
-            let found: Option<Vec<_>> = try_join_all(found).await?.into_iter().collect();
-            if let Some(found) = found {
+                let board = &at.live.board;
+                // The first has revised nothing.
+                let first = after.max(1) + 1;
+                let last = at
+                    .result
+                    .revision
+                    .min(after.max(1).saturating_add(count as u64));
+                let store = &self.engine.store;
+                let known = store.revisions(board, (at.window, &at.name), first..=last);
+                let found = known.await?.into_iter();
+                let found = found.map(async |(revision, change, members)| {
+                    let rewards = self.changes_of(&at, revision).await?;
+                    let has_more = rewards.len() > CHANGES_MAX;
+                    Ok::<_, Error>(FoundRevision {
+                        revision,
+                        change,
+                        members,
+                        rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
+                        has_more,
+                    })
+                });
+                let items = try_join_all(found).await?;
                 let next = (last < at.result.revision).then_some(last);
-                return Ok((found, next));
-            }
-            self.engine.reload(id).await?;
-        }
-        Err(Error::busy())
+                Ok(Part { items, next })
+            })
+            .await
     }
 
     /// A section that has a result, in which nobody has a name any more who was erased; `None` if the member had no seat in this
     /// period of a league.
     async fn final_section(
         &self,
-        id: &BoardId,
+        live: &Arc<LiveBoard>,
         window: &str,
         choice: &Choice,
         whose: Whose<'_>,
     ) -> Result<Option<FinalSection>, Error> {
-        self.engine.forget_all(id).await?;
-        let live = self.engine.live_board(id).await?;
-        let (named, _) = unit_of(&live, window)?;
+        self.engine.forget_all(&live.board.id).await?;
+        self.engine.require_current(live)?;
+        let (named, _) = unit_of(live, window)?;
         let now = self.engine.clock.now();
-        let target = Target::find(&live, window, Track::Shown, choice, now)?;
-        let Some(target) = self.target_of(&live, target, whose).await? else {
+        let target = Target::find(live, window, Track::Shown, choice, now)?;
+        let Some(target) = self.target_of(live, target, whose).await? else {
             return Ok(None);
         };
         let section = target.standing.section();
         let name = live.board.section_key(&section);
         let recorded = self.engine.store.result(&live.board, named, &name).await?;
         let Some(recorded) = recorded else {
-            return Err(self.without_result(&live, &target).await?);
+            return Err(self.without_result(live, &target).await?);
         };
         Ok(Some(FinalSection {
-            live,
+            live: Arc::clone(live),
             section,
             name,
             window: named,
@@ -359,73 +327,63 @@ impl Service {
         Ok(cohort.map(|cohort| target.of_cohort(board, cohort)))
     }
 
-    /// What a member has won; `None` if the definition has changed.
+    /// What a member has won.
     async fn rewards_of(
         &self,
         at: &FinalSection,
         member: &MemberId,
-    ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
+    ) -> Result<Vec<(String, RewardEntry)>, Error> {
         let shard = &at.live.shard_in(at.section, member).shard;
-        let found = self
-            .engine
-            .store
-            .rewards_of(shard, &at.section, member.as_str());
-        let found = found.await.unless_stale()?.map(Vec::into_iter);
-        Ok(found.map(|found| found.map(|entry| (member.to_string(), entry)).collect()))
+        let store = &self.engine.store;
+        let found = store.rewards_of(shard, &at.section, member.as_str());
+        let found = found.await?.into_iter();
+        Ok(found.map(|entry| (member.to_string(), entry)).collect())
     }
 
-    /// The first rewards of all shards behind a place; `None` if the definition has changed.
+    /// The first rewards of all shards behind a place.
     async fn rewards_behind(
         &self,
         at: &FinalSection,
         after: Option<&RewardPlace>,
         count: usize,
-    ) -> Result<Option<Vec<(String, RewardEntry)>>, Error> {
+    ) -> Result<Vec<(String, RewardEntry)>, Error> {
         let shards = at.live.shards_of(at.section).iter();
         let store = &self.engine.store;
         let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.section, after, count));
-        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
-            return Ok(None);
-        };
-        let mut all: Vec<_> = of_shards.into_iter().flatten().collect();
+        let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         all.truncate(count);
         let all = all.into_iter();
-        Ok(Some(
-            all.map(|(place, entry)| (place.member().to_owned(), entry))
-                .collect(),
-        ))
+        Ok(all
+            .map(|(place, entry)| (place.member().to_owned(), entry))
+            .collect())
     }
 
-    /// Whose rewards a revision has changed, one more than are shown if there are so many; `None` if the definition has
-    /// changed.
+    /// Whose rewards a revision has changed, one more than are shown if there are so many.
     async fn changes_of(
         &self,
         at: &FinalSection,
         revision: u64,
-    ) -> Result<Option<Vec<(RuleId, String, RewardChange)>>, Error> {
+    ) -> Result<Vec<(RuleId, String, RewardChange)>, Error> {
         let (store, rules) = (
             &self.engine.store,
             at.live.board.all_rules_of(&at.section.period),
         );
         if rules.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Vec::new());
         }
         let shards = at.live.shards_of(at.section).iter();
         let of_shards = shards.map(|shard| {
             store.reward_changes(&shard.shard, &at.section, revision, CHANGES_MAX + 1)
         });
-        let Some(of_shards) = try_join_all(of_shards).await.unless_stale()? else {
-            return Ok(None);
-        };
-        let mut all: Vec<_> = of_shards.into_iter().flatten().collect();
+        let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         all.truncate(CHANGES_MAX + 1);
         let all = all.into_iter();
         let all = all.filter_map(|(rule, member, change)| {
             Some((rules.get(rule)?.id.clone(), member, change))
         });
-        Ok(Some(all.collect()))
+        Ok(all.collect())
     }
 }
 

@@ -1,19 +1,24 @@
 //! Spreads a board over another number of shards, and reads how far that has come.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::boards::Terms;
 use super::{Error, Service};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
 use crate::engine::moves::{Position, lease_of};
 
-/// How a board is spread.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Progress {
-    /// Over how many shards.
+/// How a board is spread over the slots of a cluster.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Spread {
+    /// Over how many shards it is spread.
+    #[schema(minimum = 1, maximum = 64)]
     pub shards: u16,
-    /// Over how many it is going to be, if it is on the way.
+    /// Over how many shards it will be spread when the move is over; null if no move is under way.
+    #[schema(minimum = 1, maximum = 64)]
     pub moving_to: Option<u16>,
-    /// How many entries have been copied on that way, some of them again.
+    /// How many entries the move has copied. An entry that changes meanwhile is copied again, and counted again.
     pub copied: u64,
 }
 
@@ -25,7 +30,7 @@ impl Service {
     ///
     /// [`BOARD_IN_USE`](crate::problems::BOARD_IN_USE) while it is on its way to another number of them;
     /// [`VALIDATION_FAILED`](crate::problems::VALIDATION_FAILED) for a number that the board can't have.
-    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<(u16, Progress), Error> {
+    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
         let draft = Draft::Spread(shards);
         let (board, before) = self.define_board(id, &draft, &Terms::default()).await?;
         let before = before.unwrap_or(board).placement.wanted();
@@ -33,7 +38,7 @@ impl Service {
     }
 
     /// How a board is spread, and how far a move has come.
-    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Progress, Error> {
+    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Spread, Error> {
         let board = self.engine.board(id).await?;
         let next = board.placement.next;
         let copied = match next {
@@ -43,7 +48,7 @@ impl Service {
             }
             None => 0,
         };
-        Ok(Progress {
+        Ok(Spread {
             shards: board.placement.current.shards,
             moving_to: next.map(|next| next.to.shards),
             copied,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
+use futures::FutureExt;
 
 use super::period::{Choice, CohortChoice, Target};
 use super::players::Playing;
@@ -19,9 +19,10 @@ use crate::domain::profile::ShownProfile;
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
+use crate::engine::LiveBoard;
 use crate::engine::past::Asker;
-use crate::engine::reader::{ReadError, Reader, Size};
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::reader::{Reader, Size};
+use crate::join::try_join_all;
 use crate::problems::Problem;
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
@@ -77,7 +78,7 @@ pub trait View: Sync {
     fn read(
         &self,
         attempt: &Attempt<'_>,
-    ) -> impl Future<Output = Result<Self::Found, ReadError>> + Send;
+    ) -> impl Future<Output = Result<Self::Found, Error>> + Send;
 
     /// The standing before, if what is found depends on that, too.
     fn before(&self, _: &Attempt<'_>) -> Option<Standing> {
@@ -90,7 +91,9 @@ pub trait View: Sync {
     }
 
     /// The members of the entries that were found.
-    fn members(found: &Self::Found) -> Vec<Arc<str>>;
+    fn members(_: &Self::Found) -> Vec<Arc<str>> {
+        Vec::new()
+    }
 
     /// The profiles of these members.
     fn profiles(
@@ -107,7 +110,7 @@ struct EditionView<'a, V>(&'a V);
 impl<V: View> View for EditionView<'_, V> {
     type Found = ();
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<(), ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<(), Error> {
         let (reader, standing) = (&attempt.reader, attempt.target.standing);
         if attempt.target.is_empty || !self.0.follows_edition(&attempt.live.board) {
             return Ok(());
@@ -125,10 +128,6 @@ impl<V: View> View for EditionView<'_, V> {
 
     fn follows_edition(&self, board: &Board) -> bool {
         self.0.follows_edition(board)
-    }
-
-    fn members((): &()) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 
@@ -158,7 +157,7 @@ impl Attempt<'_> {
     }
 
     /// Makes sure that the cohort was opened in which nobody was found.
-    pub(super) async fn require_cohort(&self) -> Result<(), ReadError> {
+    pub(super) async fn require_cohort(&self) -> Result<(), Error> {
         let Target {
             standing, cohort, ..
         } = self.target;
@@ -175,7 +174,7 @@ impl Attempt<'_> {
         if u64::from(own.number) <= opened.div_ceil(size.into()) {
             return Ok(());
         }
-        Err(self.target.cohort_not_found(board, name).into())
+        Err(self.target.cohort_not_found(board, name))
     }
 
     /// The voters of entries of the standing, if the board counts them.
@@ -275,14 +274,8 @@ impl Service {
         request: &StandingRequest,
         view: &V,
     ) -> Result<FoundIn<V::Found>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.read_once(request, view).await {
-                Ok(found) => return Ok(found),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+        let read = async |live| self.read_once(live, request, view).await;
+        self.engine.with_board(&request.board, read).await
     }
 
     /// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
@@ -291,22 +284,16 @@ impl Service {
         request: &StandingRequest,
         view: &V,
     ) -> Result<Option<FoundIn<()>>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.read_once(request, &EditionView(view)).await {
-                Ok(found) => return Ok(Some(found).filter(|found| found.follows_edition)),
-                Err(ReadError::Retry) => {}
-                Err(ReadError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::busy())
+        let found = self.read(request, &EditionView(view)).await?;
+        Ok(Some(found).filter(|found| found.follows_edition))
     }
 
     async fn read_once<V: View>(
         &self,
+        live: Arc<LiveBoard>,
         request: &StandingRequest,
         view: &V,
-    ) -> Result<FoundIn<V::Found>, ReadError> {
-        let live = self.engine.live_board(&request.board).await?;
+    ) -> Result<FoundIn<V::Found>, Error> {
         let now = self.engine.clock.now();
         let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
         let (target, playing) = self
@@ -359,13 +346,13 @@ impl Service {
         target: Target,
         choice: &CohortChoice,
         now: Timestamp,
-    ) -> Result<(Target, Option<Playing>), ReadError> {
+    ) -> Result<(Target, Option<Playing>), Error> {
         let board = &live.board;
         match choice {
             CohortChoice::Of(member) if board.is_league() => {
                 let period = target.standing.period;
                 let found = Playing::read(&self.engine, live, &period, member, now);
-                let playing = Box::pin(found).await?;
+                let playing = found.boxed().await?;
                 let target = match &playing.seat {
                     Some(seat) => target.of_cohort(board, seat.cohort),
                     None => Target {
@@ -376,7 +363,7 @@ impl Service {
                 Ok((target, Some(playing)))
             }
             CohortChoice::All if board.is_league() => Ok((target, None)),
-            CohortChoice::All => Err(Error::from(Problem::no_league(&board.id)).into()),
+            CohortChoice::All => Err(Problem::no_league(&board.id).into()),
             CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
             CohortChoice::Unnamed | CohortChoice::Of(_) => {
                 Ok((target.in_cohort(board, None)?, None))

@@ -1,14 +1,12 @@
 //! Reads the totals of a standing: members, voters, events and points.
 
-use std::sync::Arc;
-
-use futures::future::try_join_all;
-
+use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
+use crate::join::try_join_all;
 use crate::store::standings::{Amounts, Query};
 
 /// What a standing amounts to.
@@ -27,7 +25,7 @@ pub struct FoundStats {
 impl View for StatsView {
     type Found = FoundStats;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundStats, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundStats, Error> {
         let Attempt {
             live,
             target,
@@ -63,10 +61,6 @@ impl View for StatsView {
     fn follows_edition(&self, board: &Board) -> bool {
         board.definition.uniques.is_none()
     }
-
-    fn members(_: &FoundStats) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }
 
 impl Reader<'_> {
@@ -75,7 +69,7 @@ impl Reader<'_> {
         &self,
         standing: Standing,
         periods: &[Period],
-    ) -> Result<Amounts, ReadError> {
+    ) -> Result<Amounts, Error> {
         let shards = self.live.shards_of(standing.section());
         let asked = shards.iter().map(|shard| {
             let query = Query::Amounts {

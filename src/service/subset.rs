@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+
+use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
-use crate::engine::reader::{ReadError, Reader};
+use crate::engine::reader::Reader;
 use crate::engine::scroll::Place;
 use crate::store::standings::{Entry, Query, Subset};
 use crate::store::voters::Voters;
@@ -39,7 +42,7 @@ pub struct FoundSubset {
 impl View for SubsetView {
     type Found = FoundSubset;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundSubset, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundSubset, Error> {
         let standing = attempt.target.standing;
         let subset = if attempt.target.is_empty {
             Arc::new(Subset {
@@ -85,14 +88,10 @@ impl View for SubsetView {
 
 impl Reader<'_> {
     /// Reads some members of a standing.
-    async fn subset(
-        &self,
-        standing: Standing,
-        members: &[MemberId],
-    ) -> Result<Arc<Subset>, ReadError> {
+    async fn subset(&self, standing: Standing, members: &[MemberId]) -> Result<Arc<Subset>, Error> {
         let [shard] = self.live.shards_of(standing.section()) else {
             let merged = Merged::new(self, standing);
-            return Ok(Arc::new(Box::pin(merged.subset(members)).await?));
+            return Ok(Arc::new(merged.subset(members).boxed().await?));
         };
         let query = Query::Subset {
             standing,

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::try_join_all;
-
 use super::page::{Entries, PageView};
 use super::period::{Choice, CohortChoice, Target};
 use super::standing::{Attempt, StandingRequest, View};
@@ -14,8 +12,9 @@ use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
-use crate::engine::reader::{ReadError, Size};
-use crate::engine::{ATTEMPTS_MAX, LiveBoard};
+use crate::engine::LiveBoard;
+use crate::engine::reader::Size;
+use crate::join::try_join_all;
 use crate::problems::UNKNOWN_WINDOW;
 use crate::store::Freshness;
 use crate::store::standings::Sight;
@@ -49,77 +48,66 @@ struct SummaryView;
 impl View for SummaryView {
     type Found = u64;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<u64, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<u64, Error> {
         if attempt.live.board.is_league() {
             let tiers = TiersView.read(attempt).await?;
             return Ok(tiers.iter().map(|tier| tier.members).sum());
         }
-        let view = PageView {
-            entries: Entries::All,
-            page: 1,
-            size: 1,
-            member: None,
-        };
+        let view = PageView::of_first(Entries::All, 1);
         Ok(view.read(attempt).await?.page.total)
-    }
-
-    fn members(_: &u64) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 
 impl Service {
     /// Sums up a board. Each window is read by itself: they are no snapshot.
     pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.engine.live_board(id).await?;
-            let windows = live.board.definition.windows.iter();
-            let is_league = live.board.is_league();
-            let requests = windows.map(|window| StandingRequest {
-                board: id.clone(),
-                window: window.to_string(),
-                choice: Choice::Current,
-                cohort: if is_league {
-                    CohortChoice::All
-                } else {
-                    CohortChoice::Unnamed
-                },
-                track: Track::default(),
-                includes: Includes::default(),
-                freshness,
-                size: Size::Small,
-                sight: Sight::Visible,
-                asker: None,
-            });
-            let requests: Vec<StandingRequest> = requests.collect();
-            let read = requests
-                .iter()
-                .map(|request| self.read(request, &SummaryView));
-            let found = match try_join_all(read).await {
-                Ok(found) => found,
-                // The definition has changed meanwhile.
-                Err(error) if error.is(UNKNOWN_WINDOW) => continue,
-                Err(error) => return Err(error),
-            };
-            let Some(live) = found.last().map(|last| Arc::clone(&last.live)) else {
-                continue;
-            };
-            if found.iter().any(|one| one.live.board != live.board) {
-                continue;
-            }
-            let as_of = found.iter().filter_map(|one| one.as_of).min();
-            let windows = found.into_iter();
-            let windows = windows.map(|one| FoundWindow {
-                total: one.found,
-                target: one.target,
-                state: one.state,
-            });
-            return Ok(Summary {
-                live,
-                windows: windows.collect(),
-                as_of,
-            });
-        }
-        Err(Error::busy())
+        self.engine
+            .with_board(id, async |live| {
+                let windows = live.board.definition.windows.iter();
+                let is_league = live.board.is_league();
+                let requests = windows.map(|window| StandingRequest {
+                    board: id.clone(),
+                    window: window.to_string(),
+                    choice: Choice::Current,
+                    cohort: if is_league {
+                        CohortChoice::All
+                    } else {
+                        CohortChoice::Unnamed
+                    },
+                    track: Track::default(),
+                    includes: Includes::default(),
+                    freshness,
+                    size: Size::Small,
+                    sight: Sight::Visible,
+                    asker: None,
+                });
+                let requests: Vec<StandingRequest> = requests.collect();
+                let read = requests
+                    .iter()
+                    .map(|request| self.read(request, &SummaryView));
+                let found = try_join_all(read).await.map_err(|error| match error {
+                    // The definition has changed meanwhile.
+                    error if error.is(UNKNOWN_WINDOW) => Error::Again,
+                    error => error,
+                })?;
+                let live = found.last().map(|last| Arc::clone(&last.live));
+                let live = live.ok_or(Error::Again)?;
+                if found.iter().any(|one| one.live.board != live.board) {
+                    return Err(Error::Again);
+                }
+                let as_of = found.iter().filter_map(|one| one.as_of).min();
+                let windows = found.into_iter();
+                let windows = windows.map(|one| FoundWindow {
+                    total: one.found,
+                    target: one.target,
+                    state: one.state,
+                });
+                Ok(Summary {
+                    live,
+                    windows: windows.collect(),
+                    as_of,
+                })
+            })
+            .await
     }
 }

@@ -1,14 +1,11 @@
 //! Reads how a league is split: its tiers, and the cohorts of each.
 
-use std::sync::Arc;
-
-use futures::future::try_join_all;
-
 use super::Error;
 use super::standing::{Attempt, View};
 use crate::domain::league::{Cohort, League, Section};
+use crate::domain::part::Part;
 use crate::domain::series::Standing;
-use crate::engine::reader::ReadError;
+use crate::join::try_join_all;
 use crate::problems::Problem;
 
 /// The tiers of a league in a period.
@@ -37,34 +34,24 @@ pub struct CohortsView {
     pub count: usize,
 }
 
-/// Some cohorts of a tier.
-#[derive(Clone, Debug)]
-pub struct FoundCohorts {
-    /// Each with the number of its members, in their order.
-    pub cohorts: Vec<(Cohort, u64)>,
-    /// Whether there are more behind them.
-    pub is_more: bool,
-}
+/// Some cohorts of a tier, each with the number of its members, in their order.
+pub type FoundCohorts = Part<(Cohort, u64), Cohort>;
 
 impl View for TiersView {
     type Found = Vec<FoundTier>;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<Vec<FoundTier>, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<Vec<FoundTier>, Error> {
         attempt.see_shards().await?;
         let league = attempt.league();
         let tiers: Vec<u8> = (0..=league.last_tier()).collect();
         attempt.tiers(&tiers).await
-    }
-
-    fn members(_: &Vec<FoundTier>) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 
 impl View for CohortsView {
     type Found = FoundCohorts;
 
-    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, ReadError> {
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, Error> {
         attempt.see_shards().await?;
         let tier = attempt.league().tier_named(&self.tier);
         let tier = tier.ok_or_else(|| self.unknown_tier(attempt))?;
@@ -78,18 +65,14 @@ impl View for CohortsView {
             .map(|number| Cohort { tier, number });
         let cohorts = cohorts.map(async |cohort| {
             let members = attempt.members_of(cohort).await?;
-            Ok::<_, ReadError>((cohort, members))
+            Ok::<_, Error>((cohort, members))
         });
-        let cohorts = try_join_all(cohorts).await?;
-        let last = cohorts.last().map_or(opened, |(last, _)| last.number);
-        Ok(FoundCohorts {
-            is_more: last < opened,
-            cohorts,
+        let items = try_join_all(cohorts).await?;
+        let last = items.last().map(|(last, _)| *last);
+        Ok(Part {
+            next: last.filter(|last| last.number < opened),
+            items,
         })
-    }
-
-    fn members(_: &FoundCohorts) -> Vec<Arc<str>> {
-        Vec::new()
     }
 }
 
@@ -126,7 +109,7 @@ impl Attempt<'_> {
 
     /// Finds out whether the definition is still this one. If the period has ended, it also sees the barriers of all shards, which
     /// tell its state.
-    async fn see_shards(&self) -> Result<(), ReadError> {
+    async fn see_shards(&self) -> Result<(), Error> {
         let standing = self.target.standing;
         if standing.period.end_ms <= self.now.ms() {
             self.reader.amounts(standing, &[]).await?;
@@ -139,15 +122,11 @@ impl Attempt<'_> {
     }
 
     /// How these tiers are split.
-    async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, ReadError> {
+    async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, Error> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);
-        let seats = self
-            .reader
-            .engine
-            .store
-            .tier_seats(board, period, tiers)
-            .await?;
+        let store = &self.reader.engine.store;
+        let seats = store.tier_seats(board, period, tiers).await?;
         let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
             tier: *tier,
             cohorts: seats.taken.div_ceil(size),
@@ -157,7 +136,7 @@ impl Attempt<'_> {
     }
 
     /// How many members a cohort has.
-    async fn members_of(&self, cohort: Cohort) -> Result<u64, ReadError> {
+    async fn members_of(&self, cohort: Cohort) -> Result<u64, Error> {
         let section = Section {
             cohort: Some(cohort),
             ..self.target.standing.section()

@@ -6,17 +6,18 @@ use super::{Error, Service};
 use crate::domain::access::{Boards, KeyName};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::{Message, MessageId};
+use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{
     GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
 };
-use crate::engine::ATTEMPTS_MAX;
+use crate::engine::attempts::until_unchanged;
 use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
-use crate::store::deliveries::{DeliveryMark, ListedDeliveries};
+use crate::store::StoreError;
+use crate::store::deliveries::DeliveryMark;
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
 use crate::store::webhooks::WEBHOOKS_MAX;
-use crate::store::{StoreError, Versioned};
 
 /// A webhook and its name.
 #[derive(Clone, Debug)]
@@ -36,15 +37,6 @@ pub struct Put {
     pub after: NamedWebhook,
 }
 
-/// A part of the list of webhooks.
-#[derive(Clone, Debug, Default)]
-pub struct ListedWebhooks {
-    /// The webhooks, in the order of their names.
-    pub webhooks: Vec<NamedWebhook>,
-    /// Behind which name the next part begins; `None`: this was the last.
-    pub next: Option<WebhookName>,
-}
-
 /// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
 impl Service {
     /// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
@@ -61,7 +53,7 @@ impl Service {
             return Err(Problem::for_other_boards().into());
         }
         let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let stored = self.engine.store.load_webhook(name).await?;
             let before = stored.as_ref().map(|stored| reachable(stored, may));
             let before = before.transpose()?;
@@ -85,15 +77,12 @@ impl Service {
                 disabled: None,
                 ..kept
             };
-            if self
-                .change_webhook(name, stored.as_ref(), Some(&webhook))
-                .await?
-            {
-                let after = named(name, webhook);
-                return Ok(Put { before, after });
-            }
-        }
-        Err(Error::busy())
+            self.change_webhook(name, stored.as_ref(), Some(&webhook))
+                .await?;
+            let after = named(name, webhook);
+            Ok(Put { before, after })
+        })
+        .await
     }
 
     /// A webhook.
@@ -109,31 +98,26 @@ impl Service {
         may: &Boards,
         after: Option<&WebhookName>,
         count: usize,
-    ) -> Result<ListedWebhooks, Error> {
+    ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
         let stored = self.engine.store.load_webhooks().await?.all.into_iter();
         let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
         let webhooks = behind.filter_map(|(name, stored)| {
             let webhook = reachable(&stored, may).ok()?;
             Some(NamedWebhook { name, webhook })
         });
-        // One more than wanted tells whether there is a next part.
-        let mut webhooks: Vec<_> = webhooks.take(count + 1).collect();
-        let is_more = webhooks.len() > count;
-        webhooks.truncate(count);
-        let next = webhooks.last().filter(|_| is_more);
-        let next = next.map(|last| last.name.clone());
-        Ok(ListedWebhooks { webhooks, next })
+        let webhooks = webhooks.take(count + 1).collect();
+        let name = |last: &NamedWebhook| last.name.clone();
+        Ok(Part::split(webhooks, count, name))
     }
 
     /// Deletes a webhook with its deliveries, and returns it.
     pub async fn delete_webhook(&self, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let (stored, webhook) = self.stored_webhook(may, name).await?;
-            if self.change_webhook(name, Some(&stored), None).await? {
-                return Ok(webhook);
-            }
-        }
-        Err(Error::busy())
+            self.change_webhook(name, Some(&stored), None).await?;
+            Ok(webhook)
+        })
+        .await
     }
 
     /// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
@@ -214,9 +198,9 @@ impl Service {
         let one = std::slice::from_ref(&queued);
         let store = &self.engine.store;
         let taken = store.queue_deliveries(None, name, one, now).await;
-        match taken.unless_stale()? {
-            Some(()) => Ok(queued),
-            None => Err(Problem::webhook_not_found(name).into()),
+        match taken {
+            Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
+            taken => Ok(taken.map(|()| queued)?),
         }
     }
 
@@ -228,7 +212,7 @@ impl Service {
         status: Option<DeliveryStatus>,
         after: Option<&DeliveryMark>,
         count: usize,
-    ) -> Result<ListedDeliveries, Error> {
+    ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
         self.stored_webhook(may, name).await?;
         let listed = self.engine.store.deliveries(name, status, after, count);
         Ok(listed.await?)
@@ -241,12 +225,10 @@ impl Service {
         name: &WebhookName,
         id: MessageId,
     ) -> Result<NamedDelivery, Error> {
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let (_, webhook) = self.stored_webhook(may, name).await?;
             let stored = self.engine.store.load_delivery(name, &id).await?;
-            let Some(stored) = stored else {
-                return Err(Problem::delivery_not_found(id).into());
-            };
+            let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
             if webhook.disabled.is_some() {
                 return Err(Problem::webhook_disabled(name).into());
             }
@@ -256,11 +238,13 @@ impl Service {
                 .engine
                 .store
                 .end_delivery(name, &stored, &delivery, now);
-            if ended.await? {
-                return Ok(NamedDelivery { id, delivery });
+            if !ended.await? {
+                return Err(Error::Again);
             }
-        }
-        Err(Error::busy())
+            let id = id.clone();
+            Ok(NamedDelivery { id, delivery })
+        })
+        .await
     }
 
     /// Changes a webhook that is there. Returns it as it was, and as it is.
@@ -270,17 +254,14 @@ impl Service {
         name: &WebhookName,
         revise: impl Fn(&Webhook, Timestamp) -> Webhook,
     ) -> Result<(Webhook, NamedWebhook), Error> {
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let (stored, before) = self.stored_webhook(may, name).await?;
             let webhook = revise(&before, self.engine.clock.now());
-            if self
-                .change_webhook(name, Some(&stored), Some(&webhook))
-                .await?
-            {
-                return Ok((before, named(name, webhook)));
-            }
-        }
-        Err(Error::busy())
+            self.change_webhook(name, Some(&stored), Some(&webhook))
+                .await?;
+            Ok((before, named(name, webhook)))
+        })
+        .await
     }
 
     async fn stored_webhook(
@@ -294,22 +275,18 @@ impl Service {
         Ok((stored, webhook))
     }
 
-    /// Changes a webhook if it is still what was seen, and returns whether it was.
+    /// Changes a webhook if it is still what was seen; [`Error::Again`] if it is not.
     async fn change_webhook(
         &self,
         name: &WebhookName,
         seen: Option<&Stored<Webhook>>,
         new: Option<&Webhook>,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let now = self.engine.clock.now();
-        match self
-            .engine
-            .store
-            .change_webhook(name, seen, new, now)
-            .await?
-        {
-            Changed::Done => Ok(true),
-            Changed::Not => Ok(false),
+        let store = &self.engine.store;
+        match store.change_webhook(name, seen, new, now).await? {
+            Changed::Done => Ok(()),
+            Changed::Not => Err(Error::Again),
             Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
         }
     }

@@ -1,9 +1,9 @@
 //! API keys: stored in one hash, and announced to all instances as boards are.
 
-use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
 use super::boards::News;
+use super::decode::Done;
 use super::dispatch::Store;
 use super::stored::{Changed, Named, Stored};
 use super::{StoreError, keys, script};
@@ -43,7 +43,6 @@ pub struct Previous {
 
 impl Named for ApiKey {
     const WHAT: &'static str = "an API key";
-    const HASH: &'static str = keys::API_KEYS;
     const COUNT_MAX: usize = API_KEYS_MAX;
 }
 
@@ -54,10 +53,8 @@ impl Store {
         names: &[KeyName],
     ) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
         let stored: Vec<Option<String>> = self.fields(keys::API_KEYS, names).await?;
-        Ok(stored
-            .into_iter()
-            .map(|json| json.map(Stored::new))
-            .collect())
+        let stored = stored.into_iter().map(|json| json.map(Stored::new));
+        Ok(stored.collect())
     }
 
     /// When the API keys with these names were last used, by any instance.
@@ -70,15 +67,14 @@ impl Store {
         Ok(used.into_iter().map(at).collect())
     }
 
-    async fn fields<T: fred::types::FromValue>(
+    async fn fields<T: fred::types::FromValue + Send>(
         &self,
         key: &str,
         names: &[KeyName],
     ) -> Result<Vec<T>, StoreError> {
         let mut fields = Vec::with_capacity(names.len());
         for names in names.chunks(CALL_KEYS_MAX) {
-            let names = names.iter().map(ToString::to_string);
-            let args = [key.to_owned()].into_iter().chain(names).collect();
+            let args = std::iter::once(key).chain(names.iter().map(KeyName::as_str));
             fields.extend(self.command::<Vec<T>>("HMGET", args).await?);
         }
         Ok(fields)
@@ -123,10 +119,11 @@ impl Store {
         seen: Option<&Stored<ApiKey>>,
         new: Option<&ApiKey>,
     ) -> Result<Changed, StoreError> {
-        let of = keys::OF_API_KEYS.into_iter();
-        let keys = of.chain([keys::API_KEYS, keys::API_KEY_USES]);
-        let keys = keys.map(str::to_owned).collect();
-        self.change(&script::API_KEY, keys, name.as_str(), (seen, new), None)
+        self.call(&script::API_KEY, keys::API_KEYS)
+            .keys(keys::OF_API_KEYS)
+            .keys([keys::API_KEYS, keys::API_KEY_USES])
+            .change(name.as_str(), (seen, new))
+            .write()
             .await
     }
 
@@ -135,9 +132,11 @@ impl Store {
         for uses in uses.chunks(CALL_KEYS_MAX) {
             let pairs = uses.iter();
             let pairs = pairs.flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
-            let keys = [keys::API_KEYS, keys::API_KEY_USES].map(str::to_owned);
-            let args = pairs.map(Value::from).collect();
-            let noted = self.write_at(keys::API_KEYS, &script::API_KEY_USES, keys.to_vec(), args);
+            let noted = self
+                .call(&script::API_KEY_USES, keys::API_KEYS)
+                .keys([keys::API_KEYS, keys::API_KEY_USES])
+                .args(pairs)
+                .write::<Done>();
             noted.await?;
         }
         Ok(())

@@ -60,6 +60,11 @@ pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
     Ok(Value::Bytes(packed.into()))
 }
 
+/// A column of arguments: the same of each of some things.
+pub(super) fn each<'a, T, C>(all: &'a [T], cell: impl Fn(&'a T) -> C) -> Vec<C> {
+    all.iter().map(cell).collect()
+}
+
 /// `layout` in the arguments of the scripts (`scripts/lib/standing.lua`).
 #[derive(Clone, Copy, Serialize)]
 #[expect(

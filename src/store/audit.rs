@@ -4,13 +4,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fred::types::Value;
+use serde::Deserialize;
 
+use super::decode::{Done, Flat, Tail, parsed};
 use super::dispatch::Store;
 use super::kinds::SEPARATOR;
-use super::reply::{Reply, unknown_code};
-use super::script::Script;
-use super::stored::to_json;
+use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
@@ -101,26 +100,24 @@ impl Store {
         if members.is_empty() {
             return Ok(Vec::new());
         }
-        let mut args = vec![Value::from(MEMBERS_KEPT_MAX.to_string())];
+        let mut call = self
+            .call(&script::AUDIT_MEMBERS, keys::AUDIT_LINES[0])
+            .keys(keys::AUDIT_NAMES)
+            .arg(MEMBERS_KEPT_MAX);
         for member in members {
-            args.extend([
-                member.as_str().into(),
-                random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?.into(),
-            ]);
+            let pseudonym = random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?;
+            call = call.arg(member.as_str()).arg(pseudonym);
         }
-        let reply = self.audit(&script::AUDIT_MEMBERS, &keys::AUDIT_NAMES, args);
-        let mut reply = Reply::new(reply.await?)?;
-        members.iter().map(|_| reply.text()).collect()
+        call.write().await
     }
 
     /// Forgets which pseudonym a member has in the audit log: nobody can tell any more which lines name it.
     pub async fn forget_in_audit(&self, member: &MemberId) -> Result<(), StoreError> {
-        let args = vec![member.as_str().into()];
-        let reply = self.audit(&script::AUDIT_FORGET, &keys::AUDIT_NAMES, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(()),
-            other => unknown_code(other),
-        }
+        let forgotten = self
+            .call(&script::AUDIT_FORGET, keys::AUDIT_LINES[0])
+            .keys(keys::AUDIT_NAMES)
+            .arg(member.as_str());
+        forgotten.write::<Done>().await.map(drop)
     }
 
     /// Writes an intent down. If Redis has no memory left, the line has no body.
@@ -135,8 +132,7 @@ impl Store {
             separated(&intent.members),
         ];
         let written = self.write_audit(to_json(intent)?, to_json(&brief)?, &rest);
-        let id = written.await?.map(|id| id.parse()).transpose();
-        let id = id.map_err(|fault: &str| StoreError::Unexpected(fault.to_owned()))?;
+        let id = written.await?;
         id.ok_or_else(|| StoreError::Unexpected("a new line is gone".to_owned()))
     }
 
@@ -159,23 +155,30 @@ impl Store {
         whole: String,
         brief: String,
         rest: &[String],
-    ) -> Result<Option<String>, StoreError> {
-        let write = async |script, json: String| {
-            let first = [LOG_BYTES_MAX.to_string(), json];
-            let args = first.into_iter().chain(rest.iter().cloned());
-            let args = args.map(Value::from).collect();
-            self.audit(script, &keys::AUDIT_LINES, args).await
+    ) -> Result<Option<LineId>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            #[serde(deserialize_with = "parsed")]
+            Ok(LineId),
+            Gone,
+        }
+        let write = |script, json: String| {
+            self.call(script, keys::AUDIT_LINES[0])
+                .keys(keys::AUDIT_LINES)
+                .arg(LOG_BYTES_MAX)
+                .arg(json)
+                .args(rest)
+                .write()
         };
         let reply = match write(&script::AUDIT_WRITE, whole).await {
             Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
             reply => reply,
         };
-        let mut reply = Reply::new(reply?)?;
-        match reply.text()?.as_str() {
-            "OK" => Ok(Some(reply.text()?)),
-            "GONE" => Ok(None),
-            other => unknown_code(other),
-        }
+        Ok(match reply? {
+            Reply::Ok(id) => Some(id),
+            Reply::Gone => None,
+        })
     }
 
     /// Looks at some lines, the newest first, or those before one.
@@ -185,82 +188,77 @@ impl Store {
         before: Option<LineId>,
     ) -> Result<Part, StoreError> {
         let Wanted { by, board, member } = wanted;
-        let args = [
-            before.map_or_else(|| "+".to_owned(), |id| format!("({id}")),
-            CALL_LINES.to_string(),
-            by.clone().unwrap_or_default(),
-            board.as_ref().map(ToString::to_string).unwrap_or_default(),
-            member.as_ref().map(ToString::to_string).unwrap_or_default(),
-        ];
         let [log, outcomes, _] = keys::AUDIT_LINES;
         let [pseudonyms, members, _] = keys::AUDIT_NAMES;
-        let keys = [log, outcomes, pseudonyms, members].map(str::to_owned);
-        let args = args.map(Value::from).to_vec();
-        let reply = self.read(&script::AUDIT_READ, keys.to_vec(), args);
-        let mut reply = Reply::new(reply.await?)?;
-        let last = reply.text()?;
-        let mut lines = Vec::new();
-        while !reply.is_empty() {
-            lines.push(read_line(reply.list()?)?);
-        }
-        let last = (!last.is_empty()).then(|| read_id(&last)).transpose()?;
-        Ok(Part { lines, last })
+        let read = self
+            .call(&script::AUDIT_READ, log)
+            .keys([log, outcomes, pseudonyms, members])
+            .arg(before.map_or_else(|| "+".to_owned(), |id| format!("({id}")))
+            .arg(CALL_LINES)
+            .arg(by.as_ref())
+            .arg(board.as_ref().map(BoardId::as_str))
+            .arg(member.as_ref().map(MemberId::as_str));
+        let (last, Tail(lines)) = read
+            .read::<(Option<String>, Tail<Vec<StoredLine>>)>()
+            .await?;
+        let lines = lines
+            .into_iter()
+            .map(StoredLine::read)
+            .collect::<Result<_, _>>()?;
+        let last = last.map(|last| last.parse()).transpose();
+        Ok(Part {
+            lines,
+            last: last.map_err(|fault: &str| StoreError::Unexpected(fault.to_owned()))?,
+        })
     }
 
     /// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.
     pub async fn trim_audit(&self, now: Timestamp) -> Result<Trimmed, StoreError> {
         let retention = self.audit_retention;
         let before = retention.map_or(0, |retention| now.saturating_sub(retention).ms().max(0));
-        let args = [before.to_string(), CALL_LINES.to_string()];
-        let all = [keys::AUDIT_LINES, keys::AUDIT_NAMES].concat();
-        let args = args.map(Value::from).to_vec();
-        let mut reply = Reply::new(self.audit(&script::AUDIT_TRIM, &all, args).await?)?;
-        let (dropped, forgotten) = (reply.count()?, reply.count()?);
-        let is_more = dropped.max(forgotten) >= CALL_LINES as u64;
-        let bytes = reply.integer()?.try_into().unwrap_or(0);
-        Ok(Trimmed { is_more, bytes })
-    }
-
-    /// Runs a script on the audit log.
-    async fn audit(
-        &self,
-        script: &'static Script,
-        keys: &[&str],
-        args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
-        let keys = keys.iter().copied().map(str::to_owned).collect();
-        self.write_at(keys::AUDIT_LINES[0], script, keys, args)
-            .await
+        let trimmed = self
+            .call(&script::AUDIT_TRIM, keys::AUDIT_LINES[0])
+            .keys(keys::AUDIT_LINES)
+            .keys(keys::AUDIT_NAMES)
+            .arg(before)
+            .arg(CALL_LINES);
+        let (dropped, forgotten, bytes) = trimmed.write::<(usize, usize, i64)>().await?;
+        Ok(Trimmed {
+            is_more: dropped.max(forgotten) >= CALL_LINES,
+            bytes: bytes.try_into().unwrap_or(0),
+        })
     }
 }
 
-fn read_line(mut reply: Reply) -> Result<Line, StoreError> {
-    let id = read_id(&reply.text()?)?;
-    let (intent, outcome) = (reply.text()?, reply.text()?);
-    let fault = |error: serde_json::Error| {
-        StoreError::Unexpected(format!("line {id} of the audit log: {error}"))
-    };
-    let bytes = intent.len() + outcome.len();
-    let intent = serde_json::from_str(&intent).map_err(fault)?;
-    let outcome = (!outcome.is_empty()).then(|| serde_json::from_str(&outcome));
-    let outcome = outcome.transpose().map_err(fault)?;
-    let mut members = Vec::new();
-    while !reply.is_empty() {
-        let (pseudonym, member) = (reply.text()?, reply.text()?);
-        members.push((pseudonym, Some(member).filter(|member| !member.is_empty())));
-    }
-    Ok(Line {
-        id,
-        intent,
-        outcome,
-        members,
-        bytes,
-    })
+/// A line as audit_read.lua tells it.
+#[derive(Deserialize)]
+struct StoredLine {
+    #[serde(deserialize_with = "parsed")]
+    id: LineId,
+    intent: String,
+    outcome: Option<String>,
+    members: Tail<Flat<(String, Option<String>)>>,
 }
 
-fn read_id(text: &str) -> Result<LineId, StoreError> {
-    let fault = |_| StoreError::Unexpected(format!("{text:?} as the id of a line"));
-    text.parse().map_err(fault)
+impl StoredLine {
+    fn read(self) -> Result<Line, StoreError> {
+        let Self {
+            id,
+            intent,
+            outcome,
+            members: Tail(Flat(members)),
+        } = self;
+        let what = format!("line {id} of the audit log");
+        let bytes = intent.len() + outcome.as_ref().map_or(0, String::len);
+        let outcome = outcome.map(|outcome| read_json(&what, &outcome));
+        Ok(Line {
+            id,
+            intent: read_json(&what, &intent)?,
+            outcome: outcome.transpose()?,
+            members,
+            bytes,
+        })
+    }
 }
 
 /// Names with a separator before and behind each; empty without names.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::args::pack;
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::intake::Partition;
 use crate::domain::shard::Shard;
@@ -74,51 +75,43 @@ impl Store {
         ends: LogEnds<'_>,
         is_confirmed: bool,
     ) -> Result<Raised, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)));
-        let is_confirmed = if is_confirmed { "1" } else { "0" };
-        let [now, max_delay] = patience.map_or([const { String::new() }; 2], |patience| {
-            [
-                patience.now.ms().to_string(),
-                patience.max_delay.ms().to_string(),
-            ]
-        });
-        let ends = match ends {
-            LogEnds::NoLog => "".into(),
-            LogEnds::Unasked => "log".into(),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok,
+            Ends,
+            Waits(bool),
+        }
+        let call = self
+            .call_shard(&script::CLOSE_SHARD, shard)
+            .keys([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)))
+            .arg(shard.version())
+            .arg(until)
+            .arg(is_confirmed)
+            .arg(patience.map(|patience| patience.now))
+            .arg(patience.map(|patience| patience.max_delay.ms()));
+        let call = match ends {
+            LogEnds::NoLog => call.arg(""),
+            LogEnds::Unasked => call.arg("log"),
             LogEnds::Known(ends) => {
                 let ends = ends
                     .iter()
                     .map(|(partition, end)| (partition.to_string(), *end));
-                pack(&ends.collect::<BTreeMap<_, _>>())?
+                call.arg(pack(&ends.collect::<BTreeMap<_, _>>())?)
             }
         };
-        let args = vec![
-            shard.version().into(),
-            until.ms().to_string().into(),
-            is_confirmed.into(),
-            now.into(),
-            max_delay.into(),
-            ends,
-        ];
-        let reply = self.write(shard, &script::CLOSE_SHARD, keys, args);
-        let mut reply = Reply::new(reply.await?)?;
-        Ok(match reply.text()?.as_str() {
-            "OK" => Raised::Seen,
-            "ENDS" => Raised::WantsEnds,
-            "WAITS" if reply.text()? == "1" => Raised::WaitsForLog,
-            "WAITS" => Raised::WaitsForQueue,
-            "STALE" => return Err(StoreError::Stale),
-            other => return unknown_code(other),
+        Ok(match call.write().await? {
+            Reply::Ok => Raised::Seen,
+            Reply::Ends => Raised::WantsEnds,
+            Reply::Waits(true) => Raised::WaitsForLog,
+            Reply::Waits(false) => Raised::WaitsForQueue,
         })
     }
 
     /// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.
     pub async fn barriers(&self, shard: &Shard) -> Result<[Option<Timestamp>; 2], StoreError> {
-        let fields = ["closed_until", "final_until"].map(str::to_owned);
-        let args = std::iter::once(keys::head(shard.tag())).chain(fields);
-        let (raised, seen): (Option<i64>, Option<i64>) =
-            self.command("HMGET", args.collect()).await?;
+        let fields = [&keys::head(shard.tag()), "closed_until", "final_until"];
+        let (raised, seen): (Option<i64>, Option<i64>) = self.command("HMGET", fields).await?;
         Ok([raised, seen].map(|until| until.map(Timestamp::from_ms_clamped)))
     }
 }

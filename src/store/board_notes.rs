@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::decode::Done;
 use super::dispatch::Store;
 use super::{StoreError, keys, random, script};
 use crate::domain::board::Board;
@@ -53,13 +54,14 @@ impl NotedBoard {
                 boards.entry(board).or_default().push(note);
             }
         }
-        let boards = boards.into_iter();
-        let boards = boards.map(|((id, generation), notes)| Self {
-            id,
-            generation,
-            notes,
-        });
-        boards.collect()
+        boards
+            .into_iter()
+            .map(|((id, generation), notes)| Self {
+                id,
+                generation,
+                notes,
+            })
+            .collect()
     }
 }
 
@@ -74,20 +76,17 @@ impl Store {
     /// Notes a board.
     pub async fn note_board(&self, noted_for: NotedFor, board: &Board) -> Result<(), StoreError> {
         let name = random::hexadecimal::<8>("")?;
-        let note = format!("{name} {} {}", board.generation, board.id);
         let key = noted_for.key();
-        let noted = self.write_at(
-            key,
-            &script::UNNEEDED,
-            vec![key.to_owned()],
-            vec![note.into()],
-        );
-        noted.await.map(drop)
+        let noted = self
+            .call(&script::UNNEEDED, key)
+            .key(key)
+            .arg(format!("{name} {} {}", board.generation, board.id));
+        noted.write::<Done>().await.map(drop)
     }
 
     /// Some of the boards that are noted, or all if there are few notes.
     pub async fn noted_boards(&self, noted_for: NotedFor) -> Result<Vec<NotedBoard>, StoreError> {
-        let args = vec![noted_for.key().to_owned(), CALL_NOTES_MAX.to_string()];
+        let args = [noted_for.key(), &CALL_NOTES_MAX.to_string()];
         let notes = self.command("SRANDMEMBER", args).await?;
         Ok(NotedBoard::all_of(notes))
     }
@@ -98,8 +97,8 @@ impl Store {
         noted_for: NotedFor,
         board: &NotedBoard,
     ) -> Result<(), StoreError> {
-        let key = [noted_for.key().to_owned()].into_iter();
-        let args = key.chain(board.notes.clone()).collect();
+        let notes = board.notes.iter().map(String::as_str);
+        let args = std::iter::once(noted_for.key()).chain(notes);
         self.command("SREM", args).await
     }
 }

@@ -5,17 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::decode::{Code, Done};
 use super::dispatch::Store;
 use super::format::{FIRST_FORMAT, other_format};
 use super::protocol::formats::DATA_FORMAT;
 use super::purge::Cause;
-use super::reply::{Reply, unknown_code};
-use super::script::Script;
-use super::stored::to_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::closing::Closings;
@@ -25,6 +22,7 @@ use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
@@ -75,7 +73,7 @@ pub struct Unreadable {
 pub type StoredBoard = Result<Arc<Board>, Box<Unreadable>>;
 
 /// What has changed since an instance has asked last.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct News {
     /// The epoch of the numbers: they begin anew in another one.
     pub epoch: String,
@@ -95,9 +93,11 @@ pub struct Begun {
 }
 
 /// How storing a definition ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Defined {
     /// It is stored.
+    #[serde(rename = "OK")]
     Stored,
     /// Another version was there than the caller saw.
     Changed,
@@ -108,10 +108,9 @@ pub enum Defined {
 impl Store {
     /// The stored board of that name.
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
-        let fields = ["version", "definition"].into_iter().chain(CLOSINGS);
-        let head = [keys::head(id.as_str())].into_iter();
-        let args = head.chain(fields.map(str::to_owned));
-        let fields: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
+        let head = keys::head(id.as_str());
+        let args = [&head, "version", "definition"].into_iter().chain(CLOSINGS);
+        let fields: Vec<Option<String>> = self.command("HMGET", args).await?;
         let [Some(version), Some(json), closings @ ..] = fields.as_slice() else {
             return Ok(None);
         };
@@ -139,10 +138,9 @@ impl Store {
 
     /// How far the closings of a board have come; `None` if there is no such board.
     pub async fn closings(&self, id: &BoardId) -> Result<Option<Closings>, StoreError> {
-        let fields = ["version"].into_iter().chain(CLOSINGS);
-        let head = [keys::head(id.as_str())].into_iter();
-        let args = head.chain(fields.map(str::to_owned));
-        let fields: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
+        let head = keys::head(id.as_str());
+        let args = [&head, "version"].into_iter().chain(CLOSINGS);
+        let fields: Vec<Option<String>> = self.command("HMGET", args).await?;
         match fields.as_slice() {
             [Some(_), closings @ ..] => closings_of(closings).map(Some),
             _ => Ok(None),
@@ -168,23 +166,19 @@ impl Store {
             finalize_since: board.finalize_since,
             league_before: board.league_before.clone(),
         };
-        let json = to_json(&stored)?;
         let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
         let closed_until = match seen {
             Some(_) if is_same => ANY_CLOSING.to_owned(),
             seen => seen.map(decided).unwrap_or_default(),
         };
-        let seen = seen.map(Board::version).unwrap_or_default();
-        let unused_since = unused_since.map(|revision| revision.to_string());
-        let args = vec![
-            seen.into(),
-            unused_since.unwrap_or_default().into(),
-            board.version().into(),
-            json.into(),
-            closed_until.into(),
-        ];
-        let reply = self.write_head(board, &script::DEFINE, args).await?;
-        defined(reply)
+        self.call_head(&script::DEFINE, board)
+            .arg(seen.map(Board::version))
+            .arg(unused_since)
+            .arg(board.version())
+            .json(&stored)
+            .arg(closed_until)
+            .write()
+            .await
     }
 
     /// Whether a change of this board would be stored now: see [`Self::define_board`]. Nothing is written.
@@ -193,29 +187,21 @@ impl Store {
         seen: &Board,
         unused_since: Option<u64>,
     ) -> Result<Defined, StoreError> {
-        let unused_since = unused_since.map(|revision| revision.to_string());
-        let args = vec![
-            seen.version().into(),
-            unused_since.unwrap_or_default().into(),
-            "".into(),
-            "".into(),
-            decided(seen).into(),
-        ];
-        let reply = self.write_head(seen, &script::DEFINE, args).await?;
-        defined(reply)
+        self.call_head(&script::DEFINE, seen)
+            .arg(seen.version())
+            .arg(unused_since)
+            .args(["", ""])
+            .arg(decided(seen))
+            .write()
+            .await
     }
 
     /// Takes a board's definition away if its stored version is this one. Its data is marked for
     /// [`Store::purge`] before, so that it is never left behind. Returns whether it did.
     pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
         self.mark_all_unneeded(board).await?;
-        let args = vec![board.version().into()];
-        let reply = self.write_head(board, &script::DELETE, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "OK" => Ok(true),
-            "CHANGED" => Ok(false),
-            other => unknown_code(other),
-        }
+        let deleted = self.call_head(&script::DELETE, board).arg(board.version());
+        deleted.write::<Code>().await?.is("OK", "CHANGED")
     }
 
     /// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
@@ -226,14 +212,11 @@ impl Store {
 
     /// Notes in a sorted set that something of a board was begun, and returns its stamp.
     pub(super) async fn begin(&self, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
-        let keys = vec![keys::STAMP.into(), begun.into(), keys::FORMAT.into()];
-        let args = vec![id.as_str().into()];
-        let stamp = self
-            .write_at(id.as_str(), &script::BEGIN, keys, args)
-            .await?;
-        stamp
-            .as_u64()
-            .ok_or_else(|| StoreError::Unexpected(format!("a stamp, not {stamp:?}")))
+        self.call(&script::BEGIN, id.as_str())
+            .keys([keys::STAMP, begun, keys::FORMAT])
+            .arg(id.as_str())
+            .write()
+            .await
     }
 
     /// Forgets a change that has come to nothing, or need not be announced.
@@ -248,8 +231,8 @@ impl Store {
         stamp: u64,
         begun: &str,
     ) -> Result<(), StoreError> {
-        let args = vec![begun.into(), Begun::member(id, stamp)];
-        self.command("ZREM", args).await
+        self.command("ZREM", [begun, &Begun::member(id, stamp)])
+            .await
     }
 
     /// Some of the changes that were begun at least `age_ms` ago, and not announced.
@@ -262,9 +245,7 @@ impl Store {
         let before = self.stamp_ago(age_ms).await?.to_string();
         let count = CALL_BEGUN_MAX.to_string();
         let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
-        let members: Vec<String> = self
-            .command("ZRANGE", range.map(str::to_owned).to_vec())
-            .await?;
+        let members: Vec<String> = self.command("ZRANGE", range).await?;
         let begun = members.iter().filter_map(|member| member.parse().ok());
         Ok(begun.collect())
     }
@@ -282,32 +263,21 @@ impl Store {
         is_live: bool,
         stamp: Option<u64>,
     ) -> Result<(), StoreError> {
-        let keys = keys::OF_BOARDS.into_iter().chain([keys::BEGUN]);
-        let keys = keys.map(str::to_owned).collect();
-        let is_live = if is_live { "1" } else { "0" };
-        let stamp = stamp.map(|stamp| stamp.to_string()).unwrap_or_default();
-        let args = vec![id.as_str().into(), is_live.into(), stamp.into()];
-        self.write_at(id.as_str(), &script::ANNOUNCE, keys, args)
-            .await
-            .map(drop)
+        let announced = self
+            .call(&script::ANNOUNCE, id.as_str())
+            .keys(keys::OF_BOARDS)
+            .key(keys::BEGUN)
+            .arg(id.as_str())
+            .arg(is_live)
+            .arg(stamp);
+        announced.write::<u64>().await.map(drop)
     }
 
     /// What was announced of a kind of thing after the change with that number.
     pub async fn news(&self, of: keys::Channel, known: u64) -> Result<News, StoreError> {
         let [_, keys @ ..] = of;
-        let keys = keys.map(str::to_owned).to_vec();
-        let args = vec![known.to_string().into()];
-        let mut reply = Reply::new(self.read(&script::NEWS, keys, args).await?)?;
-        let (epoch, sequence) = (reply.text()?, reply.count()?);
-        let (mut ids, mut changed) = (reply.list()?, Vec::new());
-        while !ids.is_empty() {
-            changed.push(ids.text()?);
-        }
-        Ok(News {
-            epoch,
-            sequence,
-            changed,
-        })
+        let news = self.call(&script::NEWS, keys[0]).keys(keys).arg(known);
+        news.read().await
     }
 
     /// Up to `count` ids of boards in the order of their bytes, behind `after`.
@@ -331,8 +301,7 @@ impl Store {
         let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
         let count = count.to_string();
         let range = [list, &from, "+", "BYLEX", "LIMIT", "0", &count];
-        self.command("ZRANGE", range.map(str::to_owned).to_vec())
-            .await
+        self.command("ZRANGE", range).await
     }
 
     /// The ids of all boards.
@@ -381,7 +350,7 @@ impl Store {
             .iter()
             .map(|shard| self.tell(shard, keys::head(shard.tag()), revision));
         let newer = try_join_all(told).await?.into_iter().flatten().max();
-        let board_head = vec![keys::head(board.id.as_str()), "version".into()];
+        let board_head = [&keys::head(board.id.as_str()), "version"];
         let version: Option<String> = self.command("HGET", board_head).await?;
         let generation = board.generation.to_string();
         let is_there = version.is_some_and(|version| {
@@ -393,17 +362,6 @@ impl Store {
             self.mark_all_unneeded(board).await?;
         }
         Ok(newer)
-    }
-
-    /// Runs a script that writes to the key of a board's definition.
-    pub(super) async fn write_head(
-        &self,
-        board: &Board,
-        script: &'static Script,
-        args: Vec<fred::types::Value>,
-    ) -> Result<fred::types::Value, StoreError> {
-        let id = board.id.as_str();
-        self.write_at(id, script, vec![keys::head(id)], args).await
     }
 
     /// Marks all data of a board, so that it is unlinked once the board is gone.
@@ -420,22 +378,28 @@ impl Store {
         head: String,
         revision: u64,
     ) -> Result<Option<u64>, StoreError> {
-        let version = [shard.generation, revision];
-        let args = version.map(|number| number.to_string().into()).to_vec();
-        let told = self.write(shard, &script::SHARD, vec![head], args).await?;
-        let mut told = Reply::new(told)?;
-        match told.text()?.as_str() {
-            "OK" => Ok(None),
-            "NEWER" => told.count().map(Some),
-            other => unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok,
+            Newer(u64),
         }
+        let told = self
+            .call(&script::SHARD, shard.tag())
+            .key(head)
+            .arg(shard.generation)
+            .arg(revision)
+            .write();
+        Ok(match told.await? {
+            Reply::Ok => None,
+            Reply::Newer(revision) => Some(revision),
+        })
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
     pub async fn mark_used(&self, board: &Board) -> Result<(), StoreError> {
-        let args = vec![board.version().into()];
-        let reply = self.write_head(board, &script::USE, args).await?;
-        Reply::answer(reply).map(drop)
+        let marked = self.call_head(&script::USE, board).arg(board.version());
+        marked.write::<Done>().await.map(drop)
     }
 }
 
@@ -591,15 +555,6 @@ fn salvage_definition(stored: &Value) -> Result<(Definition, bool), StoreError> 
         }
     }
     Ok((definition, is_known))
-}
-
-fn defined(reply: fred::types::Value) -> Result<Defined, StoreError> {
-    match Reply::new(reply)?.text()?.as_str() {
-        "OK" => Ok(Defined::Stored),
-        "CHANGED" => Ok(Defined::Changed),
-        "USED" => Ok(Defined::Used),
-        other => unknown_code(other),
-    }
 }
 
 #[cfg(test)]

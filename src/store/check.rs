@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fred::types::Value;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer};
 
-use super::args::{LayoutArgs, closes_ms, end_ms, pack};
-use super::boards::read_definition;
+use super::args::{LayoutArgs, closes_ms, end_ms};
+use super::boards::{Defined, read_definition};
+use super::call::ScriptCall;
 use super::connection::Connection;
+use super::decode::{Done, Raw, Tail, decode};
 use super::dispatch::Store;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::node::Node;
-use super::reply::{Reply, unknown_code};
 use super::rollover::beginning;
+use super::script::Script;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Order};
 use crate::domain::ids::BoardId;
@@ -43,25 +45,48 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Something that is stored in two ways, and differently.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Difference {
     /// What differs: the scripts' headers have all codes.
     pub code: String,
     /// Whether it was mended.
     pub is_mended: bool,
     /// What is stored, as text.
+    #[serde(deserialize_with = "lossy")]
     pub stored: Vec<String>,
 }
 
+/// Damaged data need not be text.
+fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
+    let texts = stored
+        .iter()
+        .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned());
+    Ok(texts.collect())
+}
+
 /// What came of looking at a standing.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Look<T> {
     /// None of its keys is there.
     Gone,
     /// It can't be compared: it is about to expire, or history of it is gone.
+    #[serde(rename = "ENDING", alias = "LOST")]
     Impossible,
     /// What has been found.
+    #[serde(rename = "OK")]
     Found(T),
+}
+
+impl<T> Look<T> {
+    fn map<U>(self, make: impl FnOnce(T) -> U) -> Look<U> {
+        match self {
+            Self::Gone => Look::Gone,
+            Self::Impossible => Look::Impossible,
+            Self::Found(found) => Look::Found(make(found)),
+        }
+    }
 }
 
 /// What came of looking at a queue.
@@ -176,55 +201,6 @@ impl Head {
     }
 }
 
-#[derive(Serialize)]
-struct CheckArgs<'a> {
-    generation: String,
-    revision: u64,
-    layout: LayoutArgs,
-    is_derived: bool,
-    phase: &'a str,
-    cursor: &'a str,
-    whole_max: u32,
-    part: u32,
-    now: i64,
-    expires: i64,
-    must_expire: bool,
-    mend: bool,
-    registry: String,
-}
-
-#[derive(Serialize)]
-struct StateArgs {
-    generation: String,
-    revision: u64,
-    mend: bool,
-}
-
-#[derive(Serialize)]
-struct QueueArgs {
-    generation: String,
-    revision: u64,
-    mend: bool,
-    count: u32,
-}
-
-#[derive(Serialize)]
-struct SumsArgs<'a> {
-    generation: String,
-    revision: u64,
-    layout: LayoutArgs,
-    kind: &'static str,
-    start: i64,
-    floor: Option<u64>,
-    ends: i64,
-    ratio: i64,
-    sign: i8,
-    term: u32,
-    cursor: &'a str,
-    budget: u32,
-    mend: bool,
-}
-
 /// How a standing is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
@@ -248,43 +224,36 @@ impl Store {
     ) -> Result<Look<Part>, StoreError> {
         let (phase, cursor) = from.map_or(("", "0"), |(phase, cursor)| (phase, cursor));
         let layout = LayoutArgs::new(shard);
-        let args = CheckArgs {
-            generation: shard.generation.to_string(),
-            revision: shard.revision,
-            layout: if kind.lists_all() {
-                layout.of_all()
-            } else {
-                layout
-            },
-            is_derived: kind == Kind::Derived,
-            phase,
-            cursor,
-            whole_max: WHOLE_MAX,
-            part: PART,
-            now: manner.now.ms(),
-            expires: expires_at_ms.unwrap_or(0),
-            must_expire,
-            mend: manner.mends,
-            registry: keys::registry(shard.tag(), shard.generation),
+        let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
+        let layout = if kind.lists_all() {
+            layout.of_all()
+        } else {
+            layout
         };
-        let mut all = vec![keys::head(shard.tag())];
-        all.extend(keys::of_sorted_set(zset.to_owned(), shard.layout()));
-        if kind == Kind::Derived {
-            all.extend(keys::state_of(shard, zset));
-        }
-        let scripts = (&script::CHECK, &script::MEND);
-        let reply = self.step(shard, scripts, manner.mends, all, pack(&args)?);
-        let mut reply = match looked(reply.await?, "ENDING")? {
-            Ok(reply) => reply,
-            Err(nothing) => return Ok(nothing),
-        };
-        let (phase, cursor) = (reply.text()?, reply.text()?);
-        let is_whole = reply.integer()? == 1;
-        Ok(Look::Found(Part {
-            next: (!phase.is_empty()).then_some((phase, cursor)),
-            is_whole,
-            differences: differences(&mut reply)?,
-        }))
+        let scripts = [&script::CHECK, &script::MEND];
+        let look = self
+            .look(shard, scripts, manner.mends)
+            .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
+            .keys(state.flatten())
+            .field("layout", layout)
+            .field("is_derived", kind == Kind::Derived)
+            .field("phase", phase)
+            .field("cursor", cursor)
+            .field("whole_max", WHOLE_MAX)
+            .field("part", PART)
+            .field("now", manner.now.ms())
+            .field("expires", expires_at_ms.unwrap_or(0))
+            .field("must_expire", must_expire)
+            .field("registry", keys::registry(shard.tag(), shard.generation));
+        let looked: Look<(Option<String>, String, bool, Tail<Vec<_>>)> =
+            look.run(manner.mends).await?;
+        Ok(
+            looked.map(|(phase, cursor, is_whole, Tail(differences))| Part {
+                next: phase.map(|phase| (phase, cursor)),
+                is_whole,
+                differences,
+            }),
+        )
     }
 
     /// Looks whether the state of a derived series can be read.
@@ -294,15 +263,12 @@ impl Store {
         derived: &Derived,
         mends: bool,
     ) -> Result<Vec<Difference>, StoreError> {
-        let args = StateArgs {
-            generation: shard.generation.to_string(),
-            revision: shard.revision,
-            mend: mends,
-        };
-        let all = vec![keys::head(shard.tag()), keys::state(shard, derived.series)];
-        let scripts = (&script::CHECK_STATE, &script::MEND_STATE);
-        let reply = self.step(shard, scripts, mends, all, pack(&args)?);
-        differences(&mut Reply::answer(reply.await?)?)
+        let scripts = [&script::CHECK_STATE, &script::MEND_STATE];
+        let look = self
+            .look(shard, scripts, mends)
+            .key(keys::state(shard, derived.series));
+        let Done::Ok(Tail(differences)) = look.run::<Done<Tail<Vec<_>>>>(mends).await?;
+        Ok(differences)
     }
 
     /// Looks whether the keys of a queue agree.
@@ -311,23 +277,18 @@ impl Store {
         shard: &Shard,
         mends: bool,
     ) -> Result<CheckedQueue, StoreError> {
-        let args = QueueArgs {
-            generation: shard.generation.to_string(),
-            revision: shard.revision,
-            mend: mends,
-            count: WHOLE_MAX,
-        };
         let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
-        let mut all = vec![keys::head(shard.tag())];
-        all.extend(of_queue.map(|kind| keys::single(shard, kind)));
-        let scripts = (&script::CHECK_QUEUE, &script::MEND_QUEUE);
-        let reply = self.step(shard, scripts, mends, all, pack(&args)?);
-        let mut reply = Reply::answer(reply.await?)?;
-        let entries = reply.text()?.parse().unwrap_or(0);
+        let scripts = [&script::CHECK_QUEUE, &script::MEND_QUEUE];
+        let look = self
+            .look(shard, scripts, mends)
+            .keys(of_queue.map(|kind| keys::single(shard, kind)))
+            .field("count", WHOLE_MAX);
+        let Done::Ok((entries, is_whole, Tail(differences))) =
+            look.run::<Done<(_, _, Tail<_>)>>(mends).await?;
         Ok(CheckedQueue {
             entries,
-            is_whole: reply.text()? == "1",
-            differences: differences(&mut reply)?,
+            is_whole,
+            differences,
         })
     }
 
@@ -341,46 +302,43 @@ impl Store {
     ) -> Result<Look<SumPart>, StoreError> {
         let (term, cursor) = from.map_or((0, "0"), |(term, cursor)| (*term, cursor.as_str()));
         let period = &sum.standing.period;
-        let args = SumsArgs {
-            generation: shard.generation.to_string(),
-            revision: shard.revision,
-            layout: LayoutArgs::new(shard),
-            kind: sum.kind,
-            start: period.start_ms,
-            floor: shard.layout().hashed.then(|| beginning(shard, period)),
-            ends: end_ms(period).min(closes_ms(shard)),
-            ratio: sum.ratio,
-            sign: match shard.definition.order {
-                Order::Desc => -1,
-                Order::Asc => 1,
-            },
-            term,
-            cursor,
-            budget: SUMS_BUDGET,
-            mend: manner.mends,
-        };
-        let mut all = keys::head_and_registry(shard);
-        all.push(if sum.kind == "carried" {
+        let state = if sum.kind == "carried" {
             keys::head(shard.tag())
         } else {
             keys::state(shard, sum.standing.series)
-        });
-        for standing in std::iter::once(&sum.standing).chain(&sum.terms) {
-            all.extend(keys::standing(shard, standing));
-        }
-        let scripts = (&script::CHECK_SUMS, &script::MEND_SUMS);
-        let reply = self.step(shard, scripts, manner.mends, all, pack(&args)?);
-        let mut reply = match looked(reply.await?, "LOST")? {
-            Ok(reply) => reply,
-            Err(nothing) => return Ok(nothing),
         };
-        let (term, cursor) = (u32::try_from(reply.integer()?).ok(), reply.text()?);
-        let absent = reply.count()?;
-        Ok(Look::Found(SumPart {
-            next: term.map(|term| (term, cursor)),
-            absent,
-            differences: differences(&mut reply)?,
-        }))
+        let standings = std::iter::once(&sum.standing).chain(&sum.terms);
+        let sign = match shard.definition.order {
+            Order::Desc => -1,
+            Order::Asc => 1,
+        };
+        let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
+        let look = self
+            .look(shard, scripts, manner.mends)
+            .key(keys::registry(shard.tag(), shard.generation))
+            .key(state)
+            .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
+            .field("layout", LayoutArgs::new(shard))
+            .field("kind", sum.kind)
+            .field("start", period.start_ms)
+            .field(
+                "floor",
+                shard.layout().hashed.then(|| beginning(shard, period)),
+            )
+            .field("ends", end_ms(period).min(closes_ms(shard)))
+            .field("ratio", sum.ratio)
+            .field("sign", sign)
+            .field("term", term)
+            .field("cursor", cursor)
+            .field("budget", SUMS_BUDGET);
+        let looked: Look<(i64, String, u64, Tail<Vec<_>>)> = look.run(manner.mends).await?;
+        Ok(
+            looked.map(|(term, cursor, absent, Tail(differences))| SumPart {
+                next: u32::try_from(term).ok().map(|term| (term, cursor)),
+                absent,
+                differences,
+            }),
+        )
     }
 
     /// Which of these keys of a board, or shard, are there and were not in the registry.
@@ -393,50 +351,38 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let mut missing = Vec::new();
         for names in names.chunks(KEYS_MAX) {
-            let mut all = vec![keys::registry(tag, generation)];
-            all.extend_from_slice(names);
-            let reply = if mends {
-                let args = vec!["1".into()];
-                self.write_at(tag, &script::MEND_KEYS, all, args).await?
-            } else {
-                let args = vec!["0".into()];
-                self.read(&script::CHECK_KEYS, all, args).await?
-            };
-            let mut reply = Reply::new(reply)?;
-            for name in names {
-                if reply.integer()? == 1 {
-                    missing.push(name.clone());
-                }
-            }
+            let script = [&script::CHECK_KEYS, &script::MEND_KEYS][usize::from(mends)];
+            let look = self
+                .call(script, tag)
+                .key(keys::registry(tag, generation))
+                .keys(names)
+                .arg(mends);
+            let are_missing = look.run::<Vec<bool>>(mends).await?;
+            let of_names = names.iter().zip(are_missing);
+            let those = of_names.filter(|(_, is_missing)| *is_missing);
+            missing.extend(those.map(|(name, _)| name.clone()));
         }
         Ok(missing)
     }
 
-    async fn step(
-        &self,
-        shard: &Shard,
-        (look, mend): (&'static script::Script, &'static script::Script),
-        mends: bool,
-        keys: Vec<String>,
-        args: Value,
-    ) -> Result<Value, StoreError> {
-        if mends {
-            self.write(shard, mend, keys, vec![args]).await
-        } else {
-            self.read(look, keys, vec![args]).await
-        }
+    /// A call of the one of two scripts that looks, or also mends.
+    fn look(&self, shard: &Shard, scripts: [&'static Script; 2], mends: bool) -> ScriptCall<'_> {
+        self.call(scripts[usize::from(mends)], shard.tag())
+            .key(keys::head(shard.tag()))
+            .field("generation", shard.generation.to_string())
+            .field("revision", shard.revision)
+            .field("mend", mends)
     }
 
     /// The type of a key, `none` if it is not there.
     pub async fn type_of(&self, key: &str) -> Result<String, StoreError> {
-        self.command("TYPE", vec![key.to_owned()]).await
+        self.command("TYPE", [key]).await
     }
 
     /// The first bytes of a string.
     pub async fn beginning_of(&self, key: &str, length: u8) -> Result<Bytes, StoreError> {
         let last = length.saturating_sub(1).to_string();
-        let args = vec![key.to_owned(), "0".into(), last];
-        self.command("GETRANGE", args).await
+        self.command("GETRANGE", [key, "0", &last]).await
     }
 
     /// What a board, or a shard, knows of its definition.
@@ -449,7 +395,7 @@ impl Store {
                 ..Head::default()
             });
         }
-        let fields = vec![key, "version".into(), "definition".into()];
+        let fields = [&key, "version", "definition"];
         let (version, definition) = self.command("HMGET", fields).await?;
         Ok(Head {
             found,
@@ -463,42 +409,36 @@ impl Store {
         if self.type_of(head).await? != "hash" {
             return Ok(None);
         }
-        let args = vec![head.to_owned(), "version".into()];
-        self.command("HGET", args).await
+        self.command("HGET", [head, "version"]).await
     }
 
     /// Has scripts go by the version that a board's definition names, if all is still as it was seen. Returns whether it
     /// was.
     pub async fn restore_version(&self, board: &Board, seen: &Head) -> Result<bool, StoreError> {
-        let args = [
-            seen.version.clone().unwrap_or_default(),
-            String::new(),
-            board.version(),
-            seen.definition.clone().unwrap_or_default(),
-            "*".to_owned(),
-        ];
-        let args = args.map(Value::from).to_vec();
-        let reply = self.write_head(board, &script::DEFINE, args).await?;
-        Ok(Reply::new(reply)?.text()? == "OK")
+        let restored = self
+            .call_head(&script::DEFINE, board)
+            .arg(seen.version.as_ref())
+            .arg("")
+            .arg(board.version())
+            .arg(seen.definition.as_ref())
+            .arg("*");
+        Ok(restored.write::<Defined>().await? == Defined::Stored)
     }
 
     /// How long a key lasts, in milliseconds; -1: for ever, -2: it is not there.
     pub async fn lasts_ms(&self, key: &str) -> Result<i64, StoreError> {
-        self.command("PTTL", vec![key.to_owned()]).await
+        self.command("PTTL", [key]).await
     }
 
     /// Whether a board's id is in the list of all boards, and under which score.
     pub async fn live_score(&self, id: &BoardId) -> Result<Option<f64>, StoreError> {
-        let args = vec![keys::LIVE.into(), id.to_string()];
-        self.command("ZSCORE", args).await
+        self.command("ZSCORE", [keys::LIVE, id.as_str()]).await
     }
 
     /// All ids in the list of boards, whatever their scores.
     pub async fn live_ids(&self) -> Result<Vec<BoardId>, StoreError> {
-        let args = [keys::LIVE, "0", "-1"].map(str::to_owned).to_vec();
-        let ids: Vec<String> = self.command("ZRANGE", args).await?;
-        let ids = ids.iter().filter_map(|id| BoardId::parse(id).ok());
-        Ok(ids.collect())
+        let ids: Vec<String> = self.command("ZRANGE", [keys::LIVE, "0", "-1"]).await?;
+        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
     }
 
     /// Begins a walk over the names of all keys that match a pattern, on all servers.
@@ -556,8 +496,8 @@ impl Store {
         } else {
             ("ZCARD", zset.to_owned())
         };
-        let size: u64 = self.command(size, vec![key]).await?;
-        let fields = vec![total.clone(), "high".into(), "low".into()];
+        let size: u64 = self.command(size, [key]).await?;
+        let fields = [&total, "high", "low"];
         let stored: (Option<i64>, Option<i64>) = self.command("HMGET", fields).await?;
         let stored = whole_of(stored.0.unwrap_or(0), stored.1.unwrap_or(0));
         let (high, low) = (sum.div_euclid(LOW), sum.rem_euclid(LOW));
@@ -598,19 +538,16 @@ impl KeyScan {
         };
         let args = [&self.cursor, "MATCH", &self.pattern, "COUNT", SCAN_COUNT];
         let args = args.map(str::to_owned).to_vec();
-        let reply: Value = node.command("SCAN", args).await?;
-        let mut reply = Reply::new(reply)?;
-        self.cursor = reply.text()?;
-        let mut part = reply.list()?;
-        let mut names = Vec::new();
-        while !part.is_empty() {
-            // Names of ours are text.
-            names.extend(String::from_utf8(part.bytes()?.into()));
-        }
+        let (cursor, names): (_, Vec<Raw>) = decode(node.command("SCAN", args).await?)?;
+        self.cursor = cursor;
+        // Names of ours are text.
+        let names = names
+            .into_iter()
+            .flat_map(|Raw(name)| String::from_utf8(name.into()));
         if self.cursor == "0" {
             self.nodes.pop();
         }
-        Ok(Some(names))
+        Ok(Some(names.collect()))
     }
 }
 
@@ -671,35 +608,4 @@ impl Watch {
 
 async fn client_id(connection: &Connection) -> Result<i64, Failure> {
     connection.command("CLIENT", vec!["ID".into()]).await
-}
-
-/// The reply of a script that has looked at a standing, or why it found nothing to look at. `impossible` is its code where
-/// it can say nothing of the standing.
-fn looked<T>(reply: Value, impossible: &str) -> Result<Result<Reply, Look<T>>, StoreError> {
-    let (code, reply) = Reply::versioned(reply)?;
-    Ok(match code.as_str() {
-        "OK" => Ok(reply),
-        "GONE" => Err(Look::Gone),
-        code if code == impossible => Err(Look::Impossible),
-        other => return unknown_code(other),
-    })
-}
-
-fn differences(reply: &mut Reply) -> Result<Vec<Difference>, StoreError> {
-    let mut found = Vec::new();
-    while !reply.is_empty() {
-        let mut parts = reply.list()?;
-        let (code, is_mended) = (parts.text()?, parts.integer()? == 1);
-        let mut stored = Vec::new();
-        while !parts.is_empty() {
-            // Damaged data need not be text.
-            stored.push(String::from_utf8_lossy(&parts.bytes()?).into_owned());
-        }
-        found.push(Difference {
-            code,
-            is_mended,
-            stored,
-        });
-    }
-    Ok(found)
 }

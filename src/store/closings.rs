@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::{LayoutArgs, pack};
+use super::args::LayoutArgs;
+use super::decode::{Done, Tail};
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
-use super::stored::to_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::league::Section;
@@ -25,9 +24,11 @@ const CALL_MEMBERS_MAX: u32 = 300;
 const ENDED: &str = "0";
 
 /// How the wish for a closing ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
     /// It is decided.
+    #[serde(rename = "OK")]
     Decided,
     /// Results of the closing before are missing: nothing was done.
     Pending,
@@ -44,18 +45,6 @@ pub struct Keys<'a> {
     pub is_newest_first: bool,
 }
 
-#[derive(Serialize)]
-struct ExpireArgs {
-    version: String,
-    layout: LayoutArgs,
-    now: i64,
-    standings: usize,
-    expires: i64,
-    by_member: bool,
-    of_cohort: bool,
-    count: u32,
-}
-
 impl Store {
     /// Decides a closing for this instant, with what the definition says. What was decided before stays.
     pub async fn decide_closing(
@@ -63,29 +52,23 @@ impl Store {
         board: &Board,
         until: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let pinned = to_json(&board.pinned_with(until))?;
         let since = board.finalize_since.unwrap_or(until);
-        let args = vec![
-            board.version().into(),
-            until.ms().to_string().into(),
-            pinned.into(),
-            since.ms().to_string().into(),
-        ];
-        let reply = self.write_head(board, &script::DECIDE, args).await?;
-        let (code, _) = Reply::versioned(reply)?;
-        Ok(match code.as_str() {
-            "OK" => Decision::Decided,
-            "PENDING" => Decision::Pending,
-            other => return unknown_code(other),
-        })
+        self.call_head(&script::DECIDE, board)
+            .arg(board.version())
+            .arg(until)
+            .json(&board.pinned_with(until))
+            .arg(since)
+            .write()
+            .await
     }
 
     /// Notes that the results of all periods that end up to this instant are recorded.
     pub async fn note_results(&self, board: &Board, until: Timestamp) -> Result<(), StoreError> {
-        let args = [board.generation.to_string(), until.ms().to_string()];
-        let args = args.map(Into::into).to_vec();
-        let reply = self.write_head(board, &script::RESULTS_UNTIL, args).await?;
-        Reply::answer(reply).map(drop)
+        let noted = self
+            .call_head(&script::RESULTS_UNTIL, board)
+            .arg(board.generation)
+            .arg(until);
+        noted.write::<Done>().await.map(drop)
     }
 
     /// Makes sure that replicas have what was decided, if they have to have what is written: a barrier must not outlive the
@@ -100,10 +83,10 @@ impl Store {
 
     /// How many queued events of a period were refused, as far as this shard has it, because its closing did not wait for them.
     pub async fn cut_off(&self, shard: &Shard, period: &Period) -> Result<u64, StoreError> {
-        let counts = vec![keys::cut_off(shard, period)];
+        let counts = [keys::cut_off(shard, period)];
         let counts: HashMap<String, u64> = self.command("HGETALL", counts).await?;
         // Counts go along with a move. So this was not read too late if the shard is still in use.
-        let version = vec![keys::head(shard.tag()), "version".to_owned()];
+        let version = [&keys::head(shard.tag()), "version"];
         let version: Option<String> = self.command("HGET", version).await?;
         if version != Some(shard.version()) {
             return Err(StoreError::Stale);
@@ -125,24 +108,25 @@ impl Store {
         let recorded = shard.recorded_in(period).into_iter();
         let standings = recorded.map(|standing| Standing::of(standing.series, *section));
         let standings: Vec<Standing> = standings.collect();
-        let args = ExpireArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            now: now.ms(),
-            standings: standings.len(),
-            expires: expires_at_ms,
-            by_member: shard.definition.uniques == Some(Uniques::Member),
-            of_cohort: section.cohort.is_some(),
-            count: CALL_MEMBERS_MAX,
-        };
-        let mut keys = vec![keys::head(shard.tag())];
         let of_standings = standings.iter();
-        keys.extend(of_standings.flat_map(|standing| keys::standing(shard, standing)));
-        keys.extend([keys::turnout(shard, period), keys::voters(shard, period)]);
-        let args = vec![pack(&args)?, cursor.unwrap_or(ENDED).into()];
-        let reply = self.write(shard, &script::EXPIRE, keys, args).await?;
-        let mut reply = Reply::answer(reply)?;
-        let next = reply.text()?;
+        let expired = self
+            .call(&script::EXPIRE, shard.tag())
+            .key(keys::head(shard.tag()))
+            .keys(of_standings.flat_map(|standing| keys::standing(shard, standing)))
+            .keys([keys::turnout(shard, period), keys::voters(shard, period)])
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("now", now.ms())
+            .field("standings", standings.len())
+            .field("expires", expires_at_ms)
+            .field(
+                "by_member",
+                shard.definition.uniques == Some(Uniques::Member),
+            )
+            .field("of_cohort", section.cohort.is_some())
+            .field("count", CALL_MEMBERS_MAX)
+            .arg(cursor.unwrap_or(ENDED));
+        let Done::Ok(next) = expired.write::<Done<String>>().await?;
         Ok((next != ENDED).then_some(next))
     }
 
@@ -165,21 +149,18 @@ impl Store {
         );
         let mut found = Vec::new();
         loop {
-            let keys = vec![keys::head(shard.tag()), keys::periods(shard, unit)];
-            let args = vec![
-                shard.version().into(),
-                from.into(),
-                to.clone().into(),
-                if is_newest_first { "1" } else { "0" }.into(),
-                (count - found.len()).to_string().into(),
-                CALL_LINES_MAX.to_string().into(),
-            ];
-            let reply = self.read(&script::PERIODS, keys, args).await?;
-            let mut reply = Reply::answer(reply)?;
-            let next = reply.text()?;
-            while !reply.is_empty() {
-                found.push(reply.text()?);
-            }
+            let part = self
+                .call(&script::PERIODS, shard.tag())
+                .keys([keys::head(shard.tag()), keys::periods(shard, unit)])
+                .arg(shard.version())
+                .arg(&from)
+                .arg(&to)
+                .arg(is_newest_first)
+                .arg(count - found.len())
+                .arg(CALL_LINES_MAX);
+            let Done::Ok((next, Tail(periods))) =
+                part.read::<Done<(String, Tail<Vec<String>>)>>().await?;
+            found.extend(periods);
             if next.is_empty() || found.len() >= count {
                 return Ok(found);
             }

@@ -5,18 +5,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use fred::types::Value;
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::pack;
+use super::decode::{Done, Raw, Tail, decode, tie_key};
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::queued::EntryId;
-use super::queues::{LISTINGS_MAX, QueueName, Room, remembered_ms};
-use super::reply::{Reply, require, unknown_code};
+use super::queued::{EntryId, StreamEntry};
+use super::queues::{LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::shard::{Shard, ShardId};
-use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::{Span, Timestamp};
 
 /// How many dead letters of a shard there may be.
@@ -153,23 +150,12 @@ pub enum Replayed {
     NoRoom,
 }
 
-/// As replay.lua documents them.
-#[derive(Serialize)]
-struct ReplayArgs {
-    version: String,
-    epoch: String,
-    bytes_max: u64,
-    room: u64,
-    remember: String,
-    letter: String,
-}
-
 impl Store {
     /// All dead letters of a shard, in their order, whatever its version.
     pub async fn all_letters(&self, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
         let letters = keys::single(shard, Kind::DeadLetters);
-        let args = vec![letters, "-".to_owned(), "+".to_owned()];
-        read_letters(Reply::new(self.command("XRANGE", args).await?)?)
+        let found: Vec<StreamEntry> = decode(self.command("XRANGE", [&letters, "-", "+"]).await?)?;
+        Ok(found.into_iter().map(DeadLetter::from).collect())
     }
 
     /// The first dead letters of a shard from a place on, in their order; at most so many. Those without fields are about to be removed,
@@ -180,13 +166,14 @@ impl Store {
         from: EntryId,
         count: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        let args = [shard.version(), from.to_string(), count.to_string()];
-        let args = args.map(Value::from).to_vec();
-        let mut keys = keys::head_and_registry(shard);
-        keys.push(keys::single(shard, Kind::DeadLetters));
-        read_letters(Reply::answer(
-            self.read(&script::LETTERS, keys, args).await?,
-        )?)
+        let letters = self
+            .call_shard(&script::LETTERS, shard)
+            .key(keys::single(shard, Kind::DeadLetters))
+            .arg(shard.version())
+            .arg(from.to_string())
+            .arg(count);
+        let Done::Ok(Tail(found)) = letters.read::<Done<Tail<Vec<StreamEntry>>>>().await?;
+        Ok(found.into_iter().map(DeadLetter::from).collect())
     }
 
     /// Puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter, in one step.
@@ -196,70 +183,66 @@ impl Store {
         letter: EntryId,
         room: Room,
     ) -> Result<Replayed, StoreError> {
-        let mut keys = keys::queue(shard);
-        keys.push(keys::single(shard, Kind::DeadLetters));
-        let mut args = ReplayArgs {
-            version: shard.version(),
-            epoch: String::new(),
-            bytes_max: room.queue_bytes_max,
-            room: room.bytes,
-            remember: remembered_ms(shard).to_string(),
-            letter: letter.to_string(),
-        };
+        #[derive(Deserialize)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        enum Reply {
+            Ok(u64),
+            Gone,
+            Erasing,
+            #[serde(deserialize_with = "tie_key")]
+            Erased(Timestamp),
+            NoRoom,
+            Unindexed(String),
+        }
+        let mut epoch = String::new();
         for _ in 0..=LISTINGS_MAX {
-            let packed = vec![pack(&args)?];
-            let reply = self.write(shard, &script::REPLAY, keys.clone(), packed);
-            let (code, mut reply) = Reply::versioned(reply.await?)?;
-            return Ok(match code.as_str() {
-                "OK" => Replayed::Done(reply.count()?),
-                "GONE" => Replayed::Gone,
-                "ERASING" => Replayed::Erasing,
-                "ERASED" => {
-                    let key = TieKey::from_number(reply.count()?);
-                    let at = require(key.instant(Ties::First), "a tie key has an instant");
-                    Replayed::Erased(at?)
-                }
-                "NO_ROOM" => Replayed::NoRoom,
-                "UNINDEXED" => {
-                    let epoch = reply.text()?;
-                    self.list_queue(&QueueName::of(shard), &epoch).await?;
-                    args.epoch = epoch;
+            let replayed = self
+                .call(&script::REPLAY, shard.tag())
+                .keys(keys::queue(shard))
+                .key(keys::single(shard, Kind::DeadLetters))
+                .put_fields(shard, &epoch, room)
+                .field("letter", letter.to_string());
+            return Ok(match replayed.write().await? {
+                Reply::Ok(bytes) => Replayed::Done(bytes),
+                Reply::Gone => Replayed::Gone,
+                Reply::Erasing => Replayed::Erasing,
+                Reply::Erased(at) => Replayed::Erased(at),
+                Reply::NoRoom => Replayed::NoRoom,
+                Reply::Unindexed(listed) => {
+                    self.list_queue(&QueueName::of(shard), &listed).await?;
+                    epoch = listed;
                     continue;
                 }
-                other => return unknown_code(other),
             });
         }
-        Err(StoreError::Unavailable(
-            "the index of queues changes too fast".to_owned(),
-        ))
+        Err(index_changes())
     }
 
     /// Removes a dead letter of a shard; returns whether there was one.
     pub async fn discard(&self, shard: &Shard, letter: EntryId) -> Result<bool, StoreError> {
-        let args = vec![shard.version().into(), letter.to_string().into()];
-        let (head, letters) = (
-            keys::head(shard.tag()),
-            keys::single(shard, Kind::DeadLetters),
-        );
-        let keys = vec![head, letters];
-        let reply = self.write(shard, &script::DISCARD, keys, args).await?;
-        Ok(Reply::answer(reply)?.integer()? == 1)
+        let discarded = self
+            .call(&script::DISCARD, shard.tag())
+            .keys([
+                keys::head(shard.tag()),
+                keys::single(shard, Kind::DeadLetters),
+            ])
+            .arg(shard.version())
+            .arg(letter.to_string());
+        let Done::Ok(was_there) = discarded.write().await?;
+        Ok(was_there)
     }
 }
 
-fn read_letters(mut reply: Reply) -> Result<Vec<DeadLetter>, StoreError> {
-    let mut letters = Vec::new();
-    while !reply.is_empty() {
-        let mut letter = reply.list()?;
-        let (place, mut read) = (letter.text()?.parse().ok(), letter.list()?);
-        let mut fields = Vec::new();
-        while !read.is_empty() {
-            fields.push(read.bytes()?);
+impl From<StreamEntry> for DeadLetter {
+    fn from(found: StreamEntry) -> Self {
+        let fields = found.fields.0.into_iter();
+        Self {
+            place: found.id,
+            fields: fields
+                .flat_map(|(Raw(name), Raw(value))| [name, value])
+                .collect(),
         }
-        let place = require(place, "an entry of a stream has an id")?;
-        letters.push(DeadLetter { place, fields });
     }
-    Ok(letters)
 }
 
 #[cfg(test)]

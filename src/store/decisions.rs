@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 
+use super::decode::Done;
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::reply::{Reply, unknown_code};
 use super::results::Moderated;
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::league::decision::{Outcome, Summary};
 use crate::domain::period::Period;
@@ -18,11 +18,15 @@ use crate::domain::time::Timestamp;
 
 /// The field of what all members of a cohort have in common. Nobody has this id.
 const SUMMARY: &str = "";
+/// What an error calls a record.
+const WHAT: &str = "a decision";
 
 /// What became of the wish to record how a cohort was decided.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Recorded {
     /// There is a record, of this call or of an earlier one.
+    #[serde(rename = "OK")]
     Done,
     /// The barrier of the shard lies before the end of the period.
     Open,
@@ -51,28 +55,19 @@ impl Store {
     ) -> Result<Recorded, StoreError> {
         let zset = keys::sorted_set(shard, standing);
         let decided = keys::part(&zset, Kind::Decided);
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([zset, decided]);
-        let mut args = vec![
-            shard.version(),
-            ends.ms().to_string(),
-            seen.hides.to_string(),
-            seen.anonymised.to_string(),
-            SUMMARY.to_owned(),
-            written(summary)?,
-        ];
+        let mut call = self
+            .call_shard(&script::DECIDE_COHORT, shard)
+            .keys([zset, decided])
+            .arg(shard.version())
+            .arg(ends)
+            .arg(seen.hides)
+            .arg(seen.anonymised)
+            .arg(SUMMARY)
+            .json(summary);
         for (member, outcome) in outcomes {
-            args.extend([member.clone(), written(outcome)?]);
+            call = call.arg(member).json(outcome);
         }
-        let args = args.into_iter().map(Into::into).collect();
-        let reply = self.write(shard, &script::DECIDE_COHORT, keys, args);
-        let (code, _) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "OK" => Recorded::Done,
-            "OPEN" => Recorded::Open,
-            "MODERATED" => Recorded::Moderated,
-            other => return unknown_code(other),
-        })
+        call.write().await
     }
 
     /// How a cohort was decided; `None` if it was not. `members`: whose outcomes are wanted.
@@ -82,8 +77,9 @@ impl Store {
         standing: &Standing,
         members: &[&str],
     ) -> Result<Option<Decided>, StoreError> {
-        let mut args = vec![decided_of(shard, standing), SUMMARY.to_owned()];
-        args.extend(members.iter().map(|member| (*member).to_owned()));
+        let summary_and_members = [SUMMARY].into_iter().chain(members.iter().copied());
+        let args = std::iter::once(decided_of(shard, standing))
+            .chain(summary_and_members.map(str::to_owned));
         let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
         let mut stored = stored.into_iter();
         let Some(summary) = stored.next().flatten() else {
@@ -101,8 +97,8 @@ impl Store {
         shard: &Shard,
         standing: &Standing,
     ) -> Result<Option<Decided>, StoreError> {
-        let args = vec![decided_of(shard, standing)];
-        let mut stored: HashMap<String, String> = self.command("HGETALL", args).await?;
+        let key = [decided_of(shard, standing)];
+        let mut stored: HashMap<String, String> = self.command("HGETALL", key).await?;
         let Some(summary) = stored.remove(SUMMARY) else {
             return Ok(None);
         };
@@ -117,21 +113,17 @@ impl Store {
         expires_at_ms: i64,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut keys = vec![keys::head(shard.tag())];
-        for tier in tiers {
-            keys.extend([
-                keys::tiers(shard, period, *tier),
-                keys::taking(shard, period, *tier),
-            ]);
-        }
-        let args = [
-            shard.version(),
-            expires_at_ms.to_string(),
-            now.ms().to_string(),
-        ];
-        let args = args.map(Into::into).to_vec();
-        let reply = self.write(shard, &script::EXPIRE_TIERS, keys, args);
-        Reply::answer(reply.await?).map(drop)
+        let of_tiers = tiers
+            .iter()
+            .flat_map(|tier| keys::of_tier_seats(shard, period, *tier));
+        let expired = self
+            .call(&script::EXPIRE_TIERS, shard.tag())
+            .key(keys::head(shard.tag()))
+            .keys(of_tiers)
+            .arg(shard.version())
+            .arg(expires_at_ms)
+            .arg(now);
+        expired.write::<Done>().await.map(drop)
     }
 }
 
@@ -144,22 +136,11 @@ fn decided(
     summary: &str,
     outcomes: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Decided, StoreError> {
-    let outcomes = outcomes.into_iter();
-    let outcomes = outcomes.map(|(member, outcome)| Ok((member, read(&outcome)?)));
+    let outcomes = outcomes
+        .into_iter()
+        .map(|(member, outcome)| Ok((member, read_json(WHAT, &outcome)?)));
     Ok(Decided {
-        summary: read(summary)?,
+        summary: read_json(WHAT, summary)?,
         outcomes: outcomes.collect::<Result<_, StoreError>>()?,
     })
-}
-
-fn written<T: Serialize>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| unexpected(&error))
-}
-
-fn read<T: DeserializeOwned>(json: &str) -> Result<T, StoreError> {
-    serde_json::from_str(json).map_err(|error| unexpected(&error))
-}
-
-fn unexpected(error: &serde_json::Error) -> StoreError {
-    StoreError::Unexpected(format!("how a cohort was decided: {error}"))
 }

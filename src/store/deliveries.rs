@@ -3,15 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fred::types::Value;
+use serde::Deserialize;
 
+use super::decode::Code;
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
-use super::stored::{Stored, read_json, to_json};
+use super::stored::{Stored, read_json};
 use super::webhooks::WEBHOOKS_MAX;
 use super::{StoreError, keys, script};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::MessageId;
+use crate::domain::part::Part;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::{Webhook, WebhookName};
 
@@ -76,15 +77,6 @@ impl FromStr for DeliveryMark {
     }
 }
 
-/// A part of a list of deliveries.
-#[derive(Debug, Default)]
-pub struct ListedDeliveries {
-    /// They.
-    pub deliveries: Vec<NamedDelivery>,
-    /// Behind which the next part begins; `None`: this was the last.
-    pub next: Option<DeliveryMark>,
-}
-
 impl Store {
     /// Queues deliveries of one status for a webhook, those that it does not have. `version` is that of the webhooks by which
     /// it was chosen; without one it need only be there. If it would have too many that wait, they are dead letters.
@@ -126,37 +118,35 @@ impl Store {
         let Some(first) = deliveries.first() else {
             return Ok(true);
         };
-        let mut args: Vec<Value> = vec![
-            version.unwrap_or_default().into(),
-            name.as_str().into(),
-            first.delivery.status.name().into(),
-            now.ms().to_string().into(),
-            count_max.to_string().into(),
-        ];
+        let mut call = self
+            .call(&script::QUEUE_DELIVERIES, keys::WEBHOOKS)
+            .keys(keys::webhook_keys(name))
+            .arg(version)
+            .arg(name.as_str())
+            .arg(first.delivery.status.name())
+            .arg(now)
+            .arg(count_max);
         for NamedDelivery { id, delivery } in deliveries {
-            args.push(id.as_str().into());
-            args.push(to_json(delivery)?.into());
+            call = call.arg(id.as_str()).json(delivery);
         }
-        let keys = keys::webhook_keys(name).to_vec();
-        let reply = self.write_at(keys::WEBHOOKS, &script::QUEUE_DELIVERIES, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(true),
-            "STALE" => Err(StoreError::Stale),
-            "FULL" => Ok(false),
-            other => unknown_code(other),
-        }
+        call.write::<Code>().await?.is("OK", "FULL")
     }
 
     /// The webhooks for which something is to be done.
     pub async fn due_webhooks(&self, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
         let (now, count) = (now.ms().to_string(), WEBHOOKS_MAX.to_string());
-        let range = ["-inf", &now, "BYSCORE", "LIMIT", "0", &count].map(str::to_owned);
-        let args = [keys::WEBHOOKS_DUE.to_owned()].into_iter().chain(range);
-        let names: Vec<String> = self.command("ZRANGE", args.collect()).await?;
-        let names = names.iter();
-        Ok(names
-            .filter_map(|name| WebhookName::parse(name).ok())
-            .collect())
+        let range = [
+            keys::WEBHOOKS_DUE,
+            "-inf",
+            &now,
+            "BYSCORE",
+            "LIMIT",
+            "0",
+            &count,
+        ];
+        let names: Vec<String> = self.command("ZRANGE", range).await?;
+        let names = names.iter().flat_map(|name| WebhookName::parse(name));
+        Ok(names.collect())
     }
 
     /// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
@@ -166,24 +156,29 @@ impl Store {
         name: &WebhookName,
         now: Timestamp,
     ) -> Result<Option<Claimed>, StoreError> {
-        let until = now.saturating_add(CLAIMED_FOR);
-        let args: Vec<Value> = vec![
-            name.as_str().into(),
-            now.ms().to_string().into(),
-            until.ms().to_string().into(),
-        ];
-        let keys = keys::webhook_keys(name).to_vec();
-        let reply = self.write_at(keys::WEBHOOKS, &script::CLAIM_DELIVERY, keys, args);
-        let mut reply = Reply::new(reply.await?)?;
-        match reply.text()?.as_str() {
-            "OK" => {}
-            "NONE" => return Ok(None),
-            other => return unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(String, String, String),
+            None,
         }
-        let webhook = Stored::new(reply.text()?);
-        let (id, json) = (MessageId::named(reply.text()?), reply.text()?);
-        let delivery = StoredDelivery { id, json };
-        Ok(Some(Claimed { webhook, delivery }))
+        let claimed = self
+            .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
+            .keys(keys::webhook_keys(name))
+            .arg(name.as_str())
+            .arg(now)
+            .arg(now.saturating_add(CLAIMED_FOR))
+            .write();
+        Ok(match claimed.await? {
+            Reply::Ok(webhook, id, json) => Some(Claimed {
+                webhook: Stored::new(webhook),
+                delivery: StoredDelivery {
+                    id: MessageId::named(id),
+                    json,
+                },
+            }),
+            Reply::None => None,
+        })
     }
 
     /// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.
@@ -194,22 +189,18 @@ impl Store {
         new: &Delivery,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let args: Vec<Value> = vec![
-            name.as_str().into(),
-            seen.id.as_str().into(),
-            seen.json.as_str().into(),
-            to_json(new)?.into(),
-            new.status.name().into(),
-            new.at.ms().to_string().into(),
-            now.ms().to_string().into(),
-        ];
-        let keys = keys::webhook_keys(name).to_vec();
-        let reply = self.write_at(keys::WEBHOOKS, &script::END_DELIVERY, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(true),
-            "CHANGED" => Ok(false),
-            other => unknown_code(other),
-        }
+        let ended = self
+            .call(&script::END_DELIVERY, keys::WEBHOOKS)
+            .keys(keys::webhook_keys(name))
+            .arg(name.as_str())
+            .arg(seen.id.as_str())
+            .arg(&seen.json)
+            .json(new)
+            .arg(new.status.name())
+            .arg(new.at)
+            .arg(now)
+            .write::<Code>();
+        ended.await?.is("OK", "CHANGED")
     }
 
     /// A delivery of a webhook.
@@ -219,8 +210,8 @@ impl Store {
         id: &MessageId,
     ) -> Result<Option<StoredDelivery>, StoreError> {
         let [.., deliveries, _, _, _] = keys::webhook_keys(name);
-        let args = vec![deliveries, id.to_string()];
-        let json: Option<String> = self.command("HGET", args).await?;
+        let field = [deliveries.as_str(), id.as_str()];
+        let json: Option<String> = self.command("HGET", field).await?;
         let id = id.clone();
         Ok(json.map(|json| StoredDelivery { id, json }))
     }
@@ -232,12 +223,11 @@ impl Store {
         status: Option<DeliveryStatus>,
         after: Option<&DeliveryMark>,
         count: usize,
-    ) -> Result<ListedDeliveries, StoreError> {
+    ) -> Result<Part<NamedDelivery, DeliveryMark>, StoreError> {
         let statuses = DeliveryStatus::ALL.into_iter();
         let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
         let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
         let mut ids = Vec::new();
-        // One more than wanted tells whether there is a next part.
         for status in statuses.filter(|status| *status >= from) {
             let after = after.filter(|mark| mark.status == status);
             let left = count + 1 - ids.len();
@@ -245,11 +235,11 @@ impl Store {
                 ids.extend(self.ids_of(name, status, after, left).await?);
             }
         }
-        let is_more = ids.len() > count;
-        ids.truncate(count);
-        let next = ids.last().filter(|_| is_more).cloned();
-        let deliveries = self.read_deliveries(name, &ids).await?;
-        Ok(ListedDeliveries { deliveries, next })
+        let ids = Part::split(ids, count, DeliveryMark::clone);
+        Ok(Part {
+            items: self.read_deliveries(name, &ids.items).await?,
+            next: ids.next,
+        })
     }
 
     /// The ids of deliveries of one status, the newest first.
@@ -266,34 +256,25 @@ impl Store {
             Some(mark) => self.place_behind(&list, mark).await?,
         };
         let end = first + count.saturating_sub(1);
-        let range = [first.to_string(), end.to_string()];
-        let args = [list].into_iter().chain(range);
-        let args = args.chain(["REV", "WITHSCORES"].map(str::to_owned));
-        let flat: Vec<String> = self.command("ZRANGE", args.collect()).await?;
-        let mut texts = flat.into_iter();
-        let mut marks = Vec::new();
-        while let (Some(id), Some(at)) = (texts.next(), texts.next()) {
-            let at_ms = at.parse();
-            let at_ms = at_ms.map_err(|_| StoreError::Unexpected("a time of a delivery".into()))?;
-            let id = MessageId::named(id);
-            marks.push(DeliveryMark { status, at_ms, id });
-        }
-        Ok(marks)
+        let (first, end) = (first.to_string(), end.to_string());
+        let range = [&list, &first, &end, "REV", "WITHSCORES"];
+        let listed: Vec<(String, i64)> = self.command("ZRANGE", range).await?;
+        let marks = listed.into_iter().map(|(id, at_ms)| DeliveryMark {
+            status,
+            at_ms,
+            id: MessageId::named(id),
+        });
+        Ok(marks.collect())
     }
 
     /// How many deliveries of a list stand before what comes behind a mark, which may not be there any more.
     async fn place_behind(&self, list: &str, mark: &DeliveryMark) -> Result<usize, StoreError> {
-        let args = vec![list.to_owned(), mark.id.to_string()];
-        let rank: Option<usize> = self.command("ZREVRANK", args).await?;
+        let rank: Option<usize> = self.command("ZREVRANK", [list, mark.id.as_str()]).await?;
         if let Some(rank) = rank {
             return Ok(rank + 1);
         }
-        let newer = [
-            list.to_owned(),
-            format!("({}", mark.at_ms),
-            "+inf".to_owned(),
-        ];
-        self.command("ZCOUNT", newer.to_vec()).await
+        let newer = format!("({}", mark.at_ms);
+        self.command("ZCOUNT", [list, &newer, "+inf"]).await
     }
 
     /// Deliveries that can't be read are left out.
@@ -307,7 +288,7 @@ impl Store {
         }
         let [.., deliveries, _, _, _] = keys::webhook_keys(name);
         let ids = marks.iter().map(|mark| mark.id.to_string());
-        let args = [deliveries].into_iter().chain(ids).collect();
+        let args = [deliveries].into_iter().chain(ids);
         let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
         let marks = marks.iter().zip(stored);
         let read = marks.filter_map(|(mark, json)| {
@@ -325,8 +306,8 @@ impl Store {
         name: &WebhookName,
         status: DeliveryStatus,
     ) -> Result<u64, StoreError> {
-        let args = vec![keys::deliveries_with(name, status)];
-        self.command("ZCARD", args).await
+        self.command("ZCARD", [keys::deliveries_with(name, status)])
+            .await
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Server;
 use fred::types::{FromValue, Key, Value};
-use futures::future::{Either, join_all};
+use futures::future::BoxFuture;
 
 use super::address::Address;
 use super::connection::{Access, Call, Connection};
@@ -25,6 +25,7 @@ use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::shard::Shard;
 use crate::domain::time::Span;
+use crate::join::join_all;
 use crate::timeouts::TimeoutFactor;
 
 /// For how long a call is sent again whose slot has moved or is moving.
@@ -171,49 +172,27 @@ impl Store {
         self.topology.primaries().into_values().collect()
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, are carried out in the order in which this was called,
-    /// not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
-    pub(super) fn write<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.write_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
+    /// Runs a script that writes. Calls for the same board, or shard, whose keys have this tag, are carried out in the order in which
+    /// this was called, not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
     pub(super) fn write_at<'a>(
         &'a self,
         tag: &str,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+    ) -> BoxFuture<'a, Result<Value, StoreError>> {
         let min_replicas = self.waits_for_replicas().then_some(self.min_replicas);
         self.run_in_turn(tag.to_owned(), call(script, keys, args), min_replicas)
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
-    pub(super) fn derive<'a>(
-        &'a self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        self.derive_at(shard.tag(), script, keys, args)
-    }
-
-    /// The same for a board, or shard, whose keys have this in common.
     pub(super) fn derive_at<'a>(
         &'a self,
         tag: &str,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+    ) -> BoxFuture<'a, Result<Value, StoreError>> {
         self.run_in_turn(tag.to_owned(), call(script, keys, args), None)
     }
 
@@ -223,14 +202,14 @@ impl Store {
         tag: String,
         call: Call,
         min_replicas: Option<u8>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
         if self.format.is_known() {
-            return Either::Left(self.send_in_turn(tag, call, min_replicas));
+            return self.send_in_turn(tag, call, min_replicas);
         }
-        Either::Right(Box::pin(async move {
+        Box::pin(async move {
             self.note_format().await?;
             self.send_in_turn(tag, call, min_replicas).await
-        }))
+        })
     }
 
     /// Runs a script that writes, whether the format of the data is known or not.
@@ -239,7 +218,7 @@ impl Store {
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Value>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
         self.send_in_turn(String::new(), call(script, keys, args), None)
     }
 
@@ -248,7 +227,7 @@ impl Store {
         tag: String,
         call: Call,
         min_replicas: Option<u8>,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
         let (slot, call) = (call.slot(), Arc::new(call));
         let write = move |node: Arc<Node>| node.write(&tag, Arc::clone(&call), min_replicas);
         self.at_slot(slot, write)
@@ -293,11 +272,12 @@ impl Store {
     }
 
     /// Runs one command, whose first argument is a key.
-    pub(super) async fn command<R: FromValue>(
+    pub(super) async fn command<R: FromValue + Send>(
         &self,
         name: &'static str,
-        args: Vec<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<R, StoreError> {
+        let args: Vec<String> = args.into_iter().map(Into::into).collect();
         let slot = args.first().map_or(0, |key| slot_of(key));
         let command = |node: Arc<Node>| {
             let args = args.clone();
@@ -323,14 +303,14 @@ impl Store {
 
     /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving. The first call is
     /// made when this returns; its future need not have been polled.
-    fn at_slot<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
+    fn at_slot<'a, T: Send + 'a, F: Future<Output = Result<T, Failure>> + Send + 'a>(
+        &'a self,
         slot: u16,
-        call: impl Fn(Arc<Node>) -> F,
-    ) -> impl Future<Output = Result<T, StoreError>> {
+        call: impl Fn(Arc<Node>) -> F + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
         let mut attempts = Attempts::begin();
         let first = self.topology.node(slot).map(&call);
-        async move {
+        Box::pin(async move {
             let mut reply = first?;
             loop {
                 match reply.await {
@@ -339,7 +319,7 @@ impl Store {
                 }
                 reply = call(self.topology.node(slot)?);
             }
-        }
+        })
     }
 
     /// Waits until a call is to be sent again whose slot was elsewhere or moving; another failure is for the caller.

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use fred::util::sha1_hash;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::args::{LayoutArgs, closes_ms, pack};
+use super::args::{LayoutArgs, closes_ms};
 use super::boards::Begun;
+use super::call::ScriptCall;
+use super::decode::{Done, Flat, Tail};
 use super::dispatch::Store;
 use super::kinds::{Form, Kind};
-use super::reply::{Reply, require, unknown_code};
+use super::reply::require;
 use super::{StoreError, keys, random, script};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
@@ -34,39 +36,6 @@ const TAG_BYTES: usize = 2;
 const SALT_BYTES: usize = 16;
 /// How long the key of the names of erased members is, in bytes.
 const KEY_BYTES: usize = 20;
-
-#[derive(Serialize)]
-struct EraseArgs<'a> {
-    version: String,
-    member: &'a str,
-    number: u64,
-    instant: u64,
-    key: String,
-    tag: String,
-    salt: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revised: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct ForgetArgs<'a> {
-    version: String,
-    layout: LayoutArgs,
-    member: &'a str,
-    standings: HashMap<&'static str, bool>,
-    parts: HashMap<&'static str, bool>,
-    count: u32,
-    barrier: String,
-    finals: HashMap<String, Arc<FinalArgs>>,
-    keeps_place: bool,
-    league: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    places: Option<&'a HashMap<String, (String, String)>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    initial: Option<String>,
-    closes: i64,
-    kept_from: i64,
-}
 
 /// A series of a window with final standings, as forget.lua takes it.
 #[derive(Serialize)]
@@ -123,9 +92,11 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
 }
 
 /// What became of the wish to erase a member.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Erased {
     /// It is erased.
+    #[serde(rename = "OK")]
     Done,
     /// Nothing was done: what was done with the member before is not in all results of the board yet.
     Behind,
@@ -147,7 +118,7 @@ pub enum Forgotten {
 }
 
 /// An entry whose place among the entries of other shards is wanted.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct WantedPlace {
     /// The sorted set of its standing.
     zset: String,
@@ -174,14 +145,6 @@ impl Places {
     }
 }
 
-#[derive(Serialize)]
-struct TiesArgs<'a> {
-    version: String,
-    prefixed: bool,
-    member: &'a str,
-    entries: Vec<(i64, Option<i64>)>,
-}
-
 /// A tag for the lines of a member that stay: their shard is found by it, and is that of the member.
 fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
     let own = shard.board.shard_of(member);
@@ -191,14 +154,6 @@ fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
             return Ok(tag);
         }
     }
-}
-
-#[derive(Serialize)]
-struct ErasuresArgs<'a> {
-    version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<Vec<&'a str>>,
-    count: u32,
 }
 
 impl Store {
@@ -211,8 +166,8 @@ impl Store {
     /// Notes an erasure on one more board.
     pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
         let noted = Begun::member(id, number);
-        let args = [keys::ERASING, &number.to_string(), &noted].map(str::to_owned);
-        self.command("ZADD", args.to_vec()).await
+        let args = [keys::ERASING, &number.to_string(), &noted];
+        self.command("ZADD", args).await
     }
 
     /// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
@@ -228,7 +183,7 @@ impl Store {
         member: &MemberId,
     ) -> Result<Vec<(Timestamp, Cohort)>, StoreError> {
         let read = async |kind| {
-            let field = vec![keys::single(shard, kind), member.to_string()];
+            let field = [&keys::single(shard, kind), member.as_str()];
             let text: Option<String> = self.command("HGET", field).await?;
             Ok::<_, StoreError>(text.unwrap_or_default())
         };
@@ -264,24 +219,18 @@ impl Store {
         erasure: &Erasure,
         revised: Option<u64>,
     ) -> Result<Erased, StoreError> {
-        let args = EraseArgs {
-            version: shard.version(),
-            member: member.as_str(),
-            number: erasure.number,
-            instant: TieKey::new(Ties::First, erasure.at).number(),
-            key: self.erasure_key().await?,
-            tag: tag_of(shard, member)?,
-            salt: random::hexadecimal::<SALT_BYTES>("")?,
-            revised,
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::ERASE, keys, vec![pack(&args)?]);
-        let (code, _) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "OK" => Erased::Done,
-            "BEHIND" => Erased::Behind,
-            other => return unknown_code(other),
-        })
+        let instant = TieKey::new(Ties::First, erasure.at).number();
+        let erased = self
+            .call_shard(&script::ERASE, shard)
+            .field("version", shard.version())
+            .field("member", member)
+            .field("number", erasure.number)
+            .field("instant", instant)
+            .field("key", self.erasure_key().await?)
+            .field("tag", tag_of(shard, member)?)
+            .field("salt", random::hexadecimal::<SALT_BYTES>("")?)
+            .field("revised", revised);
+        erased.write().await
     }
 
     /// What names a member who was erased: a keyed hash of its id.
@@ -293,15 +242,13 @@ impl Store {
     /// The key of the hashes under which erasures are kept, the same for all boards.
     pub(super) async fn erasure_key(&self) -> Result<String, StoreError> {
         // Redis answers this also where its memory is full.
-        let stored: Option<String> = self
-            .command("GET", vec![keys::ERASURE_KEY.to_owned()])
-            .await?;
+        let stored: Option<String> = self.command("GET", [keys::ERASURE_KEY]).await?;
         if let Some(stored) = stored {
             return Ok(stored);
         }
         let new = random::hexadecimal::<KEY_BYTES>("")?;
-        let set = [keys::ERASURE_KEY, &new, "NX", "GET"].map(str::to_owned);
-        let stored: Option<String> = self.command("SET", set.to_vec()).await?;
+        let set = [keys::ERASURE_KEY, &new, "NX", "GET"];
+        let stored: Option<String> = self.command("SET", set).await?;
         Ok(stored.unwrap_or(new))
     }
 
@@ -334,22 +281,22 @@ impl Store {
         wanted: &[WantedPlace],
         places: &mut Places,
     ) -> Result<(), StoreError> {
-        let mut keys = vec![keys::head(other.tag())];
-        for WantedPlace { zset, .. } in wanted {
+        let there = wanted.iter().map(|WantedPlace { zset, .. }| {
             let there = keys::moved(zset, own, other);
-            keys.push(require(there, "a standing lies in its shard")?);
-        }
+            require(there, "a standing lies in its shard")
+        });
         let entries = wanted.iter().map(|wanted| (wanted.score, wanted.time));
-        let args = TiesArgs {
-            version: other.version(),
-            prefixed: other.layout().prefixed,
-            member: member.as_str(),
-            entries: entries.collect(),
-        };
-        let reply = self.read(&script::TIES, keys, vec![pack(&args)?]);
-        let mut reply = Reply::answer(reply.await?)?;
-        for wanted in wanted {
-            places.add(wanted, reply.text()?, reply.text()?);
+        let ties = self
+            .call(&script::TIES, other.tag())
+            .key(keys::head(other.tag()))
+            .keys(there.collect::<Result<Vec<_>, _>>()?)
+            .field("version", other.version())
+            .field("prefixed", other.layout().prefixed)
+            .field("member", member)
+            .field("entries", entries.collect::<Vec<_>>());
+        let Done::Ok(Tail(Flat(between))) = ties.read::<Done<Tail<Flat<_>>>>().await?;
+        for (wanted, (ahead, behind)) in wanted.iter().zip(between) {
+            places.add(wanted, ahead, behind);
         }
         Ok(())
     }
@@ -360,67 +307,63 @@ impl Store {
         member: &MemberId,
         (places, keys, barrier, now): (&Places, u32, Option<Timestamp>, Timestamp),
     ) -> Result<Forgotten, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            More,
+            Done,
+            Places(Tail<Flat<WantedPlace>>),
+            Barrier(Option<i64>),
+        }
         let has_initial = !shard.definition.initial.is_empty();
         let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
         let of_kind = |kind: &&Kind| kind.is_standing();
         let standings = Kind::ALL.iter().filter(of_kind);
         let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-        let args = ForgetArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            member: member.as_str(),
-            standings: standings
-                .map(|kind| (kind.code(), kind.lists_all()))
-                .collect(),
-            parts: parts.map(|kind| (kind.code(), true)).collect(),
-            count: keys,
-            barrier: barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
-            finals: barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
+        let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
+        let parts = parts.map(|kind| (kind.code(), true));
+        let forgotten = self
+            .call_shard(&script::FORGET, shard)
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("member", member)
+            .field("standings", standings.collect::<HashMap<_, _>>())
+            .field("parts", parts.collect::<HashMap<_, _>>())
+            .field("count", keys)
+            .field(
+                "barrier",
+                barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
+            )
+            .field(
+                "finals",
+                barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
+            )
             // With initial scores a line is a sum, whose terms have the same id in all periods.
-            keeps_place: !has_initial,
-            league: shard.is_league(),
+            .field("keeps_place", !has_initial)
+            .field("league", shard.is_league())
             // A cohort lies in one shard.
-            places: has_neighbours.then_some(&places.0),
-            initial: has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
-            closes: closes_ms(shard),
-            kept_from: shard.initial_kept_from_ms(now),
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::FORGET, keys, vec![pack(&args)?]);
-        let (code, mut reply) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "MORE" => Forgotten::Some { is_left: true },
-            "DONE" => Forgotten::Some { is_left: false },
-            "PLACES" => {
-                let mut wanted = Vec::new();
-                while !reply.is_empty() {
-                    wanted.push(WantedPlace {
-                        zset: reply.text()?,
-                        score: reply.integer()?,
-                        time: reply.integer_or_none()?,
-                    });
-                }
+            .field("places", has_neighbours.then_some(&places.0))
+            .field(
+                "initial",
+                has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
+            )
+            .field("closes", closes_ms(shard))
+            .field("kept_from", shard.initial_kept_from_ms(now));
+        Ok(match forgotten.write().await? {
+            Reply::More => Forgotten::Some { is_left: true },
+            Reply::Done => Forgotten::Some { is_left: false },
+            Reply::Places(Tail(Flat(wanted))) => {
                 let barrier = require(barrier, "lines stay behind a barrier")?;
                 Forgotten::Places(barrier, wanted)
             }
-            "BARRIER" => {
-                let barrier = reply.integer_or_none()?;
-                Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped))
-            }
-            other => return unknown_code(other),
+            Reply::Barrier(barrier) => Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped)),
         })
     }
 
     /// Some of the erased members of this shard of whom something may be left.
     pub async fn erasing(&self, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
-        let mut erasing = self.read_erasures(shard, None).await?.list()?;
-        let mut members = Vec::new();
-        while !erasing.is_empty() {
-            let member = MemberId::parse(&erasing.text()?);
-            members.push(member.map_err(|error| {
-                StoreError::Unexpected(format!("a member that is being erased: {error}"))
-            })?);
-        }
+        let erasing = self.call_erasures(shard, None);
+        let Done::Ok((members,)) = erasing.read::<Done<(Vec<MemberId>,)>>().await?;
         Ok(members)
     }
 
@@ -431,37 +374,27 @@ impl Store {
         members: &[&MemberId],
     ) -> Result<Vec<Option<Erasure>>, StoreError> {
         let members = members.iter().map(|member| member.as_str()).collect();
-        let mut reply = self.read_erasures(shard, Some(members)).await?;
-        let (mut numbers, mut instants) = (reply.list()?, reply.list()?);
-        let mut last = Vec::new();
-        while !numbers.is_empty() {
-            let (number, instant) = (numbers.count()?, instants.count()?);
+        let erased = self.call_erasures(shard, Some(members));
+        let Done::Ok((numbers, instants)) = erased.read::<Done<(Vec<u64>, Vec<u64>)>>().await?;
+        let last = numbers.into_iter().zip(instants).map(|(number, instant)| {
             let at = TieKey::from_number(instant).instant(Ties::First);
             let at = require(at, "an erasure has an instant")?;
-            last.push((number > 0).then_some(Erasure { number, at }));
-        }
-        Ok(last)
+            Ok((number > 0).then_some(Erasure { number, at }))
+        });
+        last.collect()
     }
 
     /// Whether any member of a shard was ever erased.
     pub async fn has_erased(&self, shard: &Shard) -> Result<bool, StoreError> {
-        let args = vec![keys::head(shard.tag()), "erased".to_owned()];
-        let last: Option<String> = self.command("HGET", args).await?;
+        let field = [&keys::head(shard.tag()), "erased"];
+        let last: Option<String> = self.command("HGET", field).await?;
         Ok(last.is_some())
     }
 
-    async fn read_erasures(
-        &self,
-        shard: &Shard,
-        members: Option<Vec<&str>>,
-    ) -> Result<Reply, StoreError> {
-        let args = ErasuresArgs {
-            version: shard.version(),
-            members,
-            count: ERASING_READ_MAX,
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.read(&script::ERASURES, keys, vec![pack(&args)?]);
-        Reply::answer(reply.await?)
+    fn call_erasures(&self, shard: &Shard, members: Option<Vec<&str>>) -> ScriptCall<'_> {
+        self.call_shard(&script::ERASURES, shard)
+            .field("version", shard.version())
+            .field("members", members)
+            .field("count", ERASING_READ_MAX)
     }
 }

@@ -10,7 +10,6 @@ pub use encode::remember_ms;
 
 use bytes::Bytes;
 use fred::types::Value;
-use serde::Serialize;
 
 use super::args::pack;
 use super::dispatch::Store;
@@ -171,12 +170,6 @@ pub struct Known {
     pub erasure: u64,
 }
 
-#[derive(Serialize)]
-struct RecallArgs {
-    fingerprints: Vec<u64>,
-    confirm: bool,
-}
-
 impl Store {
     /// What became of events the first time that were taken in a shard from which their board has moved away; `None`
     /// for those that are not remembered there. All have an id.
@@ -186,13 +179,13 @@ impl Store {
         plans: Vec<&Plan>,
     ) -> Result<Vec<Option<Recalled>>, StoreError> {
         let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
-        let keys = ids.map(|id| keys::event(shard, id)).collect();
         let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
-        let args = RecallArgs {
-            fingerprints: fingerprints.collect(),
-            confirm: self.waits_for_replicas(),
-        };
-        let reply = self.write(shard, &script::RECALL, keys, vec![pack(&args)?]);
+        let reply = self
+            .call(&script::RECALL, shard.tag())
+            .keys(ids.map(|id| keys::event(shard, id)))
+            .field("fingerprints", fingerprints.collect::<Vec<_>>())
+            .field("confirm", self.waits_for_replicas())
+            .write_for_reply();
         let mut reply = Reply::new(reply.await?)?;
         let mut recalled = Vec::with_capacity(plans.len());
         for plan in plans {
@@ -214,13 +207,13 @@ impl Store {
             return Ok(Vec::new());
         }
         let keys = ids.iter().map(|id| keys::event(shard, id));
-        let records: Vec<Option<Bytes>> = self.command("MGET", keys.collect()).await?;
+        let records: Vec<Option<Bytes>> = self.command("MGET", keys).await?;
         Ok(records.iter().map(Option::is_some).collect())
     }
 
     /// What is remembered in a shard of the event with this id, if it was taken there.
     pub async fn known(&self, shard: &Shard, id: &EventId) -> Result<Option<Known>, StoreError> {
-        let record: Option<Bytes> = self.command("GET", vec![keys::event(shard, id)]).await?;
+        let record: Option<Bytes> = self.command("GET", [keys::event(shard, id)]).await?;
         let known = record.map(|record| decode::known(shard, &record));
         known.transpose()
     }
@@ -234,7 +227,8 @@ impl Store {
         now: Timestamp,
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
         let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
-        let reply = pack(&args).map(|args| self.write(shard, &script::APPLY, keys, vec![args]));
+        let reply =
+            pack(&args).map(|args| self.write_at(shard.tag(), &script::APPLY, keys, vec![args]));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;
             let mut answers = Vec::with_capacity(events.len());

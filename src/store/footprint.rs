@@ -1,10 +1,9 @@
 //! How much memory the data of a shard takes, by a sample of its keys.
 
-use futures::future::try_join_all;
-
 use super::dispatch::Store;
 use super::{StoreError, keys};
 use crate::domain::shard::Shard;
+use crate::join::try_join_all;
 
 /// How much memory data takes, as far as it was looked at.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

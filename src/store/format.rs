@@ -34,8 +34,8 @@ impl Store {
     /// Looks whether what belongs to no board has the format of this release, or is not there yet; otherwise it fails with
     /// [`StoreError::Unusable`]. Writes nothing.
     pub(super) async fn check_format(&self) -> Result<(), StoreError> {
-        let args = [keys::FORMAT, keys::STAMP].map(str::to_owned);
-        let stored: (Option<String>, Option<String>) = self.command("MGET", args.into()).await?;
+        let args = [keys::FORMAT, keys::STAMP];
+        let stored: (Option<String>, Option<String>) = self.command("MGET", args).await?;
         match stored {
             (None, None) => Ok(()),
             (None, Some(_)) => require_format(&FIRST_FORMAT.to_string()),

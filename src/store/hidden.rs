@@ -1,12 +1,10 @@
 //! Hides members of a board, and reads who is hidden.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::args::{LayoutArgs, pack};
+use super::args::LayoutArgs;
+use super::decode::{Code, Done, Flat, Packed};
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
-use super::script::Script;
 use super::{StoreError, keys, random, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
@@ -33,7 +31,7 @@ const KEPT_LOOKED_AT: u32 = 300;
 pub const WALK_BEGINS: &str = "0";
 
 /// How far a hidden list has followed the hides.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub struct Followed {
     /// The number of the hide that it follows up to.
     pub number: u64,
@@ -68,54 +66,11 @@ pub struct HiddenMembers {
     pub members: Vec<(MemberId, Hide)>,
 }
 
-#[derive(Serialize)]
-struct HideArgs<'a> {
-    version: String,
-    member: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hide: Option<StoredHide>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ends: Option<i64>,
-    hidden_max: u64,
-}
-
-#[derive(Serialize)]
-struct KeepArgs<'a> {
-    version: String,
-    hides: Vec<(&'a str, StoredHide)>,
-    key: String,
-}
-
-#[derive(Serialize)]
-struct EndArgs<'a> {
-    version: String,
-    now: i64,
-    cursor: &'a str,
-    count: u32,
-}
-
-#[derive(Serialize)]
-struct HiddenArgs<'a> {
-    version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<Vec<&'a str>>,
-    after: &'a str,
-    count: usize,
-}
-
-#[derive(Serialize)]
-struct ListArgs {
-    version: String,
-    layout: LayoutArgs,
-    lines: u32,
-    count: u32,
-}
-
 /// A hide as `scripts/lib/hides.lua` describes it.
 #[derive(Deserialize, Serialize)]
 struct StoredHide {
-    id: String,
-    reason: String,
+    id: HideId,
+    reason: Reason,
     by: String,
     since: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,8 +85,8 @@ pub fn new_hide_id() -> Result<HideId, StoreError> {
 impl From<&Hide> for StoredHide {
     fn from(hide: &Hide) -> Self {
         Self {
-            id: hide.id.as_str().to_owned(),
-            reason: hide.reason.to_string(),
+            id: hide.id.clone(),
+            reason: hide.reason.clone(),
             by: hide.by.clone(),
             since: hide.since.ms(),
             until: hide.until.map(Timestamp::ms),
@@ -139,18 +94,16 @@ impl From<&Hide> for StoredHide {
     }
 }
 
-/// A hide from what is stored.
-fn unpacked(packed: &Bytes) -> Result<Hide, StoreError> {
-    let unexpected =
-        |what: &dyn ToString| StoreError::Unexpected(format!("a hide: {}", what.to_string()));
-    let stored: StoredHide = rmp_serde::from_slice(packed).map_err(|error| unexpected(&error))?;
-    Ok(Hide {
-        id: HideId::named(stored.id),
-        reason: Reason::parse(&stored.reason).map_err(|error| unexpected(&error))?,
-        by: stored.by,
-        since: Timestamp::from_ms_clamped(stored.since),
-        until: stored.until.map(Timestamp::from_ms_clamped),
-    })
+impl From<StoredHide> for Hide {
+    fn from(stored: StoredHide) -> Self {
+        Self {
+            id: stored.id,
+            reason: stored.reason,
+            by: stored.by,
+            since: Timestamp::from_ms_clamped(stored.since),
+            until: stored.until.map(Timestamp::from_ms_clamped),
+        }
+    }
 }
 
 impl Store {
@@ -163,25 +116,25 @@ impl Store {
         hide: &Hide,
         hidden_max: u64,
     ) -> Result<Hidden, StoreError> {
-        let args = HideArgs {
-            version: shard.version(),
-            member: member.as_str(),
-            hide: Some(hide.into()),
-            ends: None,
-            hidden_max: hidden_max.min(HIDDEN_MAX),
-        };
-        let (code, mut reply) = self.run_hide(shard, &args).await?;
-        Ok(match code.as_str() {
-            "HIDDEN" => {
-                let (hide, before) = (reply.bytes()?, reply.bytes()?);
-                let before = (!before.is_empty()).then(|| unpacked(&before));
-                Hidden::Done(Hiding {
-                    hide: unpacked(&hide)?,
-                    before: before.transpose()?,
-                })
-            }
-            "FULL" => Hidden::Full,
-            other => return unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Hidden(Packed<StoredHide>, Option<Packed<StoredHide>>),
+            Full,
+        }
+        let hidden = self
+            .call_shard(&script::HIDE, shard)
+            .field("version", shard.version())
+            .field("member", member)
+            .field("hide", StoredHide::from(hide))
+            .field("hidden_max", hidden_max.min(HIDDEN_MAX))
+            .write();
+        Ok(match hidden.await? {
+            Reply::Hidden(Packed(hide), before) => Hidden::Done(Hiding {
+                hide: hide.into(),
+                before: before.map(|Packed(before)| before.into()),
+            }),
+            Reply::Full => Hidden::Full,
         })
     }
 
@@ -192,29 +145,22 @@ impl Store {
         member: &MemberId,
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, StoreError> {
-        let args = HideArgs {
-            version: shard.version(),
-            member: member.as_str(),
-            hide: None,
-            ends: ends.map(Timestamp::ms),
-            hidden_max: HIDDEN_MAX,
-        };
-        let (code, mut reply) = self.run_hide(shard, &args).await?;
-        Ok(match code.as_str() {
-            "BACK" => Some(unpacked(&reply.bytes()?)?),
-            "NOT_HIDDEN" => None,
-            other => return unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        enum Reply {
+            Back(Packed<StoredHide>),
+            NotHidden,
+        }
+        let brought_back = self
+            .call_shard(&script::HIDE, shard)
+            .field("version", shard.version())
+            .field("member", member)
+            .field("ends", ends.map(Timestamp::ms))
+            .write();
+        Ok(match brought_back.await? {
+            Reply::Back(Packed(hide)) => Some(hide.into()),
+            Reply::NotHidden => None,
         })
-    }
-
-    async fn run_hide(
-        &self,
-        shard: &Shard,
-        args: &HideArgs<'_>,
-    ) -> Result<(String, Reply), StoreError> {
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::HIDE, keys, vec![pack(args)?]);
-        Reply::versioned(reply.await?)
     }
 
     /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
@@ -225,14 +171,13 @@ impl Store {
         hides: &[(&str, &Hide)],
     ) -> Result<(), StoreError> {
         let hides = hides.iter().take(KEPT_MAX);
-        let args = KeepArgs {
-            version: shard.version(),
-            hides: hides.map(|(name, hide)| (*name, (*hide).into())).collect(),
-            key: self.erasure_key().await?,
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::KEEP_HIDES, keys, vec![pack(&args)?]);
-        Reply::versioned(reply.await?).map(drop)
+        let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
+        let kept = self
+            .call_shard(&script::KEEP_HIDES, shard)
+            .field("version", shard.version())
+            .field("hides", hides.collect::<Vec<_>>())
+            .field("key", self.erasure_key().await?);
+        kept.write::<Done>().await.map(drop)
     }
 
     /// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
@@ -243,16 +188,13 @@ impl Store {
         member: &MemberId,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let args = [shard.version(), now.ms().to_string(), member.to_string()];
-        let args = args.map(Into::into).to_vec();
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::HIDE_AGAIN, keys, args);
-        let (code, _) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "OK" => true,
-            "ERASING" => false,
-            other => return unknown_code(other),
-        })
+        let returned = self
+            .call_shard(&script::HIDE_AGAIN, shard)
+            .arg(shard.version())
+            .arg(now)
+            .arg(member.as_str())
+            .write::<Code>();
+        returned.await?.is("OK", "ERASING")
     }
 
     /// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
@@ -263,15 +205,13 @@ impl Store {
         now: Timestamp,
         cursor: &str,
     ) -> Result<Option<String>, StoreError> {
-        let args = EndArgs {
-            version: shard.version(),
-            now: now.ms(),
-            cursor,
-            count: KEPT_LOOKED_AT,
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.write(shard, &script::END_KEPT_HIDES, keys, vec![pack(&args)?]);
-        let cursor = Reply::answer(reply.await?)?.text()?;
+        let ended = self
+            .call_shard(&script::END_KEPT_HIDES, shard)
+            .field("version", shard.version())
+            .field("now", now.ms())
+            .field("cursor", cursor)
+            .field("count", KEPT_LOOKED_AT);
+        let Done::Ok(cursor) = ended.write::<Done<String>>().await?;
         Ok((cursor != WALK_BEGINS).then_some(cursor))
     }
 
@@ -282,56 +222,45 @@ impl Store {
         shard: &Shard,
         standing: &Standing,
     ) -> Result<Option<Followed>, StoreError> {
-        let step = self.step_of_list(shard, standing, &script::HIDDEN_LIST);
-        let Some(mut reply) = step.await? else {
-            return Ok(None);
-        };
-        Ok(Some(Followed {
-            number: reply.count()?,
-            is_narrow: reply.count()? == 1,
-        }))
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Done(Followed),
+            More,
+        }
+        let followed = self
+            .call_shard(&script::HIDDEN_LIST, shard)
+            .keys(keys::standing(shard, standing))
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("lines", LINES_MAX);
+        Ok(match followed.derive().await? {
+            Reply::Done(followed) => Some(followed),
+            Reply::More => None,
+        })
     }
 
     /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
     /// has enough.
     pub async fn widen_list(&self, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
-        let step = self.step_of_list(shard, standing, &script::WIDEN_LIST);
-        Ok(step.await?.is_some())
-    }
-
-    /// What follows `DONE`; `None` if there is more to do.
-    async fn step_of_list(
-        &self,
-        shard: &Shard,
-        standing: &Standing,
-        script: &'static Script,
-    ) -> Result<Option<Reply>, StoreError> {
-        let args = ListArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            lines: LINES_MAX,
-            count: WIDENED_MAX,
-        };
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend(keys::standing(shard, standing));
-        let reply = self.derive(shard, script, keys, vec![pack(&args)?]);
-        let (code, reply) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "DONE" => Some(reply),
-            "MORE" => None,
-            other => return unknown_code(other),
-        })
+        let widened = self
+            .call_shard(&script::WIDEN_LIST, shard)
+            .keys(keys::standing(shard, standing))
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("count", WIDENED_MAX);
+        widened.derive::<Code>().await?.is("DONE", "MORE")
     }
 
     /// Notes that a list is to be widened.
     pub async fn mark_narrow(&self, shard: &Shard, standing: &Standing) -> Result<(), StoreError> {
-        let args = vec![keys::NARROW.into(), keys::sorted_set(shard, standing)];
+        let args = [keys::NARROW, &keys::sorted_set(shard, standing)];
         self.command("SADD", args).await
     }
 
     /// The lists that are noted so: the names of their sorted sets, and their boards.
     pub async fn narrow_lists(&self) -> Result<Vec<(String, BoardId)>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", vec![keys::NARROW.into()]).await?;
+        let names: Vec<String> = self.command("SMEMBERS", [keys::NARROW]).await?;
         let lists = names.into_iter().filter_map(|name| {
             let board = keys::take_apart(&name)?.id;
             Some((name, board))
@@ -341,8 +270,7 @@ impl Store {
 
     /// Forgets that the list with this name was to be widened: it is wide enough, or gone.
     pub async fn forget_narrow(&self, name: &str) -> Result<(), StoreError> {
-        let args = vec![keys::NARROW.into(), name.to_owned()];
-        self.command("SREM", args).await
+        self.command("SREM", [keys::NARROW, name]).await
     }
 
     /// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
@@ -377,22 +305,19 @@ impl Store {
         after: &str,
         count: usize,
     ) -> Result<HiddenMembers, StoreError> {
-        let args = HiddenArgs {
-            version: shard.version(),
-            members,
-            after,
-            count,
-        };
-        let keys = keys::head_and_registry(shard);
-        let reply = self.read(&script::HIDDEN, keys, vec![pack(&args)?]);
-        let mut reply = Reply::answer(reply.await?)?;
-        let (total, mut flat) = (reply.count()?, reply.list()?);
-        let mut members = Vec::new();
-        while !flat.is_empty() {
-            let member = MemberId::parse(&flat.text()?)
-                .map_err(|error| StoreError::Unexpected(format!("a hidden member: {error}")))?;
-            members.push((member, unpacked(&flat.bytes()?)?));
-        }
-        Ok(HiddenMembers { total, members })
+        let hidden = self
+            .call_shard(&script::HIDDEN, shard)
+            .field("version", shard.version())
+            .field("members", members)
+            .field("after", after)
+            .field("count", count);
+        let Done::Ok((total, Flat(found))) = hidden.read::<Done<(_, Flat<_>)>>().await?;
+        let members = found
+            .into_iter()
+            .map(|(member, Packed::<StoredHide>(hide))| (member, hide.into()));
+        Ok(HiddenMembers {
+            total,
+            members: members.collect(),
+        })
     }
 }

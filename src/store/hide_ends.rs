@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::decode::Done;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
@@ -55,25 +56,34 @@ impl Store {
     /// Notes that hides of a board end at that instant; see [`Self::ended_hides`].
     pub async fn note_hide_end(&self, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
         let end = HideEnd::of(id, until);
-        let keys = vec![keys::HIDES_END.to_owned()];
-        let args = vec![id.as_str().into(), end.at_ms.to_string().into()];
-        let noted = self.write_at(id.as_str(), &script::NOTE_END, keys, args);
-        noted.await.map(drop)
+        let noted = self
+            .call(&script::NOTE_END, id.as_str())
+            .key(keys::HIDES_END)
+            .arg(id.as_str())
+            .arg(end.at_ms);
+        noted.write::<Done>().await.map(drop)
     }
 
     /// Where hides have ended by now; those first that ended first.
     pub async fn ended_hides(&self, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
         let (now, count) = (now.ms().to_string(), CALL_ENDS_MAX.to_string());
-        let ended = ["-inf", &now, "BYSCORE", "LIMIT", "0", &count].map(str::to_owned);
-        let range = [keys::HIDES_END.to_owned()].into_iter().chain(ended);
-        let ends: Vec<String> = self.command("ZRANGE", range.collect()).await?;
+        let range = [
+            keys::HIDES_END,
+            "-inf",
+            &now,
+            "BYSCORE",
+            "LIMIT",
+            "0",
+            &count,
+        ];
+        let ends: Vec<String> = self.command("ZRANGE", range).await?;
         Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
     }
 
     /// Forgets an end: the hides that ended then are gone.
     pub async fn forget_hide_end(&self, end: &HideEnd) -> Result<(), StoreError> {
-        let args = vec![keys::HIDES_END.to_owned(), end.to_string()];
-        self.command("ZREM", args).await
+        self.command("ZREM", [keys::HIDES_END, &end.to_string()])
+            .await
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sets initial scores.
 
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::{LayoutArgs, StoredScore, closes_ms, pack, shown_score, stored_score};
+use super::args::{LayoutArgs, StoredScore, closes_ms, shown_score, stored_score};
+use super::decode::Packed;
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
+use super::reply::require;
 use super::{StoreError, keys, script};
 use crate::domain::ids::MemberId;
 use crate::domain::score::Score;
@@ -14,19 +15,6 @@ use crate::domain::time::Timestamp;
 
 /// How many members one call may set: about a millisecond of Redis, for each standing that follows.
 pub const CALL_MEMBERS_MAX: usize = 100;
-
-#[derive(Serialize)]
-struct InitialArgs<'a> {
-    version: String,
-    layout: LayoutArgs,
-    score_max: i64,
-    names: Vec<&'a str>,
-    scores: Vec<StoredScore>,
-    time: u64,
-    now: i64,
-    closes: i64,
-    kept_from: i64,
-}
 
 /// What became of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -52,46 +40,48 @@ impl Store {
         scores: &[(MemberId, Option<Score>)],
         now: Timestamp,
     ) -> Result<Initialized, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        enum Reply {
+            Ok(u64, Packed<Vec<StoredScore>>),
+            OutOfRange(usize),
+            Erasing,
+        }
         let stored = |score: &Option<Score>| {
             let stored = score.map(|score| stored_score(shard, score));
-            stored.into()
+            StoredScore::from(stored)
         };
-        let args = InitialArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            score_max: shard.definition.decimals.score_max().scaled(),
-            names: scores.iter().map(|(member, _)| member.as_str()).collect(),
-            scores: scores.iter().map(|(_, score)| stored(score)).collect(),
-            time: TieKey::new(shard.definition.ties, Timestamp::MIN).number(),
-            now: now.ms(),
-            closes: closes_ms(shard),
-            kept_from: shard.initial_kept_from_ms(now),
-        };
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend(keys::standing(shard, &shard.initial_scores()));
         let derived = shard.derived().filter(|derived| derived.has_initial);
-        keys.extend(derived.map(|derived| keys::state(shard, derived.series)));
-        let reply = self
-            .write(shard, &script::INITIAL, keys, vec![pack(&args)?])
-            .await?;
-        let (code, mut reply) = Reply::versioned(reply)?;
-        Ok(match code.as_str() {
-            "OK" => Initialized::Done {
-                members: reply.count()?,
-                before: read_scores(shard, &reply.bytes()?)?,
-            },
-            "OUT_OF_RANGE" => Initialized::OutOfRange(reply.index()?),
-            "ERASING" => Initialized::Erasing,
-            other => return unknown_code(other),
+        let names = scores.iter().map(|(member, _)| member.as_str());
+        let to_store = scores.iter().map(|(_, score)| stored(score));
+        let time = TieKey::new(shard.definition.ties, Timestamp::MIN).number();
+        let set = self
+            .call_shard(&script::INITIAL, shard)
+            .keys(keys::standing(shard, &shard.initial_scores()))
+            .keys(derived.map(|derived| keys::state(shard, derived.series)))
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("score_max", shard.definition.decimals.score_max().scaled())
+            .field("names", names.collect::<Vec<_>>())
+            .field("scores", to_store.collect::<Vec<_>>())
+            .field("time", time)
+            .field("now", now.ms())
+            .field("closes", closes_ms(shard))
+            .field("kept_from", shard.initial_kept_from_ms(now))
+            .write();
+        Ok(match set.await? {
+            Reply::Ok(members, Packed(before)) => {
+                let before = before.into_iter().map(Option::<i64>::from);
+                let before = before.map(|score| score.map(|score| shown_score(shard, score)));
+                Initialized::Done {
+                    members,
+                    before: before.collect(),
+                }
+            }
+            Reply::OutOfRange(place) => {
+                Initialized::OutOfRange(require(place.checked_sub(1), "an index counts from 1")?)
+            }
+            Reply::Erasing => Initialized::Erasing,
         })
     }
-}
-
-fn read_scores(shard: &Shard, packed: &[u8]) -> Result<Vec<Option<Score>>, StoreError> {
-    let stored: Vec<StoredScore> = rmp_serde::from_slice(packed)
-        .map_err(|error| StoreError::Unexpected(format!("initial scores: {error}")))?;
-    let stored = stored.into_iter().map(Option::<i64>::from);
-    Ok(stored
-        .map(|score| score.map(|score| shown_score(shard, score)))
-        .collect())
 }

@@ -10,14 +10,13 @@ use crate::domain::instance::Instance;
 impl Store {
     /// Writes down what an instance tells of itself.
     pub async fn tell_instance(&self, id: &str, instance: &Instance) -> Result<(), StoreError> {
-        let told = [keys::INSTANCES, id, &to_json(instance)?].map(str::to_owned);
-        self.command("HSET", told.to_vec()).await
+        let told = [keys::INSTANCES, id, &to_json(instance)?];
+        self.command("HSET", told).await
     }
 
     /// All instances that have told of themselves, by their ids. What this release can't read is left out.
     pub async fn instances(&self) -> Result<BTreeMap<String, Instance>, StoreError> {
-        let all = vec![keys::INSTANCES.to_owned()];
-        let told: BTreeMap<String, String> = self.command("HGETALL", all).await?;
+        let told: BTreeMap<String, String> = self.command("HGETALL", [keys::INSTANCES]).await?;
         let read = told.into_iter().filter_map(|(id, json)| {
             let instance = read_json("an instance", &json).ok()?;
             Some((id, instance))
@@ -27,7 +26,6 @@ impl Store {
 
     /// Forgets an instance.
     pub async fn forget_instance(&self, id: &str) -> Result<(), StoreError> {
-        let args = [keys::INSTANCES, id].map(str::to_owned);
-        self.command("HDEL", args.to_vec()).await
+        self.command("HDEL", [keys::INSTANCES, id]).await
     }
 }

@@ -4,17 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fred::types::Value;
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::pack;
+use super::decode::{Done, Tail};
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::queues::{LISTINGS_MAX, QueueName, Room, remembered_ms};
-use super::reply::{Reply, unknown_code};
+use super::queues::{LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
-use crate::domain::ids::EventId;
 use crate::domain::intake::{FormerOffsets, KnownOffsets, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
@@ -58,24 +55,6 @@ pub enum Taken {
     GoneBack,
 }
 
-/// As take.lua documents them.
-#[derive(Serialize)]
-struct TakeArgs<'a> {
-    version: String,
-    epoch: String,
-    bytes_max: u64,
-    room: u64,
-    remember: String,
-    partition: String,
-    base: i64,
-    upto: i64,
-    first: i64,
-    is_known: bool,
-    former: HashMap<String, Vec<usize>>,
-    ids: Vec<&'a EventId>,
-    offsets: Vec<i64>,
-}
-
 impl Store {
     /// Has a shard take records. Without events only its next offset moves on.
     pub async fn take(
@@ -84,62 +63,60 @@ impl Store {
         take: &Take<'_>,
         room: Room,
     ) -> Result<Taken, StoreError> {
-        let mut args = TakeArgs {
-            version: shard.version(),
-            epoch: String::new(),
-            bytes_max: room.queue_bytes_max,
-            room: room.bytes,
-            remember: remembered_ms(shard).to_string(),
-            partition: take.partition.to_string(),
-            base: take.base,
-            upto: take.upto,
-            first: take.first,
-            is_known: take.is_known,
-            former: HashMap::new(),
-            ids: take.events.iter().map(|(_, event)| &event.id).collect(),
-            offsets: take.events.iter().map(|(offset, _)| *offset).collect(),
-        };
-        let events = take.events.iter();
-        let events: Vec<Value> = events
-            .map(|(_, event)| Value::Bytes(event.encode().into()))
+        #[derive(Deserialize)]
+        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+        enum Reply {
+            Ok(i64, u64),
+            Held,
+            GoneBack,
+            Unindexed(String),
+            Former(Tail<Vec<String>>),
+        }
+        let (mut epoch, mut former) = (String::new(), HashMap::new());
+        let ids: Vec<_> = take.events.iter().map(|(_, event)| &event.id).collect();
+        let offsets: Vec<_> = take.events.iter().map(|(offset, _)| *offset).collect();
+        let events: Vec<Bytes> = take
+            .events
+            .iter()
+            .map(|(_, event)| event.encode().into())
             .collect();
         for _ in 0..LISTINGS_MAX {
-            let mut values = vec![pack(&args)?];
-            values.extend(events.iter().cloned());
-            let keys = keys::intake(shard);
+            let call = self
+                .call(&script::TAKE, shard.tag())
+                .keys(keys::intake(shard))
+                .put_fields(shard, &epoch, room)
+                .field("partition", take.partition.to_string())
+                .field("base", take.base)
+                .field("upto", take.upto)
+                .field("first", take.first)
+                .field("is_known", take.is_known)
+                .field("former", &former)
+                .field("ids", &ids)
+                .field("offsets", &offsets)
+                .args(events.iter().cloned());
             let reply = if events.is_empty() {
                 // If that is lost, the records in between are read again.
-                self.derive(shard, &script::TAKE, keys, values).await?
+                call.derive().await?
             } else {
-                self.write(shard, &script::TAKE, keys, values).await?
+                call.write().await?
             };
-            let (code, mut reply) = Reply::versioned(reply)?;
-            return Ok(match code.as_str() {
-                "OK" => Taken::Upto {
-                    offset: reply.integer()?,
-                    bytes: reply.count()?,
-                },
-                "HELD" => Taken::Held,
-                "GONE_BACK" => Taken::GoneBack,
-                "UNINDEXED" => {
-                    let epoch = reply.text()?;
-                    self.list_queue(&QueueName::of(shard), &epoch).await?;
-                    args.epoch = epoch;
-                    continue;
+            match reply {
+                Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
+                Reply::Held => return Ok(Taken::Held),
+                Reply::GoneBack => return Ok(Taken::GoneBack),
+                Reply::Unindexed(listed) => {
+                    self.list_queue(&QueueName::of(shard), &listed).await?;
+                    epoch = listed;
                 }
-                "FORMER" => {
-                    while !reply.is_empty() {
-                        let name = reply.text()?;
+                Reply::Former(Tail(shardings)) => {
+                    for name in shardings {
                         let places = former_places(&name, take.events)?;
-                        args.former.insert(name, places);
+                        former.insert(name, places);
                     }
-                    continue;
                 }
-                other => return unknown_code(other),
-            });
+            }
         }
-        let message = "the index of queues changes too fast";
-        Err(StoreError::Unavailable(message.to_owned()))
+        Err(index_changes())
     }
 
     /// What a shard knows of a partition.
@@ -153,8 +130,7 @@ impl Store {
             partition.to_string(),
             format!("{FORMER}{partition}"),
         ];
-        let (own, former): (Option<i64>, Option<Bytes>) =
-            self.command("HMGET", fields.to_vec()).await?;
+        let (own, former): (Option<i64>, Option<Bytes>) = self.command("HMGET", fields).await?;
         let former = former.map(|former| read_former(&former)).transpose()?;
         Ok(KnownOffsets {
             own,
@@ -168,7 +144,7 @@ impl Store {
         shard: &Shard,
     ) -> Result<BTreeMap<String, KnownOffsets>, StoreError> {
         let key = keys::single(shard, Kind::Intake);
-        let fields: HashMap<String, Bytes> = self.command("HGETALL", vec![key]).await?;
+        let fields: HashMap<String, Bytes> = self.command("HGETALL", [key]).await?;
         let mut known: BTreeMap<String, KnownOffsets> = BTreeMap::new();
         for (field, value) in fields {
             if let Some(partition) = field.strip_prefix(FORMER) {
@@ -185,7 +161,7 @@ impl Store {
 
     /// Up to where shards have taken the records of a partition that know nothing of it; `None` if that is not known.
     pub async fn intake_floor(&self, partition: &Partition) -> Result<Option<i64>, StoreError> {
-        let args = vec![keys::INTAKE.to_owned(), partition.to_string()];
+        let args = [keys::INTAKE, &partition.to_string()];
         let floor: Option<f64> = self.command("ZSCORE", args).await?;
         #[expect(clippy::cast_possible_truncation, reason = "an offset, which is whole")]
         Ok(floor.map(|floor| floor as i64))
@@ -197,13 +173,9 @@ impl Store {
         partition: &Partition,
         offset: i64,
     ) -> Result<(), StoreError> {
-        let args = vec![
-            keys::INTAKE.to_owned(),
-            "GT".to_owned(),
-            offset.to_string(),
-            partition.to_string(),
-        ];
-        self.command("ZADD", args).await
+        let (offset, partition) = (offset.to_string(), partition.to_string());
+        self.command("ZADD", [keys::INTAKE, "GT", &offset, &partition])
+            .await
     }
 
     /// Asks for consumers to have shards come up to their positions, or not any more.
@@ -218,22 +190,23 @@ impl Store {
         let command = if is_wanted { "SADD" } else { "SREM" };
         let names = shards.iter().map(QueueName::to_string);
         let args = std::iter::once(keys::INTAKE_WANTED.to_owned()).chain(names);
-        self.command(command, args.collect()).await
+        self.command(command, args).await
     }
 
     /// The shards of which that is asked. What is no name of one is left out.
     pub async fn wanted_intakes(&self) -> Result<Vec<QueueName>, StoreError> {
-        let key = vec![keys::INTAKE_WANTED.to_owned()];
-        let names: Vec<String> = self.command("SMEMBERS", key).await?;
+        let names: Vec<String> = self.command("SMEMBERS", [keys::INTAKE_WANTED]).await?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
     pub async fn hold_queues(&self, board: &Arc<Board>) -> Result<(), StoreError> {
         for shard in board.shards() {
-            let (key, args) = (vec![keys::head(shard.tag())], vec![shard.version().into()]);
-            let reply = self.write(&shard, &script::HOLD_QUEUE, key, args).await?;
-            Reply::answer(reply)?;
+            let held = self
+                .call(&script::HOLD_QUEUE, shard.tag())
+                .key(keys::head(shard.tag()))
+                .arg(shard.version());
+            held.write::<Done>().await?;
         }
         Ok(())
     }

@@ -683,6 +683,11 @@ pub fn taking(shard: &Shard, period: &Period, tier: u8) -> String {
     of_tier(shard, Kind::Taking, period, tier)
 }
 
+/// The keys of the seats of a tier: how many were given out, and to whom one was suggested.
+pub fn of_tier_seats(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
+    [tiers(shard, period, tier), taking(shard, period, tier)]
+}
+
 fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
     let period = of_period(shard, kind, period);
     format!("{period}/{tier}")

@@ -1,5 +1,5 @@
 //! The kinds of data in Redis. Each is declared here, once: the form of its key, the tag of its key, how it expires, how it
-//! is copied when its board moves to other shards, and how it is purged when nothing needs it any more.
+//! is copied when its board moves to other shards, how it is purged when nothing needs it any more, and what an erase does to it.
 //!
 //! A new kind does not compile until all of this is declared. Other modules follow the declarations:
 //!
@@ -91,6 +91,10 @@ pub enum Purging {
 }
 
 /// What an erase does to what a kind has of a member. docs/privacy.md says the same to users.
+///
+/// A registry names the sketches of a member's voters. A definition may give a member a weight, and the id of a player's event begins
+/// with the player. To remove counts of quotas would give votes back. What a move has noted goes with the move. An erasure, and the
+/// hide that outlives it, lie under a keyed hash. Sketches and sums know nobody by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Erasing {
     /// It is removed.
@@ -113,7 +117,7 @@ impl Erasing {
 }
 
 /// What is declared of a kind.
-type Declared = (Form, Slot, Expiry, Copying, Purging);
+type Declared = (Form, Slot, Expiry, Copying, Purging, Erasing);
 
 /// A row for each kind: `as` is the name of its constant in scripts, where they need one; then comes its code.
 macro_rules! kinds {
@@ -136,7 +140,7 @@ macro_rules! kinds {
             }
 
             const fn declared(self) -> Declared {
-                use {Copying as C, Expiry as E, Form as F, Purging as P, Slot as S};
+                use {Copying as C, Erasing as X, Expiry as E, Form as F, Purging as P, Slot as S};
                 match self {
                     $(Self::$kind => $declared,)*
                 }
@@ -154,143 +158,143 @@ macro_rules! kinds {
 
 kinds! {
     /// What a board, or a shard, knows of its definition: hash.
-    Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge);
+    Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge, X::Stays);
     /// The same where the counts of quotas lie, if that is not with the board: hash.
-    CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge);
+    CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge, X::Nothing);
     /// The names of the keys of a shard that a purge unlinks: set.
-    Registry as REGISTRY = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge);
+    Registry as REGISTRY = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge, X::Removed);
     /// The same of what lies where the counts of quotas do: set.
-    CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge);
+    CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge, X::Stays);
     /// The same of what lies with the board itself: set.
-    ResultsRegistry = "results-keys": (F::Single, S::Board, E::Never, C::Not, P::Purge);
+    ResultsRegistry = "results-keys": (F::Single, S::Board, E::Never, C::Not, P::Purge, X::Nothing);
 
     /// A standing of a period, with or without what was carried over: sorted set (`scripts/lib/standing.lua`).
-    Standing as STANDING = "s": (F::Named, S::Shard, E::WithPeriod, C::Members, P::Registry);
+    Standing as STANDING = "s": (F::Named, S::Shard, E::WithPeriod, C::Members, P::Registry, X::Removed);
     /// A standing that is the sum of others: sorted set. It is copied once it is complete.
-    Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry, X::Removed);
     /// The initial scores of a board's members, all of which it lists: sorted set.
-    InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry);
+    InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry, X::Removed);
     /// What initial scores were when periods were closed: hash, member -> list (`scripts/lib/past_initial.lua`).
-    PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
+    PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
     /// The members of a standing, where its layout has them, with the data of their entries: hash.
-    Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// The distinct scores of a standing, where its layout has them: sorted set.
-    Distinct as DISTINCT = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    Distinct as DISTINCT = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// The sum of the scores of a standing, where its layout has it: hash.
-    Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
-    State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
     /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
-    Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
     /// The hides of a shard's members: hash, member -> hide (`scripts/lib/hides.lua`).
-    Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
+    Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
     /// The hidden members of a shard in the order of their bytes: sorted set.
-    Hidden as HIDDEN = "hidden": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    Hidden as HIDDEN = "hidden": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
     /// Who was hidden or brought back in a shard, in the order in which that was done: sorted set.
-    HideJournal as HIDE_JOURNAL = "hide-journal": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    HideJournal as HIDE_JOURNAL = "hide-journal": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
     /// The hidden list of a standing: sorted set (`scripts/lib/hidden.lua`).
-    HiddenList as HIDDEN_LIST = "hidden-list": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    HiddenList as HIDDEN_LIST = "hidden-list": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// The distinct scores of a standing that only hidden members bear: sorted set.
-    HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// How far the hidden list of a standing has come: hash.
-    HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry);
+    HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
 
     /// The last erasures of a shard's members: hash, by keyed hashes of their ids (`scripts/lib/erasures.lua`).
-    Erased as ERASED = "erased": (F::Single, S::Shard, E::Never, C::Everywhere, P::Registry);
+    Erased as ERASED = "erased": (F::Single, S::Shard, E::Never, C::Everywhere, P::Registry, X::Stays);
     /// Erased members of whom something may be left: hash, member -> how far the removal has come.
-    Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry);
+    Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
 
     /// What members have won in a final period: hash, member -> its line (`scripts/lib/rewards.lua`).
-    Rewards as REWARDS = "rewards": (F::Named, S::Shard, E::Never, C::Lines, P::Registry);
+    Rewards as REWARDS = "rewards": (F::Named, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
     /// In which order these are listed, and what has changed: sorted set.
-    RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry);
+    RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
 
     /// What is known of the members of a league: hash, member -> its tier and its seats, as JSON.
-    Players as PLAYERS = "players": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Players as PLAYERS = "players": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// The history of the members of a league: hash, member -> a line of JSON for each of its last seats.
-    Played as PLAYED = "played": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Played as PLAYED = "played": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// How many seats of a tier were given out for a period, and which were given back: hash.
-    Tiers as TIERS = "tiers": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    Tiers as TIERS = "tiers": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
     /// To whom a cohort of a tier was suggested, until the member has its seat there: hash, member -> number of the cohort.
-    Taking as TAKING = "taking": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    Taking as TAKING = "taking": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
     /// The seats of a cohort, beside its standing: hash, member -> when it joined and its opening score.
-    Seats as SEATS = "seats": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    Seats as SEATS = "seats": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
     /// How a cohort was decided, beside its standing: hash, member -> its place, where it goes and its bonus.
-    Decided as DECIDED = "decided": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry);
+    Decided as DECIDED = "decided": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
 
     /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
-    Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry);
+    Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry, X::Nothing);
     /// Who has voted in a period: `HyperLogLog`.
-    Voters as VOTERS = "voters": (F::Named, S::Shard, E::WithPeriod, C::Merged, P::Registry);
+    Voters as VOTERS = "voters": (F::Named, S::Shard, E::WithPeriod, C::Merged, P::Registry, X::Nothing);
     /// Who has voted for a member in a period: `HyperLogLog`.
     MemberVoters as MEMBER_VOTERS = "member-voters":
-        (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry);
+        (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry, X::Removed);
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`engine/recall.rs`).
-    EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
     /// Why a queued event with this id was refused: string (`domain/queued.rs`). It blocks no id.
-    RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
-    EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Nothing);
     /// Events with the reservation of this token are void: string.
-    Void = "v": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep);
+    Void = "v": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Nothing);
 
     /// Events that wait to be applied: stream (`scripts/lib/queue.lua`). It is empty before its board has moved.
-    Queue as QUEUE = "queue": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Queue as QUEUE = "queue": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// Which entries of the queue have the id of an event: hash, id -> entries.
-    QueueIds as QUEUE_IDS = "queue-ids": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    QueueIds as QUEUE_IDS = "queue-ids": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// How many bytes the queue has, and whether it is in the index of queues: hash (`scripts/put.lua`).
-    QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
     /// Queued events that could not be applied: stream.
-    DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
 
     /// Up to where the records of each partition of the log were taken: hash (`scripts/lib/intake.lua`).
-    Intake as INTAKE = "intake": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Intake as INTAKE = "intake": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
 
     /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard that refused them:
     /// hash.
-    CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry);
+    CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry, X::Nothing);
 
     /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
-    Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry);
+    Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry, X::Stays);
     /// What is reserved of the quotas whose counts lie here, by tokens: hash (`scripts/reserve.lua`).
-    Reserved = "reserved": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry);
+    Reserved = "reserved": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
     /// Of which pools here reservations are open: hash, pool -> how many.
-    Reserving = "reserving": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry);
+    Reserving = "reserving": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
 
     /// What has changed in a shard that is being copied: hash (`scripts/lib/capture.lua`).
-    Changes = "changes": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Changes = "changes": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
     /// What was copied of it: hash.
-    Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry);
+    Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
 
     /// The results of a window's final periods, by their keys: hash (`scripts/record_result.lua`).
-    Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
     /// The keys of these periods, in their order: sorted set.
-    FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// The digests of a window's final periods, and of those that are being made how far they have come: hash
     /// (`scripts/note_digest.lua`).
-    Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Up to which line of each shard's journal of hides it is noted that results are to be revised: hash, by tags.
-    Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Lines of these journals by which results are to be revised: sorted set (`scripts/note_lines.lua`).
-    ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// Which periods were revised by such a line so far: hash.
-    RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// While it is there, whoever hides members of the board waits for an erasure: string.
-    Hold = "h": (F::Named, S::Board, E::ByItself, C::Not, P::Sweep);
+    Hold = "h": (F::Named, S::Board, E::ByItself, C::Not, P::Sweep, X::Nothing);
     /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
-    Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Whose hides were the reason: hash.
-    RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
-    Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry);
+    Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
 
     /// For the use of one script call.
-    Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call);
+    Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
     /// The voters of one shard, where those of all shards are counted: `HyperLogLog`.
-    Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call);
+    Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
 }
 
 impl Kind {
@@ -321,72 +325,7 @@ impl Kind {
 
     /// What an erase does to what it has of a member.
     pub const fn erasing(self) -> Erasing {
-        match self {
-            // A registry names the sketches of a member's voters.
-            Self::Registry
-            | Self::Standing
-            | Self::Derived
-            | Self::InitialScores
-            | Self::PastInitial
-            | Self::Members
-            | Self::Distinct
-            | Self::Total
-            | Self::MemberVoters
-            | Self::HiddenList
-            | Self::HiddenScores
-            | Self::HiddenState
-            | Self::Hides
-            | Self::Hidden
-            | Self::HideJournal
-            | Self::Erasing
-            | Self::Rewards
-            | Self::RewardIndex
-            | Self::RevisedMembers
-            | Self::Players
-            | Self::Played
-            | Self::Tiers
-            | Self::Taking
-            | Self::Seats
-            | Self::Decided
-            | Self::Queue
-            | Self::QueueIds
-            | Self::DeadLetters
-            | Self::Results => Erasing::Removed,
-            // A definition may give a member a weight, and the id of a player's event begins with the player. To remove counts of
-            // quotas would give votes back. What a move has noted goes with the move. An erasure, and the hide that outlives it, lie under a keyed hash.
-            Self::Head
-            | Self::Erased
-            | Self::EventId
-            | Self::RefusedEvent
-            | Self::ToRevise
-            | Self::RevisedPeriods
-            | Self::Quota
-            | Self::CountsRegistry
-            | Self::Reserved
-            | Self::Reserving
-            | Self::Changes
-            | Self::Copied => Erasing::Stays,
-            // Sketches and sums know nobody by name.
-            Self::CountsHead
-            | Self::State
-            | Self::Periods
-            | Self::Turnout
-            | Self::CutOff
-            | Self::Voters
-            | Self::EventToken
-            | Self::Void
-            | Self::QueueState
-            | Self::Intake
-            | Self::ResultsRegistry
-            | Self::Revised
-            | Self::Hold
-            | Self::Revisions
-            | Self::FinalPeriods
-            | Self::Digests
-            | Self::Outbox
-            | Self::Scratch
-            | Self::Sketch => Erasing::Nothing,
-        }
+        self.declared().5
     }
 
     /// Whether it is the sorted set of a standing, which [`Form::Part`]s may belong to.

@@ -1,9 +1,8 @@
 //! Leases: each lets one instance at a time do some work.
 
-use fred::types::Value;
+use serde::Deserialize;
 
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::shard::Shard;
@@ -22,7 +21,7 @@ pub struct Leased {
 }
 
 /// A lease that was given.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Given {
     /// Its number. It is greater each time that the lease goes to another holder.
     pub number: u64,
@@ -72,32 +71,32 @@ impl Store {
         duration_ms: u64,
         position: &str,
     ) -> Result<Option<Given>, StoreError> {
-        let generation = leased.generation.map(|number| number.to_string());
-        let duration = duration_ms.to_string();
-        let generation = generation.unwrap_or_default();
-        let args = [&generation, leased.name, holder, &duration, position];
-        let args = args.map(Value::from).to_vec();
-        let key = vec![leased.key.clone()];
-        let reply = self
-            .write_at(&leased.tag, &script::LEASE, key, args)
-            .await?;
-        let mut reply = Reply::new(reply)?;
-        match reply.text()?.as_str() {
-            "OK" => Ok(Some(Given {
-                number: reply.count()?,
-                position: reply.text()?,
-            })),
-            "HELD" | "STALE" => Ok(None),
-            other => unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(Given),
+            Held,
+            Stale,
         }
+        let reply = self
+            .call(&script::LEASE, &leased.tag)
+            .key(&leased.key)
+            .arg(leased.generation)
+            .arg(leased.name)
+            .arg(holder)
+            .arg(duration_ms)
+            .arg(position)
+            .write();
+        Ok(match reply.await? {
+            Reply::Ok(given) => Some(given),
+            Reply::Held | Reply::Stale => None,
+        })
     }
 
     /// How far some work has come; empty before its beginning and after its end.
     pub async fn lease_position(&self, leased: &Leased) -> Result<String, StoreError> {
         let field = format!("{}:position", leased.name);
-        let position: Option<String> = self
-            .command("HGET", vec![leased.key.clone(), field])
-            .await?;
+        let position: Option<String> = self.command("HGET", [&leased.key, &field]).await?;
         Ok(position.unwrap_or_default())
     }
 }

@@ -6,7 +6,7 @@
 //! [`dead_letters`], [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
 //! [`outbox`], [`webhooks`], [`deliveries`], [`sessions`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
 //! [`purge`], [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
-//! script. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
+//! script. `call.rs` puts a call together, `decode.rs` reads its reply. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
 //! at the start, `warnings.rs` from time to time.
 
@@ -17,12 +17,14 @@ pub mod audit;
 pub mod barriers;
 pub mod board_notes;
 pub mod boards;
+mod call;
 pub mod check;
 pub mod closings;
 mod connection;
 mod contact;
 pub mod dead_letters;
 pub mod decisions;
+mod decode;
 pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;
@@ -113,20 +115,4 @@ pub struct Dated<T> {
     pub value: T,
     /// All that was acknowledged by then is in it; `None`: all that was before the question.
     pub as_of: Option<Instant>,
-}
-
-/// Answers that depend on a board's definition.
-pub trait Versioned<T, E> {
-    /// The answer; `None` if the board has to be read anew ([`StoreError::Stale`]).
-    fn unless_stale(self) -> Result<Option<T>, E>;
-}
-
-impl<T> Versioned<T, StoreError> for Result<T, StoreError> {
-    fn unless_stale(self) -> Result<Option<T>, StoreError> {
-        match self {
-            Ok(answer) => Ok(Some(answer)),
-            Err(StoreError::Stale) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
 }

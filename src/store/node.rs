@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fred::types::{FromValue, Value};
-use futures::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::StoreError;
@@ -17,6 +16,7 @@ use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::script::{self, Script};
 use super::writer::Writer;
+use crate::join::join_all;
 use crate::timeouts::TimeoutFactor;
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.

@@ -1,5 +1,6 @@
 //! Standing orders: whom a task hides on all boards is hidden on boards that are created later, too.
 
+use super::decode::Done;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
@@ -10,6 +11,9 @@ use crate::domain::time::Timestamp;
 const CALL_ORDERS_MAX: usize = 500;
 /// How many standing orders one call ends.
 const CALL_ENDED_MAX: u32 = 500;
+
+/// The keys of standing orders.
+pub(super) const ORDER_KEYS: [&str; 3] = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
 
 /// What the names of erased members begin with among those with an order: no id has control characters.
 const NAMELESS: char = '\u{1e}';
@@ -57,12 +61,12 @@ impl Store {
 
     /// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
     pub async fn forget_order(&self, member: &MemberId) -> Result<(), StoreError> {
-        let name = self.name_of_order(member).await?;
-        let keys = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
-        let keys = keys.map(str::to_owned).to_vec();
-        let args = vec![member.as_str().into(), name.into()];
-        let forgotten = self.write_at(keys::ORDERS, &script::FORGET_ORDER, keys, args);
-        forgotten.await.map(drop)
+        let forgotten = self
+            .call(&script::FORGET_ORDER, keys::ORDERS)
+            .keys(ORDER_KEYS)
+            .arg(member.as_str())
+            .arg(self.name_of_order(member).await?);
+        forgotten.write::<Done>().await.map(drop)
     }
 
     /// The number of the task that carries out a member's standing order, if there is one.
@@ -95,9 +99,9 @@ impl Store {
     async fn orders_under(&self, names: &[String]) -> Result<Vec<Order>, StoreError> {
         let mut orders = Vec::with_capacity(names.len());
         for names in names.chunks(CALL_ORDERS_MAX) {
-            let fields = names.iter().cloned();
-            let args = [keys::ORDERS.to_owned()].into_iter().chain(fields);
-            let stored: Vec<Option<String>> = self.command("HMGET", args.collect()).await?;
+            let fields = names.iter().map(String::as_str);
+            let args = std::iter::once(keys::ORDERS).chain(fields);
+            let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
             for (name, stored) in names.iter().zip(stored) {
                 if let Some(stored) = stored {
                     orders.push(parse(name, &stored)?);
@@ -109,7 +113,7 @@ impl Store {
 
     /// Whether there are standing orders.
     pub async fn has_orders(&self) -> Result<bool, StoreError> {
-        let count: u64 = self.command("HLEN", vec![keys::ORDERS.to_owned()]).await?;
+        let count: u64 = self.command("HLEN", [keys::ORDERS]).await?;
         Ok(count > 0)
     }
 
@@ -130,17 +134,12 @@ impl Store {
 
     /// Ends some of the standing orders whose time has come; returns whether there may be more.
     pub async fn end_orders(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let keys = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
-        let args = vec![
-            now.ms().to_string().into(),
-            CALL_ENDED_MAX.to_string().into(),
-        ];
-        let keys = keys.map(str::to_owned).to_vec();
-        let ended = self.write_at(keys::ORDERS, &script::END_ORDERS, keys, args);
-        let ended = ended.await?.as_u64();
-        let ended =
-            ended.ok_or_else(|| StoreError::Unexpected("a count of standing orders".into()))?;
-        Ok(ended >= u64::from(CALL_ENDED_MAX))
+        let ended = self
+            .call(&script::END_ORDERS, keys::ORDERS)
+            .keys(ORDER_KEYS)
+            .arg(now)
+            .arg(CALL_ENDED_MAX);
+        Ok(ended.write::<u32>().await? >= CALL_ENDED_MAX)
     }
 }
 

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fred::types::Value;
-use futures::future::{join_all, try_join_all};
+use serde::Deserialize;
 
 use super::StoreError;
 use super::dispatch::Store;
 use super::keys::{self, ProfileBucket};
-use super::reply::{Reply, unknown_code};
 use super::script::{self, Script};
 use crate::domain::ids::MemberId;
 use crate::domain::profile::{Record, ReviewStatus};
+use crate::join::{join_all, try_join_all};
 
 /// How many profiles one call reads: about half a millisecond of Redis.
 const READ_MAX: usize = 500;
@@ -98,7 +98,7 @@ impl Store {
             .flat_map(|indexes| indexes.chunks(READ_MAX));
         let read = parts.map(async |indexes| {
             let key = |index: &usize| keys::profile(members[*index].as_ref());
-            let keys = indexes.iter().map(key).collect();
+            let keys = indexes.iter().map(key);
             let found: Vec<Option<Bytes>> = self.command("MGET", keys).await?;
             Ok::<_, StoreError>((indexes, found))
         });
@@ -169,27 +169,34 @@ impl Store {
         script: &'static Script,
         writes: Vec<Write>,
     ) -> Result<Vec<Result<ProfileWritten, StoreError>>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok,
+            None,
+            Changed,
+            Fault,
+        }
         let reviews = ReviewStatus::ALL.map(|status| keys::reviews(bucket, status));
         let profiles = writes.iter().map(|[member, ..]| {
             let member = member.as_str().unwrap_or_default();
             keys::profile(&member)
         });
-        let keys: Vec<String> = reviews.into_iter().chain(profiles).collect();
-        let args = writes.into_iter().flatten().collect();
-        let mut reply = Reply::new(self.write_at(&bucket.tag(), script, keys, args).await?)?;
-        let mut written = Vec::new();
-        while !reply.is_empty() {
-            written.push(match reply.text()?.as_str() {
-                "OK" => Ok(ProfileWritten::Done),
-                "NONE" => Ok(ProfileWritten::None),
-                "CHANGED" => Ok(ProfileWritten::Changed),
-                "FAULT" => Err(StoreError::Unexpected(
-                    "the key of a profile that is no string".to_owned(),
-                )),
-                other => unknown_code(other),
-            });
-        }
-        Ok(written)
+        let written = self
+            .call(script, &bucket.tag())
+            .keys(reviews)
+            .keys(profiles)
+            .args(writes.iter().flatten().cloned())
+            .write::<Vec<Reply>>();
+        let written = written.await?.into_iter().map(|reply| match reply {
+            Reply::Ok => Ok(ProfileWritten::Done),
+            Reply::None => Ok(ProfileWritten::None),
+            Reply::Changed => Ok(ProfileWritten::Changed),
+            Reply::Fault => Err(StoreError::Unexpected(
+                "the key of a profile that is no string".to_owned(),
+            )),
+        });
+        Ok(written.collect())
     }
 
     /// Up to `count` members of whose names this was said, in the order of their bytes, behind `after`.
@@ -203,7 +210,6 @@ impl Store {
         let listed = ProfileBucket::all().map(async |bucket| {
             let (key, count) = (keys::reviews(bucket, status), count.to_string());
             let range = [&key, &from, "+", "BYLEX", "LIMIT", "0", &count];
-            let range = range.map(str::to_owned).to_vec();
             self.command::<Vec<String>>("ZRANGE", range).await
         });
         let mut members = try_join_all(listed).await?.concat();

@@ -3,15 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use futures::future::try_join_all;
-
+use super::decode::{Code, Done};
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
 use super::sweep::Deleted;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
+use crate::join::try_join_all;
 
 /// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
 const CALL_KEYS_MAX: u32 = 200;
@@ -99,20 +98,16 @@ impl Store {
 
     /// The same for what is known by its keys alone.
     pub async fn mark(&self, unneeded: &Unneeded) -> Result<(), StoreError> {
-        let (keys, args) = (
-            vec![keys::UNNEEDED.into()],
-            vec![unneeded.to_string().into()],
-        );
-        let tag = unneeded.id.as_str();
-        let marked = self.write_at(tag, &script::UNNEEDED, keys, args).await;
-        marked.map(drop)
+        let marked = self
+            .call(&script::UNNEEDED, unneeded.id.as_str())
+            .key(keys::UNNEEDED)
+            .arg(unneeded.to_string());
+        marked.write::<Done>().await.map(drop)
     }
 
     /// What has been marked.
     pub async fn unneeded(&self) -> Result<Vec<Unneeded>, StoreError> {
-        let names: Vec<String> = self
-            .command("SMEMBERS", vec![keys::UNNEEDED.into()])
-            .await?;
+        let names: Vec<String> = self.command("SMEMBERS", [keys::UNNEEDED]).await?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
@@ -151,14 +146,14 @@ impl Store {
         }
         if !is_more {
             if is_deleted {
-                let left = vec![Deleted::of(unneeded).to_string().into()];
-                let keys = vec![keys::DELETED.into()];
-                self.write_at(id.as_str(), &script::UNNEEDED, keys, left)
-                    .await?;
+                let left = self
+                    .call(&script::UNNEEDED, id.as_str())
+                    .key(keys::DELETED)
+                    .arg(Deleted::of(unneeded).to_string());
+                left.write::<Done>().await?;
             }
-            let () = self
-                .command("SREM", vec![keys::UNNEEDED.into(), unneeded.to_string()])
-                .await?;
+            let mark = [keys::UNNEEDED, &unneeded.to_string()];
+            let () = self.command("SREM", mark).await?;
         }
         Ok(is_more)
     }
@@ -191,17 +186,13 @@ impl Store {
         generation: u64,
         is_deleted: bool,
     ) -> Result<bool, StoreError> {
-        let args = vec![
-            generation.to_string().into(),
-            CALL_KEYS_MAX.to_string().into(),
-            if is_deleted { "1" } else { "0" }.into(),
-        ];
-        let keys = registry_and_head.to_vec();
-        let reply = self.write_at(tag, &script::PURGE, keys, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "MORE" => Ok(true),
-            "DONE" => Ok(false),
-            other => unknown_code(other),
-        }
+        let unlinked = self
+            .call(&script::PURGE, tag)
+            .keys(registry_and_head)
+            .arg(generation)
+            .arg(CALL_KEYS_MAX)
+            .arg(is_deleted)
+            .write::<Code>();
+        unlinked.await?.is("MORE", "DONE")
     }
 }

@@ -5,14 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::args::pack;
 use super::dead_letters::{DEAD_LETTERS_KEPT, DEAD_LETTERS_MAX, DeadReason};
+use super::decode::{Flat, Raw, Tail, decode, parsed};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{ends, queues};
-use super::reply::{Reply, require, unknown_code};
+use super::reply::unknown_code;
 use super::{StoreError, keys, script};
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
@@ -151,15 +151,6 @@ pub enum Ended {
 }
 
 #[derive(Serialize)]
-struct EndArgs<'a> {
-    lease: String,
-    tag: &'a str,
-    letters_max: u32,
-    kept_ms: u64,
-    ends: Vec<EndArg<'a>>,
-}
-
-#[derive(Serialize)]
 #[serde(untagged)]
 enum EndArg<'a> {
     Known(u8, String),
@@ -177,13 +168,9 @@ impl Store {
     ) -> Result<Vec<(EntryId, QueueEntry)>, StoreError> {
         let first = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
         let queue = keys::single(shard, Kind::Queue);
-        let args = vec![queue, first, "+".into(), "COUNT".into(), count.to_string()];
-        let mut reply = Reply::new(self.command("XRANGE", args).await?)?;
-        let mut entries = Vec::new();
-        while !reply.is_empty() {
-            entries.push(entry(reply.list()?)?);
-        }
-        Ok(entries)
+        let args = [&queue, &first, "+", "COUNT", &count.to_string()];
+        let found: Vec<StreamEntry> = decode(self.command("XRANGE", args).await?)?;
+        Ok(found.into_iter().map(entry).collect())
     }
 
     /// Ends events of a queue under the lease with this number; the answers are in their order. Stale: the lease has another
@@ -194,31 +181,36 @@ impl Store {
         lease: u64,
         all: Vec<(EntryId, &End)>,
     ) -> Result<Vec<Ended>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(Tail<Vec<i64>>),
+            Gone,
+        }
         let mut keys = keys::queue(shard);
         keys.push(keys::single(shard, Kind::DeadLetters));
-        let args = EndArgs {
-            lease: lease.to_string(),
-            tag: shard.tag(),
-            letters_max: DEAD_LETTERS_MAX,
-            kept_ms: DEAD_LETTERS_KEPT.ms(),
-            ends: (all.into_iter())
-                .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
-                .collect(),
+        let ends: Vec<EndArg<'_>> = all
+            .into_iter()
+            .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
+            .collect();
+        let ended = self
+            .call(&script::END_QUEUED, shard.tag())
+            .keys(keys)
+            .field("lease", lease.to_string())
+            .field("tag", shard.tag())
+            .field("letters_max", DEAD_LETTERS_MAX)
+            .field("kept_ms", DEAD_LETTERS_KEPT.ms())
+            .field("ends", ends);
+        let Reply::Ok(Tail(ended)) = ended.write().await? else {
+            return Err(StoreError::Stale);
         };
-        let reply = self.write(shard, &script::END_QUEUED, keys, vec![pack(&args)?]);
-        let mut reply = Reply::new(reply.await?)?;
-        match reply.text()?.as_str() {
-            "OK" => {}
-            "GONE" => return Err(StoreError::Stale),
-            other => return unknown_code(other),
-        }
-        let ended = reply.integers()?.into_iter().map(|code| match code {
+        let ended = ended.into_iter().map(|code| match code {
             1 => Ok(Ended::Done),
             0 => Ok(Ended::Gone),
             ends::FULL => Ok(Ended::Full),
             other => unknown_code(&other.to_string()),
         });
-        ended.collect::<Result<_, _>>()
+        ended.collect()
     }
 
     /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
@@ -231,19 +223,26 @@ impl Store {
             return Ok(Vec::new());
         }
         let keys = ids.iter().map(|id| keys::refused_event(shard, id));
-        self.command("MGET", keys.collect()).await
+        self.command("MGET", keys).await
     }
 }
 
-fn entry(mut reply: Reply) -> Result<(EntryId, QueueEntry), StoreError> {
-    let id = reply.text()?.parse().ok();
-    let (mut fields, mut entry) = (reply.list()?, QueueEntry::default());
-    while !fields.is_empty() {
-        match (&fields.bytes()?[..], fields.bytes()?) {
-            (b"id", id) => entry.event_id = id,
-            (b"event", event) => entry.event = event,
-            (b"late", late) => {
-                let ms = std::str::from_utf8(&late).ok();
+/// An entry of a stream, with its fields.
+#[derive(Deserialize)]
+pub(super) struct StreamEntry {
+    #[serde(deserialize_with = "parsed")]
+    pub(super) id: EntryId,
+    pub(super) fields: Flat<(Raw, Raw)>,
+}
+
+fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
+    let mut entry = QueueEntry::default();
+    for (Raw(name), Raw(value)) in found.fields.0 {
+        match &name[..] {
+            b"id" => entry.event_id = value,
+            b"event" => entry.event = value,
+            b"late" => {
+                let ms = std::str::from_utf8(&value).ok();
                 let ms = ms.and_then(|ms| ms.parse().ok()).filter(|ms| *ms != 0);
                 entry.is_logged = true;
                 entry.late = ms.map(Timestamp::from_ms_clamped);
@@ -251,7 +250,7 @@ fn entry(mut reply: Reply) -> Result<(EntryId, QueueEntry), StoreError> {
             _ => {}
         }
     }
-    Ok((require(id, "an entry of a stream has an id")?, entry))
+    (found.id, entry)
 }
 
 fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<String>) -> EndArg<'a> {

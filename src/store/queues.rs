@@ -10,15 +10,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fred::types::Value;
-use futures::future::{join_all, try_join, try_join_all};
+use futures::future::try_join;
 use futures::stream::{self, StreamExt};
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::pack;
+use super::call::ScriptCall;
+use super::decode::{Done, Raw, decode};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::puts;
-use super::queued::{EntryId, bytes_of_entry};
+use super::queued::{StreamEntry, bytes_of_entry};
 use super::reply::{Reply, require, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
@@ -26,6 +27,7 @@ use crate::domain::ids::{BoardId, EventId};
 use crate::domain::queued::{AGE_MAX, QueuedEvent};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
+use crate::join::{join_all, try_join_all};
 
 /// How many queues are asked for their sizes at one time.
 const SIZES_AT_ONCE: usize = 16;
@@ -155,18 +157,6 @@ pub struct QueueSample {
     pub queues: Vec<(QueueName, Result<(), StoreError>)>,
 }
 
-/// As put.lua documents them.
-#[derive(Serialize)]
-struct PutArgs<'a> {
-    version: &'a str,
-    epoch: &'a str,
-    bytes_max: u64,
-    room: u64,
-    confirm: bool,
-    remember: &'a str,
-    ids: Vec<&'a EventId>,
-}
-
 /// A call of put.lua.
 struct PutCall<'a> {
     shard: &'a Shard,
@@ -180,10 +170,27 @@ struct PutCall<'a> {
 
 /// What put.lua says.
 enum PutReply {
-    Stale,
     /// The index may not name the queue, whose epoch is this.
     Unindexed(String),
     Done(Vec<Put>),
+}
+
+/// Why a call ends that has put its queue into the index so often.
+pub(super) fn index_changes() -> StoreError {
+    StoreError::Unavailable("the index of queues changes too fast".to_owned())
+}
+
+impl ScriptCall<'_> {
+    /// The fields of scripts that put something into the queue of a shard, which was put into the index under this epoch.
+    pub(super) fn put_fields(self, shard: &Shard, epoch: &str, room: Room) -> Self {
+        // For so many milliseconds an id is remembered at least that is known when an event is put under it: until its turn has come.
+        let remember = AGE_MAX.ms() + shard.definition.idempotency.ms();
+        self.field("version", shard.version())
+            .field("epoch", epoch)
+            .field("bytes_max", room.queue_bytes_max)
+            .field("room", room.bytes)
+            .field("remember", remember.to_string())
+    }
 }
 
 impl Store {
@@ -203,31 +210,27 @@ impl Store {
             lengths: Vec::with_capacity(events.len()),
             events,
         };
-        let first = call.values();
-        let first = first.map(|(keys, args)| self.write(shard, &script::PUT, keys, args));
+        let first = call.send(self);
         async move {
-            let mut reply = first?.await?;
+            let mut reply = first.await?;
             for _ in 0..LISTINGS_MAX {
                 match call.read(reply)? {
-                    PutReply::Stale => return Err(StoreError::Stale),
                     PutReply::Done(answers) => return Ok(answers),
                     PutReply::Unindexed(epoch) => {
                         self.list_queue(&QueueName::of(shard), &epoch).await?;
                         call.epoch = epoch;
                     }
                 }
-                let (keys, args) = call.values()?;
-                reply = self.write(shard, &script::PUT, keys, args).await?;
+                reply = call.send(self).await?;
             }
-            let message = "the index of queues changes too fast";
-            Err(StoreError::Unavailable(message.to_owned()))
+            Err(index_changes())
         }
     }
 
     /// All queues that the index names. What is no name of one is left out.
     pub async fn queues(&self) -> Result<Vec<IndexedQueue>, StoreError> {
-        let range = [keys::QUEUES, "0", "-1", "WITHSCORES"].map(str::to_owned);
-        let listed: Vec<(String, u64)> = self.command("ZRANGE", range.to_vec()).await?;
+        let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
+        let listed: Vec<(String, u64)> = self.command("ZRANGE", range).await?;
         let queues = listed.into_iter().filter_map(|(name, epoch)| {
             let name = name.parse().ok()?;
             Some(IndexedQueue { name, epoch })
@@ -241,34 +244,35 @@ impl Store {
         name: &QueueName,
         epoch: &str,
     ) -> Result<bool, StoreError> {
-        let args = vec![name.to_string().into(), epoch.into()];
-        let key = vec![keys::QUEUES.to_owned()];
-        let reply = self.write_at(keys::QUEUES, &script::LIST_QUEUE, key, args);
-        let mut reply = Reply::new(reply.await?)?;
-        match reply.text()?.as_str() {
-            "OK" => Ok(reply.integer()? == 1),
-            other => unknown_code(other),
-        }
+        let listed = self
+            .call(&script::LIST_QUEUE, keys::QUEUES)
+            .key(keys::QUEUES)
+            .arg(name.to_string())
+            .arg(epoch);
+        let Done::Ok(is_new) = listed.write().await?;
+        Ok(is_new)
     }
 
     /// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
     pub async fn clear_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)));
-        let args = vec![shard.generation.to_string().into()];
-        let reply = self.write(shard, &script::CLEAR_QUEUE, keys, args).await?;
-        let mut reply = Reply::new(reply)?;
-        match reply.text()?.as_str() {
-            "OK" => {}
-            "FULL" => return Ok(false),
-            "STALE" => {
-                self.unlist_queue(&QueueName::of(shard)).await?;
-                return Ok(true);
-            }
-            other => return unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(String),
+            Full,
+            Stale,
         }
-        let epoch = reply.text()?;
-        self.unlist(&QueueName::of(shard), &epoch).await?;
+        let cleared = self
+            .call_shard(&script::CLEAR_QUEUE, shard)
+            .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
+            .arg(shard.generation)
+            .write();
+        let name = QueueName::of(shard);
+        match cleared.await? {
+            Reply::Ok(epoch) => self.unlist(&name, &epoch).await?,
+            Reply::Stale => self.unlist_queue(&name).await?,
+            Reply::Full => return Ok(false),
+        }
         Ok(true)
     }
 
@@ -278,13 +282,12 @@ impl Store {
     }
 
     async fn unlist(&self, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
-        let args = vec![name.to_string().into(), last_epoch.into()];
-        let key = vec![keys::QUEUES.to_owned()];
-        let reply = self.write_at(keys::QUEUES, &script::UNLIST_QUEUE, key, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(()),
-            other => unknown_code(other),
-        }
+        let unlisted = self
+            .call(&script::UNLIST_QUEUE, keys::QUEUES)
+            .key(keys::QUEUES)
+            .arg(name.to_string())
+            .arg(last_epoch);
+        unlisted.write::<Done>().await.map(drop)
     }
 
     /// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
@@ -292,9 +295,9 @@ impl Store {
     pub async fn relist_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
         let state = keys::single(shard, Kind::QueueState);
-        let fields = [state, "indexed".to_owned(), "epoch".to_owned()].to_vec();
-        let state: (Option<String>, Option<String>) = self.command("HMGET", fields).await?;
-        let (indexed, epoch) = state;
+        let fields = [&state, "indexed", "epoch"];
+        let (indexed, epoch): (Option<String>, Option<String>) =
+            self.command("HMGET", fields).await?;
         if indexed.as_deref() != Some("1") && self.queue_size(&name).await?.events == 0 {
             return Ok(false);
         }
@@ -306,10 +309,9 @@ impl Store {
     /// before the move.
     pub async fn are_queues_empty(&self, board: &Arc<Board>) -> Result<bool, StoreError> {
         let shards = board.shards();
-        let sizes = shards.iter().map(|shard| {
-            let queue = keys::single(shard, Kind::Queue);
-            self.command::<u64>("XLEN", vec![queue])
-        });
+        let sizes = shards
+            .iter()
+            .map(|shard| self.command::<u64>("XLEN", [keys::single(shard, Kind::Queue)]));
         Ok(try_join_all(sizes).await?.iter().all(|events| *events == 0))
     }
 
@@ -317,8 +319,8 @@ impl Store {
     pub async fn queue_size(&self, name: &QueueName) -> Result<QueueSize, StoreError> {
         let tag = name.shard.tag(&name.id);
         let key = |kind| keys::single_of(&tag, name.generation, kind);
-        let events = self.command("XLEN", vec![key(Kind::Queue)]);
-        let bytes = vec![key(Kind::QueueState), "bytes".to_owned()];
+        let events = self.command("XLEN", [key(Kind::Queue)]);
+        let bytes = [key(Kind::QueueState), "bytes".to_owned()];
         let bytes = self.command::<Option<u64>>("HGET", bytes);
         let (events, bytes) = try_join(events, bytes).await?;
         Ok(QueueSize {
@@ -331,16 +333,9 @@ impl Store {
     pub async fn waiting_since(&self, name: &QueueName) -> Result<Option<Timestamp>, StoreError> {
         let tag = name.shard.tag(&name.id);
         let queue = keys::single_of(&tag, name.generation, Kind::Queue);
-        let range = [&queue, "-", "+", "COUNT", "1"].map(str::to_owned);
-        let found: Value = self.command("XRANGE", range.to_vec()).await?;
-        let mut found = Reply::new(found)?;
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let place = found.list()?.text()?;
-        let entry = place.parse::<EntryId>();
-        let entry = entry.map_err(|()| StoreError::Unexpected(format!("{place:?} as an entry")));
-        Ok(Some(entry?.at()))
+        let range = [&queue, "-", "+", "COUNT", "1"];
+        let found: Vec<StreamEntry> = decode(self.command("XRANGE", range).await?)?;
+        Ok(found.first().map(|first| first.id.at()))
     }
 
     /// The server that a shard lies on, by its name.
@@ -391,21 +386,16 @@ impl Store {
         shard: &Shard,
         id: &EventId,
     ) -> Result<Vec<QueuedEvent>, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)));
-        let id = id.as_str();
-        let reply = self.read(&script::WAITING, keys, vec![id.into()]).await?;
-        let (mut reply, mut events) = (Reply::new(reply)?, Vec::new());
-        while !reply.is_empty() {
-            events.extend(QueuedEvent::decode(id.as_bytes(), &reply.bytes()?));
-        }
-        Ok(events)
+        let waiting = self
+            .call_shard(&script::WAITING, shard)
+            .keys([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)))
+            .arg(id.as_str());
+        let events = waiting.read::<Vec<Raw>>().await?.into_iter();
+        let id = id.as_str().as_bytes();
+        Ok(events
+            .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
+            .collect())
     }
-}
-
-/// For how many milliseconds an id is remembered from now on at least that is known when an event is put under it: until its turn has come.
-pub(super) fn remembered_ms(shard: &Shard) -> u64 {
-    AGE_MAX.ms() + shard.definition.idempotency.ms()
 }
 
 /// The `maxmemory` of a server, if it has one, as `INFO` tells it.
@@ -416,33 +406,28 @@ fn memory_max(info: &str) -> Option<u64> {
 }
 
 impl PutCall<'_> {
-    /// The keys and arguments.
-    fn values(&mut self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
-        let events = &self.events;
-        let packed = pack(&PutArgs {
-            version: &self.shard.version(),
-            epoch: &self.epoch,
-            bytes_max: self.room.queue_bytes_max,
-            room: self.room.bytes,
-            confirm: self.confirm,
-            remember: &remembered_ms(self.shard).to_string(),
-            ids: events.iter().map(|event| &event.id).collect(),
-        })?;
-        let mut args = Vec::with_capacity(1 + events.len());
-        args.push(packed);
-        self.lengths.clear();
-        for event in events {
-            let encoded = event.encode();
-            self.lengths.push(encoded.len());
-            args.push(Value::Bytes(encoded.into()));
-        }
-        Ok((keys::queue(self.shard), args))
+    /// Sends it.
+    fn send<'a>(
+        &mut self,
+        store: &'a Store,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
+        let ids = self.events.iter().map(|event| &event.id);
+        let encoded = self.events.iter().map(|event| event.encode());
+        let encoded: Vec<_> = encoded.collect();
+        self.lengths = encoded.iter().map(Vec::len).collect();
+        store
+            .call(&script::PUT, self.shard.tag())
+            .keys(keys::queue(self.shard))
+            .put_fields(self.shard, &self.epoch, self.room)
+            .field("confirm", self.confirm)
+            .field("ids", ids.collect::<Vec<_>>())
+            .args(encoded)
+            .write_for_reply()
     }
 
     fn read(&self, reply: Value) -> Result<PutReply, StoreError> {
-        let mut reply = Reply::new(reply)?;
-        match reply.text()?.as_str() {
-            "STALE" => return Ok(PutReply::Stale),
+        let (code, mut reply) = Reply::versioned(reply)?;
+        match code.as_str() {
             "UNINDEXED" => return Ok(PutReply::Unindexed(reply.text()?)),
             "OK" => {}
             other => return unknown_code(other),

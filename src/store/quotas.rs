@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::args::pack;
+use super::decode::{Done, Tail};
 use super::dispatch::Store;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
@@ -78,14 +78,6 @@ pub struct Taken {
     pub of_allowances: Vec<i64>,
 }
 
-#[derive(Serialize)]
-struct CountArgs {
-    version: String,
-    instant: i64,
-    rules: Vec<QuotaRule>,
-    uses: Vec<UseArgs>,
-}
-
 impl Store {
     /// Reads what was taken of these quotas, as of one instant.
     pub async fn quota_counts(
@@ -96,24 +88,20 @@ impl Store {
     ) -> Result<Vec<Taken>, StoreError> {
         let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
         let uses = uses.iter().map(|used| use_args(home, used, &mut keys));
-        let args = CountArgs {
-            version: home.version(),
-            instant: now.ms(),
-            uses: uses.collect(),
-            rules: rules(home),
-        };
-        let reply = self.read(&script::QUOTAS, keys, vec![pack(&args)?]).await?;
-        let mut reply = Reply::answer(reply)?;
-        let mut counts = Vec::new();
-        while !reply.is_empty() {
-            let mut one = reply.list()?;
-            let frees_at_ms = one.integer()?;
-            let of_allowances = one.integers()?;
-            counts.push(Taken {
-                frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
-                of_allowances,
-            });
-        }
-        Ok(counts)
+        let uses: Vec<UseArgs> = uses.collect();
+        let counts = self
+            .call(&script::QUOTAS, home.tag())
+            .keys(keys)
+            .field("version", home.version())
+            .field("instant", now.ms())
+            .field("uses", uses)
+            .field("rules", rules(home));
+        let Done::Ok(Tail(counts)) = counts.read::<Done<Tail<Vec<_>>>>().await?;
+        let counts = counts.into_iter();
+        let taken = counts.map(|(frees_at_ms, Tail(of_allowances))| Taken {
+            frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
+            of_allowances,
+        });
+        Ok(taken.collect())
     }
 }

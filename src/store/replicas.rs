@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use fred::types::Value;
 use fred::types::config::Server;
-use futures::future::join_all;
 use metrics::counter;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
@@ -25,6 +24,7 @@ use super::failure::Failure;
 use super::node::{Node, Readers};
 use super::staleness::Registration;
 use super::topology::Topology;
+use crate::join::join_all;
 use crate::supervise::restarted;
 
 /// How often the servers are asked within the longest staleness.

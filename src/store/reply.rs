@@ -8,7 +8,7 @@ use super::StoreError;
 /// The parts of a reply, taken from the front.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
 
-fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
+pub(super) fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
     StoreError::Unexpected(format!("{what}, not {value:?}"))
 }
 

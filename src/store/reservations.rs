@@ -2,17 +2,18 @@
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fred::types::Value;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::args::pack;
+use super::args::each;
+use super::decode::{Code, Done, Tail, parsed};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{self, record::TOKEN_BYTES};
-use super::quotas::{QuotaRule, UseArgs, rules, shortage, use_args};
+use super::quotas::{rules, shortage, use_args};
 use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::event::Shortage;
@@ -58,6 +59,14 @@ impl fmt::Display for Token {
     }
 }
 
+impl FromStr for Token {
+    type Err = std::array::TryFromSliceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.as_bytes().try_into().map(Self)
+    }
+}
+
 impl Serialize for Token {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -81,6 +90,16 @@ pub struct Wanted {
     pub asks_quotas: bool,
 }
 
+impl Wanted {
+    /// The key under which the event is remembered if it is taken.
+    fn record(&self) -> String {
+        match &self.id {
+            Some(id) => keys::event(&self.shard, id),
+            None => keys::event_of(&self.shard, self.token),
+        }
+    }
+}
+
 /// What became of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reserved {
@@ -96,44 +115,16 @@ pub enum Reserved {
 }
 
 /// A reservation that is open.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct OpenReservation {
     /// What it is known by.
+    #[serde(deserialize_with = "parsed")]
     pub token: Token,
     /// How old it is by the server's clock, in milliseconds.
     pub age_ms: i64,
     tag: String,
     record: String,
     void: String,
-}
-
-#[derive(Serialize)]
-struct ReserveArgs {
-    version: String,
-    now: i64,
-    rules: Vec<QuotaRule>,
-    requests: Vec<usize>,
-    tokens: Vec<Token>,
-    instants: Vec<i64>,
-    uses: Vec<Vec<UseArgs>>,
-    asks: Vec<bool>,
-    tags: Vec<String>,
-    records: Vec<String>,
-    voids: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct SettleArgs<'a> {
-    kept: &'a [Token],
-    given_back: &'a [Token],
-}
-
-#[derive(Serialize)]
-struct ReservedArgs<'a> {
-    version: String,
-    cursor: &'a str,
-    count: u32,
-    older: i64,
 }
 
 impl Store {
@@ -152,41 +143,37 @@ impl Store {
             keys::single(home, Kind::Reserved),
             keys::single(home, Kind::Reserving),
         ];
-        let mut args = ReserveArgs {
-            version: home.version(),
-            now: now.ms(),
-            rules: rules(home),
-            requests: Vec::new(),
-            tokens: Vec::new(),
-            instants: Vec::new(),
-            uses: Vec::new(),
-            asks: Vec::new(),
-            tags: Vec::new(),
-            records: Vec::new(),
-            voids: Vec::new(),
-        };
-        for (request, events) in requests.iter().enumerate() {
-            for wanted in events {
-                let uses = wanted.uses.iter();
-                let uses = uses.map(|used| use_args(home, used, &mut keys)).collect();
-                let shard = &wanted.shard;
-                args.requests.push(request);
-                args.tokens.push(wanted.token);
-                args.instants.push(wanted.at.ms());
-                args.uses.push(uses);
-                args.asks.push(wanted.asks_quotas);
-                args.tags.push(shard.tag().to_owned());
-                args.records.push(match &wanted.id {
-                    Some(id) => keys::event(shard, id),
-                    None => keys::event_of(shard, wanted.token),
-                });
-                args.voids.push(keys::void(shard, wanted.token));
-            }
-        }
-        let count = args.tokens.len();
-        let reply = pack(&args).map(|args| self.write(home, &script::RESERVE, keys, vec![args]));
+        let numbered = requests.iter().enumerate();
+        let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
+        let numbers: Vec<usize> = numbers.collect();
+        let all: Vec<&Wanted> = requests.iter().flatten().collect();
+        let uses = all.iter().map(|wanted| {
+            let uses = wanted.uses.iter();
+            let uses = uses.map(|used| use_args(home, used, &mut keys));
+            uses.collect::<Vec<_>>()
+        });
+        let uses: Vec<_> = uses.collect();
+        let reply = self
+            .call(&script::RESERVE, home.tag())
+            .keys(keys)
+            .field("version", home.version())
+            .field("now", now.ms())
+            .field("rules", rules(home))
+            .field("requests", numbers)
+            .field("tokens", each(&all, |wanted| wanted.token))
+            .field("instants", each(&all, |wanted| wanted.at.ms()))
+            .field("uses", uses)
+            .field("asks", each(&all, |wanted| wanted.asks_quotas))
+            .field("tags", each(&all, |wanted| wanted.shard.tag()))
+            .field("records", each(&all, |wanted| wanted.record()))
+            .field(
+                "voids",
+                each(&all, |wanted| keys::void(&wanted.shard, wanted.token)),
+            )
+            .write_for_reply();
+        let count = all.len();
         async move {
-            let mut reply = Reply::answer(reply?.await?)?;
+            let mut reply = Reply::answer(reply.await?)?;
             let answers = (0..count).map(|_| answer(reply.list()?));
             answers.collect::<Result<_, _>>()
         }
@@ -200,19 +187,14 @@ impl Store {
         kept: &[Token],
         given_back: &[Token],
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
-        let keys = vec![
-            keys::single(home, Kind::Reserved),
-            keys::single(home, Kind::Reserving),
-        ];
-        let args = pack(&SettleArgs { kept, given_back });
         // If it is lost, it can be found out again.
-        let reply = args.map(|args| self.derive(home, &script::SETTLE, keys, vec![args]));
-        async move {
-            match Reply::new(reply?.await?)?.text()?.as_str() {
-                "OK" => Ok(()),
-                other => unknown_code(other),
-            }
-        }
+        let settled = self
+            .call(&script::SETTLE, home.tag())
+            .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
+            .field("kept", kept)
+            .field("given_back", given_back)
+            .derive::<Done>();
+        async move { settled.await.map(drop) }
     }
 
     /// The reservations in this shard that are open and as old as this, by the server's clock.
@@ -224,22 +206,17 @@ impl Store {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
-            let keys = vec![
-                keys::counts_head(home.tag(), home.placement.home()),
-                keys::single(home, Kind::Reserved),
-            ];
-            let args = pack(&ReservedArgs {
-                version: home.version(),
-                cursor: &cursor,
-                count: SCAN_COUNT,
-                older: older_than_ms,
-            })?;
-            let reply = self.read(&script::RESERVED, keys, vec![args]).await?;
-            let mut reply = Reply::answer(reply)?;
-            cursor = reply.text()?;
-            while !reply.is_empty() {
-                found.push(open_reservation(reply.list()?)?);
-            }
+            let read = self
+                .call(&script::RESERVED, home.tag())
+                .key(keys::counts_head(home.tag(), home.placement.home()))
+                .key(keys::single(home, Kind::Reserved))
+                .field("version", home.version())
+                .field("cursor", &cursor)
+                .field("count", SCAN_COUNT)
+                .field("older", older_than_ms);
+            let part: Tail<Vec<OpenReservation>>;
+            Done::Ok((cursor, part)) = read.read().await?;
+            found.extend(part.0);
             if cursor == "0" {
                 return Ok(found);
             }
@@ -248,22 +225,14 @@ impl Store {
 
     /// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
     pub async fn void(&self, shard: &Shard, open: &OpenReservation) -> Result<bool, StoreError> {
-        let keys = vec![
-            keys::head(&open.tag),
-            open.record.clone(),
-            open.void.clone(),
-        ];
-        let token = open.token.to_string();
-        let generation = shard.generation.to_string();
-        let args = [generation, token, VOID_MS.to_string()];
-        let args = args.map(Value::from).to_vec();
-        let reply = self.write_at(&open.tag, &script::VOID, keys, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "STALE" => Err(StoreError::Stale),
-            "APPLIED" => Ok(true),
-            "VOID" => Ok(false),
-            other => unknown_code(other),
-        }
+        let voided = self
+            .call(&script::VOID, &open.tag)
+            .keys([&keys::head(&open.tag), &open.record, &open.void])
+            .arg(shard.generation)
+            .arg(open.token.to_string())
+            .arg(VOID_MS)
+            .write::<Code>();
+        voided.await?.is("APPLIED", "VOID")
     }
 }
 
@@ -275,18 +244,5 @@ fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
             quota: reply.index()?,
         },
         other => return unknown_code(&other.to_string()),
-    })
-}
-
-fn open_reservation(mut reply: Reply) -> Result<OpenReservation, StoreError> {
-    let token = reply.bytes()?;
-    let token = <[u8; TOKEN_BYTES]>::try_from(&token[..])
-        .map_err(|_| StoreError::Unexpected(format!("the token {token:?}")))?;
-    Ok(OpenReservation {
-        token: Token(token),
-        age_ms: reply.integer()?,
-        tag: reply.text()?,
-        record: reply.text()?,
-        void: reply.text()?,
     })
 }

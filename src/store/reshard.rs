@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use fred::types::Value;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, StoredScore, pack};
 use super::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter};
+use super::decode::{Done, Flat, Raw};
 use super::dispatch::Store;
 use super::intake::former_field;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
-use super::reply::{Reply, unknown_code};
+use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -336,32 +338,17 @@ pub struct Notes<'a> {
     pub done: &'a [(String, String)],
 }
 
-#[derive(Serialize)]
-struct ChangesArgs<'a> {
-    generation: String,
-    layout: LayoutArgs,
-    copying: HashMap<&'static str, Copying>,
-    copied: &'a [String],
-    noted: &'a [String],
-    done: &'a [(String, String)],
-    count: u32,
-}
-
 impl Store {
     /// Notes that a board is on its way to other shards, or is not any more.
     pub async fn mark_moving(&self, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
         let name = if is_moving { "SADD" } else { "SREM" };
-        let args = vec![keys::MOVING.into(), id.to_string()];
-        self.command(name, args).await
+        self.command(name, [keys::MOVING, id.as_str()]).await
     }
 
     /// The boards that are noted so.
     pub async fn moving_boards(&self) -> Result<Vec<BoardId>, StoreError> {
-        let ids: Vec<String> = self.command("SMEMBERS", vec![keys::MOVING.into()]).await?;
-        Ok(ids
-            .iter()
-            .filter_map(|id| BoardId::parse(id).ok())
-            .collect())
+        let ids: Vec<String> = self.command("SMEMBERS", [keys::MOVING]).await?;
+        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
     }
 
     /// Makes the shards of a sharding known that is not in use yet.
@@ -388,13 +375,14 @@ impl Store {
 
     /// Has a shard note what changes from now on.
     pub async fn capture(&self, shard: &Shard) -> Result<(), StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)));
-        let args = vec![shard.generation.to_string().into()];
-        let reply = self.write(shard, &script::CAPTURE, keys, args).await?;
-        match Reply::new(reply)?.text()?.as_str() {
-            "OK" | "STALE" => Ok(()),
-            other => unknown_code(other),
+        let captured = self
+            .call_shard(&script::CAPTURE, shard)
+            .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+            .arg(shard.generation)
+            .write::<Done>();
+        match captured.await {
+            Ok(Done::Ok(())) | Err(StoreError::Stale) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -405,39 +393,36 @@ impl Store {
         cursor: &str,
     ) -> Result<(String, Vec<String>), StoreError> {
         let registry = keys::registry(shard.tag(), shard.generation);
-        let (cursor, mut part) = self.scan("SSCAN", registry, cursor).await?;
-        let mut names = Vec::new();
-        while !part.is_empty() {
-            names.push(part.text()?);
-        }
-        Ok((cursor, names))
+        self.scan("SSCAN", registry, cursor).await
     }
 
     /// A part of what a key holds, and the cursor of the next, `0` at the end.
-    async fn scan(
+    async fn scan<T: DeserializeOwned>(
         &self,
         command: &'static str,
         key: String,
         cursor: &str,
-    ) -> Result<(String, Reply), StoreError> {
-        let count = CALL_ENTRIES_MAX.to_string();
-        let args = [command, cursor, &count].map(Value::from).to_vec();
-        let reply = self.read(&script::SCAN, vec![key], args).await?;
-        let mut reply = Reply::new(reply)?;
-        Ok((reply.text()?, reply.list()?))
+    ) -> Result<(String, T), StoreError> {
+        self.call(&script::SCAN, &key)
+            .key(&key)
+            .arg(command)
+            .arg(cursor)
+            .arg(CALL_ENTRIES_MAX)
+            .read()
+            .await
     }
 
     /// What of a shard was copied, and has not been dropped since.
     pub async fn copied(&self, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
         let key = keys::single(shard, Kind::Copied);
-        let copied: HashMap<String, String> = self.command("HGETALL", vec![key]).await?;
+        let copied: HashMap<String, String> = self.command("HGETALL", [key]).await?;
         let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
         Ok(copied.collect())
     }
 
     /// When a key expires, in milliseconds since the epoch; 0 for never.
     pub async fn expires_at_ms(&self, key: &str) -> Result<i64, StoreError> {
-        let expires: i64 = self.command("PEXPIRETIME", vec![key.into()]).await?;
+        let expires: i64 = self.command("PEXPIRETIME", [key]).await?;
         Ok(expires.max(0))
     }
 
@@ -454,21 +439,18 @@ impl Store {
         } else {
             ("ZSCAN", zset.to_owned())
         };
-        let (cursor, mut flat) = self.scan(command, key, cursor).await?;
-        let mut members = Vec::new();
-        while !flat.is_empty() {
-            let id = flat.text()?;
-            let stored = flat.next()?;
+        let (cursor, Flat(found)) = self.scan(command, key, cursor).await?;
+        let members = found.into_iter().map(|(id, Raw(stored))| {
             let member = if is_hashed {
                 packed_member(id, &stored)
             } else {
                 plain_member(id, &stored)
             };
-            members.push(member.ok_or_else(|| {
+            member.ok_or_else(|| {
                 StoreError::Unexpected(format!("a member that is stored as {stored:?}"))
-            })?);
-        }
-        Ok((cursor, members))
+            })
+        });
+        Ok((cursor, members.collect::<Result<_, _>>()?))
     }
 
     /// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
@@ -477,12 +459,9 @@ impl Store {
         key: String,
         cursor: &str,
     ) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
-        let (cursor, mut flat) = self.scan("HSCAN", key, cursor).await?;
-        let mut lines = Vec::new();
-        while !flat.is_empty() {
-            lines.push((flat.text()?, flat.bytes()?));
-        }
-        Ok((cursor, lines))
+        let (cursor, Flat(lines)) = self.scan("HSCAN", key, cursor).await?;
+        let lines = lines.into_iter().map(|(name, Raw(line))| (name, line));
+        Ok((cursor, lines.collect()))
     }
 
     /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
@@ -494,22 +473,19 @@ impl Store {
         count: u32,
     ) -> Result<(u64, Vec<Change>), StoreError> {
         let kinds = Kind::ALL.iter();
-        let args = ChangesArgs {
-            generation: shard.generation.to_string(),
-            layout: LayoutArgs::new(shard),
-            copying: kinds.map(|kind| (kind.code(), kind.copying())).collect(),
-            copied: notes.copied,
-            noted: notes.changed,
-            done: notes.done,
-            count: count.min(CHANGES_MAX),
-        };
-        let keys = vec![
-            keys::head(shard.tag()),
-            keys::single(shard, Kind::Changes),
-            keys::single(shard, Kind::Copied),
-        ];
-        let reply = self.write(shard, &script::CHANGES, keys, vec![pack(&args)?]);
-        let mut reply = Reply::answer(reply.await?)?;
+        let copying = kinds.map(|kind| (kind.code(), kind.copying()));
+        let changes = self
+            .call(&script::CHANGES, shard.tag())
+            .key(keys::head(shard.tag()))
+            .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+            .field("generation", shard.generation.to_string())
+            .field("layout", LayoutArgs::new(shard))
+            .field("copying", copying.collect::<HashMap<_, _>>())
+            .field("copied", notes.copied)
+            .field("noted", notes.changed)
+            .field("done", notes.done)
+            .field("count", count.min(CHANGES_MAX));
+        let mut reply = Reply::answer(changes.write_for_reply().await?)?;
         let left = reply.count()?;
         let mut changes = Vec::new();
         while !reply.is_empty() {
@@ -525,7 +501,7 @@ impl Store {
         series: Series,
     ) -> Result<Vec<DerivedEntry>, StoreError> {
         let key = keys::state(shard, series);
-        let state: Option<Bytes> = self.command("GET", vec![key]).await?;
+        let state: Option<Bytes> = self.command("GET", [key]).await?;
         let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
         entries
             .map(Option::unwrap_or_default)
@@ -535,20 +511,28 @@ impl Store {
     /// Has a shard take data over; once it has been opened, it has everything. Returns whether the lease is the last one:
     /// otherwise it takes nothing, as where its board was deleted.
     pub async fn copy_in(&self, data: CopyIn<'_>) -> Result<bool, StoreError> {
-        let mut args = vec![pack(&data.args)?];
-        args.extend(data.strings.into_iter().map(Value::Bytes));
-        let reply = self.write(data.shard, &script::COPY_IN, data.keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" | "OPEN" => Ok(true),
-            "SUPERSEDED" => Ok(false),
-            other => unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok,
+            Open,
+            Superseded,
         }
+        let copied = self
+            .call(&script::COPY_IN, data.shard.tag())
+            .keys(data.keys)
+            .arg(pack(&data.args)?)
+            .args(data.strings);
+        Ok(match copied.write().await? {
+            Reply::Ok | Reply::Open => true,
+            Reply::Superseded => false,
+        })
     }
 }
 
 /// A member as a standing's hash holds it: its time, its score and its data.
-fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
-    let mut packed = stored.as_bytes()?;
+fn packed_member(id: String, stored: &[u8]) -> Option<StoredMember> {
+    let mut packed = stored;
     let time = packed.try_get_uint(TIE_KEY_BYTES).ok()?;
     // It has a sign.
     let unused_bits = u64::BITS - 8 * u32::try_from(TIE_KEY_BYTES).ok()?;
@@ -567,10 +551,10 @@ fn packed_member(id: String, stored: &Value) -> Option<StoredMember> {
 }
 
 /// A member as a sorted set alone holds it: its score, as text.
-fn plain_member(id: String, stored: &Value) -> Option<StoredMember> {
+fn plain_member(id: String, stored: &[u8]) -> Option<StoredMember> {
     Some(StoredMember {
         id,
-        score: Some(stored.as_i64()?),
+        score: Some(str::from_utf8(stored).ok()?.parse().ok()?),
         time: 0,
         data: String::new(),
     })

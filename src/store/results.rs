@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::decode::Done;
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::reply::Reply;
-use super::stored::{read_json, to_json};
+use super::stored::read_json;
 use super::{StoreError, keys, random, script};
 use crate::domain::board::Board;
 use crate::domain::league::decision::Summary;
@@ -122,7 +122,7 @@ impl Recorded {
 impl Store {
     /// What a board says of its erasures now.
     pub async fn forgetting(&self, board: &Board) -> Result<Forgetting, StoreError> {
-        let field = vec![keys::head(board.id.as_str()), "forgetting".to_owned()];
+        let field = [&keys::head(board.id.as_str()), "forgetting"];
         let stored: Option<String> = self.command("HGET", field).await?;
         Ok(Forgetting(stored.unwrap_or_default()))
     }
@@ -130,10 +130,11 @@ impl Store {
     /// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
     /// what was read before.
     pub async fn begin_forgetting(&self, board: &Board) -> Result<(), StoreError> {
-        let args = [board.generation.to_string(), random::hexadecimal::<8>("")?];
-        let args = args.map(Into::into).to_vec();
-        let reply = self.write_head(board, &script::BEGIN_FORGETTING, args);
-        Reply::answer(reply.await?).map(drop)
+        let begun = self
+            .call_head(&script::BEGIN_FORGETTING, board)
+            .arg(board.generation)
+            .arg(random::hexadecimal::<8>("")?);
+        begun.write::<Done>().await.map(drop)
     }
 
     /// Records the result of a final period, with the messages that tell of it, or replaces the one that was `seen`. Returns
@@ -148,26 +149,22 @@ impl Store {
         messages: &[Message],
         forgetting: Option<&Forgetting>,
     ) -> Result<Recorded, StoreError> {
-        let mut keys = keys_of(board, window, &[Kind::Results, Kind::FinalPeriods]);
-        keys.push(keys::outbox(&board.id, board.generation));
-        let seen = seen.map_or("", |seen| &seen.json);
-        let result = to_json(result)?;
-        let mut args = vec![
-            board.version().into(),
-            key.into(),
-            seen.into(),
-            result.into(),
-            forgetting
-                .map_or(Forgetting::ANY, Forgetting::as_str)
-                .into(),
-        ];
-        let texts = messages.iter();
-        let texts = texts.flat_map(|message| [message.id.as_str(), &message.body]);
-        args.extend(texts.map(Into::into));
-        let tag = board.id.as_str();
-        let reply = self.write_at(tag, &script::RECORD_RESULT, keys, args);
-        let mut reply = Reply::answer(reply.await?)?;
-        Recorded::read(reply.text()?)
+        let of_window = [Kind::Results, Kind::FinalPeriods];
+        let texts = messages
+            .iter()
+            .flat_map(|message| [message.id.as_str(), &message.body]);
+        let recorded = self
+            .call_board(&script::RECORD_RESULT, board)
+            .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+            .key(keys::outbox(&board.id, board.generation))
+            .arg(board.version())
+            .arg(key)
+            .arg(seen.map(|seen| &seen.json))
+            .json(result)
+            .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
+            .args(texts);
+        let Done::Ok(stands) = recorded.write().await?;
+        Recorded::read(stands)
     }
 
     /// The result of a period of a window; `None` if there is none.
@@ -192,12 +189,13 @@ impl Store {
         if periods.is_empty() {
             return Ok(Vec::new());
         }
-        let mut args = vec![keys::of_results(board, Kind::Results, window)];
-        args.extend_from_slice(periods);
+        let key = keys::of_results(board, Kind::Results, window);
+        let args = std::iter::once(&key).chain(periods);
         let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
-        let stored = stored.into_iter();
-        let results = stored.map(|stored| stored.map(Recorded::read).transpose());
-        results.collect()
+        stored
+            .into_iter()
+            .map(|stored| stored.map(Recorded::read).transpose())
+            .collect()
     }
 
     /// Up to `count` keys of periods with a result, the newest first, between two keys.
@@ -213,8 +211,7 @@ impl Store {
         let to = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
         let count = count.to_string();
         let range = [&list, &from, &to, "BYLEX", "REV", "LIMIT", "0", &count];
-        self.command("ZRANGE", range.map(str::to_owned).to_vec())
-            .await
+        self.command("ZRANGE", range).await
     }
 
     /// How many cohorts of the period with this key have a result.
@@ -227,7 +224,7 @@ impl Store {
         let list = keys::of_results(board, Kind::FinalPeriods, window);
         // The names of sections go on with `/`, whose next character is `0`.
         let range = [list, format!("[{key}/"), format!("({key}0")];
-        self.command("ZLEXCOUNT", range.to_vec()).await
+        self.command("ZLEXCOUNT", range).await
     }
 
     /// How many cohorts of the period with this key have data in a shard.
@@ -239,14 +236,13 @@ impl Store {
     ) -> Result<u64, StoreError> {
         let index = keys::periods(shard, unit);
         let range = [index, format!("[{key}/"), format!("({key}0")];
-        self.command("ZLEXCOUNT", range.to_vec()).await
+        self.command("ZLEXCOUNT", range).await
     }
 
     /// What the head of a shard says of hides and erasures.
     pub async fn moderated(&self, shard: &Shard) -> Result<Moderated, StoreError> {
         let head = keys::head(shard.tag());
-        let fields = [head.as_str(), "hides", "anonymised"];
-        let fields = fields.map(str::to_owned).to_vec();
+        let fields = [&head, "hides", "anonymised"];
         let [hides, anonymised]: [Option<u64>; 2] = self.command("HMGET", fields).await?;
         Ok(Moderated {
             hides: hides.unwrap_or(0),
@@ -261,7 +257,7 @@ impl Store {
         (window, key): (Window, &str),
     ) -> Result<(Option<Noted<String>>, Option<Noted<T>>), StoreError> {
         let digests = keys::of_results(board, Kind::Digests, window);
-        let fields = vec![digests, key.to_owned(), format!("{MAKING}{key}")];
+        let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
         let [made, making]: [Option<String>; 2] = self.command("HMGET", fields).await?;
         // What was noted by another release is made anew.
         let made = made.and_then(|made| read_json("", &made).ok());
@@ -275,8 +271,7 @@ impl Store {
         period: (Window, &str),
         digest: &Noted<String>,
     ) -> Result<(), StoreError> {
-        let digest = to_json(digest)?;
-        self.note(board, period, "1", digest).await
+        self.note(board, period, true, digest).await
     }
 
     /// Notes how far the digest of a final period has come.
@@ -286,38 +281,23 @@ impl Store {
         period: (Window, &str),
         making: &Noted<T>,
     ) -> Result<(), StoreError> {
-        let making = to_json(making)?;
-        self.note(board, period, "0", making).await
+        self.note(board, period, false, making).await
     }
 
-    async fn note(
+    async fn note<T: Serialize>(
         &self,
         board: &Board,
         (window, key): (Window, &str),
-        is_made: &str,
-        noted: String,
+        is_made: bool,
+        noted: &Noted<T>,
     ) -> Result<(), StoreError> {
-        let keys = keys_of(board, window, &[Kind::Digests]);
-        let args = vec![
-            board.version().into(),
-            key.into(),
-            is_made.into(),
-            noted.into(),
-        ];
-        let tag = board.id.as_str();
-        let reply = self.write_at(tag, &script::NOTE_DIGEST, keys, args);
-        Reply::answer(reply.await?).map(drop)
+        let noted = self
+            .call_board(&script::NOTE_DIGEST, board)
+            .key(keys::of_results(board, Kind::Digests, window))
+            .arg(board.version())
+            .arg(key)
+            .arg(is_made)
+            .json(noted);
+        noted.write::<Done>().await.map(drop)
     }
-}
-
-/// The keys of a script that writes these kinds of a window: the board, the registry of results, and one for each kind.
-fn keys_of(board: &Board, window: Window, kinds: &[Kind]) -> Vec<String> {
-    let (id, generation) = (&board.id, board.generation);
-    let first = [
-        keys::head(id.as_str()),
-        keys::results_registry(id, generation),
-    ];
-    let kinds = kinds.iter();
-    let of_kinds = kinds.map(|kind| keys::of_results(board, *kind, window));
-    first.into_iter().chain(of_kinds).collect()
 }

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
+use super::decode::{Code, Done, Flat, Tail};
 use super::dispatch::Store;
 use super::kinds::{Kind, SEPARATOR};
-use super::reply::{Reply, require, unknown_code};
+use super::reply::require;
 use super::results::{Forgetting, PeriodResult, Recorded};
-use super::stored::{read_json, to_json};
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
@@ -24,7 +24,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
 /// How many lines of a journal one call reads.
-const CALL_LINES_MAX: u32 = 300;
+const CALL_LINES_MAX: usize = 300;
 /// How many revisions one call looks at.
 const CALL_REVISIONS_MAX: u32 = 1_000;
 
@@ -138,8 +138,8 @@ impl Store {
     /// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
     /// that is missing has no lines that matter.
     pub async fn revised(&self, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
-        let args = vec![keys::of_board(board, Kind::Revised)];
-        self.command("HGETALL", args).await
+        self.command("HGETALL", [keys::of_board(board, Kind::Revised)])
+            .await
     }
 
     /// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
@@ -150,36 +150,28 @@ impl Store {
         after: u64,
         is_closed: bool,
     ) -> Result<JournalPart, StoreError> {
-        let version = if is_closed {
-            String::new()
-        } else {
-            shard.version()
-        };
-        let args = [version, after.to_string(), CALL_LINES_MAX.to_string()];
-        let args = args.map(Value::from).to_vec();
-        let keys = keys::head_and_registry(shard);
-        let reply = self.read(&script::JOURNAL, keys, args).await?;
-        let mut reply = Reply::answer(reply)?;
-        let (last, mut number, mut lines) = (reply.count()?, after, Vec::new());
-        let mut count = 0;
-        while !reply.is_empty() {
-            let (member, says);
-            (member, number, says) = (reply.text()?, reply.count()?, reply.text()?);
-            count += 1;
-            if says == "erasing" {
-                continue;
-            }
-            let member = require(MemberId::parse(&member).ok(), "a journal names members")?;
-            lines.push(JournalLine {
+        let version = (!is_closed).then(|| shard.version());
+        let read = self
+            .call_shard(&script::JOURNAL, shard)
+            .arg(version)
+            .arg(after)
+            .arg(CALL_LINES_MAX);
+        let Done::Ok((last, Tail(Flat(said)))) = read
+            .read::<Done<(u64, Tail<Flat<(MemberId, u64, String)>>)>>()
+            .await?;
+        let is_more = said.len() == CALL_LINES_MAX;
+        let number = said.last().map_or(after, |(_, number, _)| *number);
+        let lines = said
+            .into_iter()
+            .filter(|(_, _, says)| says != "erasing")
+            .map(|(member, number, _)| JournalLine {
                 tag: shard.tag().to_owned(),
                 number,
                 member,
             });
-        }
-        let is_more = count == CALL_LINES_MAX;
         Ok(JournalPart {
             up_to: if is_more { number } else { last },
-            lines,
+            lines: lines.collect(),
             is_more,
         })
     }
@@ -193,19 +185,19 @@ impl Store {
         (known, last): (Option<u64>, u64),
         lines: &[JournalLine],
     ) -> Result<u64, StoreError> {
-        let known = known.map(|known| known.to_string());
-        let first = [
-            board.generation.to_string(),
-            tag.to_owned(),
-            known.unwrap_or_default(),
-            last.to_string(),
-        ];
-        let lines = lines.iter();
-        let lines = lines.flat_map(|line| [line.member.to_string(), line.number.to_string()]);
-        let args = first.into_iter().chain(lines).map(Value::from);
-        let keys = board_keys(board, &[Kind::Revised, Kind::ToRevise]);
-        let reply = self.write_at(board.id.as_str(), &script::NOTE_LINES, keys, args.collect());
-        Reply::answer(reply.await?)?.count()
+        let lines = lines
+            .iter()
+            .flat_map(|line| [line.member.to_string(), line.number.to_string()]);
+        let noted = self
+            .call_board(&script::NOTE_LINES, board)
+            .keys([Kind::Revised, Kind::ToRevise].map(|kind| keys::of_board(board, kind)))
+            .arg(board.generation)
+            .arg(tag)
+            .arg(known)
+            .arg(last)
+            .args(lines);
+        let Done::Ok(up_to) = noted.write().await?;
+        Ok(up_to)
     }
 
     /// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
@@ -216,13 +208,13 @@ impl Store {
     ) -> Result<Vec<JournalLine>, StoreError> {
         let list = keys::of_board(board, Kind::ToRevise);
         let end = count.saturating_sub(1).to_string();
-        let range = [list.as_str(), "0", &end, "WITHSCORES"].map(str::to_owned);
-        let first: Vec<String> = self.command("ZRANGE", range.to_vec()).await?;
-        let lines = first.chunks_exact(2).map(|pair| {
-            let line = pair[0].split_once(SEPARATOR).and_then(|(tag, member)| {
+        let range = [&list, "0", &end, "WITHSCORES"];
+        let first: Vec<(String, u64)> = self.command("ZRANGE", range).await?;
+        let lines = first.into_iter().map(|(name, number)| {
+            let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
                 Some(JournalLine {
                     tag: tag.to_owned(),
-                    number: pair[1].parse().ok()?,
+                    number,
                     member: MemberId::parse(member).ok()?,
                 })
             });
@@ -243,10 +235,7 @@ impl Store {
         forgetting: &Forgetting,
     ) -> Result<bool, StoreError> {
         let window = Window::Period(section.period.unit);
-        let mut keys = board_keys(board, &[]);
         let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
-        keys.extend(of_window.map(|kind| keys::of_results(board, kind, window)));
-        keys.push(keys::of_board(board, Kind::RevisedPeriods));
         let period = RevisedPeriod {
             window,
             key: board.calendar.key(&section.period),
@@ -255,26 +244,24 @@ impl Store {
                 .and_then(|cohort| board.cohort_name(&section.period, cohort)),
             revision: result.revision,
         };
-        let args = [
-            board.version(),
-            board.section_key(section),
-            seen.json().to_owned(),
-            to_json(result)?,
-            result.revision.to_string(),
-            to_json(revision)?,
-            to_json(&period)?,
-            forgetting.as_str().to_owned(),
-        ];
-        let lines = lines.iter();
-        let lines = lines.flat_map(|line| [line.name(), line.member.to_string()]);
-        let args = args.into_iter().chain(lines).map(Value::from).collect();
-        let reply = self.write_at(board.id.as_str(), &script::REVISE_RESULT, keys, args);
-        let (code, _) = Reply::versioned(reply.await?)?;
-        Ok(match code.as_str() {
-            "SEEN" => true,
-            "OTHER" => false,
-            other => return unknown_code(other),
-        })
+        let lines = lines
+            .iter()
+            .flat_map(|line| [line.name(), line.member.to_string()]);
+        let revised = self
+            .call_board(&script::REVISE_RESULT, board)
+            .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+            .key(keys::of_board(board, Kind::RevisedPeriods))
+            .arg(board.version())
+            .arg(board.section_key(section))
+            .arg(seen.json())
+            .json(result)
+            .arg(result.revision)
+            .json(revision)
+            .json(&period)
+            .arg(forgetting.as_str())
+            .args(lines)
+            .write::<Code>();
+        revised.await?.is("SEEN", "OTHER")
     }
 
     /// The periods that were revised by a line.
@@ -283,48 +270,46 @@ impl Store {
         board: &Board,
         line: &JournalLine,
     ) -> Result<Vec<RevisedPeriod>, StoreError> {
-        let args = vec![keys::of_board(board, Kind::RevisedPeriods), line.name()];
-        let periods: Option<String> = self.command("HGET", args).await?;
-        let periods = periods.unwrap_or_default();
-        let periods = periods
+        let field = [keys::of_board(board, Kind::RevisedPeriods), line.name()];
+        let periods: Option<String> = self.command("HGET", field).await?;
+        periods
+            .unwrap_or_default()
             .lines()
-            .map(|period| read_json("a revised period", period));
-        periods.collect()
+            .map(|period| read_json("a revised period", period))
+            .collect()
     }
 
     /// Has whoever hides members of a board wait for so long, at the most.
     pub async fn hold_moderation(&self, board: &Board, time: Duration) -> Result<(), StoreError> {
         let key = keys::moderation_hold(board);
         let ms = time.as_millis().max(1).to_string();
-        let args = [key, "1".to_owned(), "PX".to_owned(), ms];
-        self.command("SET", args.to_vec()).await
+        self.command("SET", [&key, "1", "PX", &ms]).await
     }
 
     /// Has nobody wait any more.
     pub async fn release_moderation(&self, board: &Board) -> Result<(), StoreError> {
-        let args = vec![keys::moderation_hold(board)];
-        self.command("DEL", args).await
+        self.command("DEL", [keys::moderation_hold(board)]).await
     }
 
     /// Whether whoever hides members of a board is to wait.
     pub async fn is_moderation_held(&self, board: &Board) -> Result<bool, StoreError> {
-        let args = vec![keys::moderation_hold(board)];
-        self.command("EXISTS", args).await
+        self.command("EXISTS", [keys::moderation_hold(board)]).await
     }
 
     /// How many lines there are by which results are to be revised.
     pub async fn count_lines_to_revise(&self, board: &Board) -> Result<usize, StoreError> {
-        let args = vec![keys::of_board(board, Kind::ToRevise)];
-        self.command("ZCARD", args).await
+        self.command("ZCARD", [keys::of_board(board, Kind::ToRevise)])
+            .await
     }
 
     /// Forgets a line: all results were revised by it.
     pub async fn end_line(&self, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
-        let keys = [Kind::ToRevise, Kind::RevisedPeriods];
-        let keys = keys.map(|kind| keys::of_board(board, kind)).to_vec();
-        let args = vec![line.name().into(), line.number.to_string().into()];
-        let ended = self.write_at(board.id.as_str(), &script::END_LINE, keys, args);
-        ended.await.map(drop)
+        let ended = self
+            .call(&script::END_LINE, board.id.as_str())
+            .keys([Kind::ToRevise, Kind::RevisedPeriods].map(|kind| keys::of_board(board, kind)))
+            .arg(line.name())
+            .arg(line.number);
+        ended.write::<Done>().await.map(drop)
     }
 
     /// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
@@ -341,8 +326,8 @@ impl Store {
         let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
         let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
             let list = keys::of_results(board, kind, window);
-            let args = [list].into_iter().chain(fields);
-            self.command("HMGET", args.collect()).await
+            self.command("HMGET", [list].into_iter().chain(fields))
+                .await
         };
         let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
         let known = revisions.into_iter().zip(changes);
@@ -379,15 +364,15 @@ impl Store {
         let mut cursor = "0".to_owned();
         loop {
             let count = CALL_REVISIONS_MAX.to_string();
-            let args = [list.as_str(), &cursor, "COUNT", &count].map(str::to_owned);
-            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args.to_vec()).await?;
+            let args = [&list, &cursor, "COUNT", &count];
+            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args).await?;
             let named = flat
                 .chunks_exact(2)
                 .filter(|pair| pair[1] == member.as_str());
             let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
             if !named.is_empty() {
-                let args = [list.clone()].into_iter().chain(named);
-                let () = self.command("HDEL", args.collect()).await?;
+                let args = std::iter::once(&list).chain(&named);
+                let () = self.command("HDEL", args).await?;
             }
             if next == "0" {
                 return Ok(());
@@ -395,17 +380,6 @@ impl Store {
             cursor = next;
         }
     }
-}
-
-/// The board, the registry of results, and keys that the board has one of.
-fn board_keys(board: &Board, kinds: &[Kind]) -> Vec<String> {
-    let (id, generation) = (&board.id, board.generation);
-    let first = [
-        keys::head(id.as_str()),
-        keys::results_registry(id, generation),
-    ];
-    let own = kinds.iter().map(|kind| keys::of_board(board, *kind));
-    first.into_iter().chain(own).collect()
 }
 
 #[cfg(test)]

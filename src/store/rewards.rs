@@ -1,11 +1,13 @@
 //! What members have won in final sections (`scripts/lib/rewards.lua`): notes it, lets callers claim it, and lists it.
 
-use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::args::pack;
+use super::call::ScriptCall;
+use super::decode::{Done, Flat, Packed};
 use super::dispatch::Store;
-use super::reply::{Reply, require, unknown_code};
+use super::reply::require;
+use super::script::Script;
 use super::{StoreError, keys, script};
 use crate::domain::league::Section;
 use crate::domain::score::Score;
@@ -44,9 +46,11 @@ pub struct Winner {
 }
 
 /// What became of a step of a walk.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Walked<T> {
     /// It was taken.
+    #[serde(rename = "OK")]
     On(T),
     /// Somebody else walks by now.
     Superseded,
@@ -67,7 +71,8 @@ pub enum RewardState {
 }
 
 /// How a revision has changed a reward.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
 pub enum RewardChange {
     /// It is won.
     Gained,
@@ -154,7 +159,7 @@ pub struct Claiming<'a> {
 }
 
 /// A place in the list of rewards of a section, or in that of changes: both sort by the bytes of their places.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RewardPlace(String);
 
 impl RewardPlace {
@@ -178,46 +183,6 @@ impl RewardPlace {
     }
 }
 
-#[derive(Serialize)]
-struct HandOutArgs<'a> {
-    version: String,
-    lease: u64,
-    revision: u64,
-    walk: u64,
-    members: Vec<(&'a str, u64, i64, &'a [usize])>,
-}
-
-#[derive(Serialize)]
-struct TakeBackArgs<'a> {
-    version: String,
-    lease: u64,
-    revision: u64,
-    walk: u64,
-    after: &'a str,
-    count: usize,
-}
-
-#[derive(Serialize)]
-struct ClaimArgs<'a> {
-    version: String,
-    member: &'a str,
-    rule: usize,
-    by: &'a str,
-    at: i64,
-    revision: u64,
-    hides: u64,
-}
-
-#[derive(Serialize)]
-struct ReadArgs<'a> {
-    version: String,
-    from: String,
-    to: String,
-    count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    member: Option<&'a str>,
-}
-
 impl Store {
     /// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
     /// shard refuses earlier leases, also if nobody wins.
@@ -230,26 +195,12 @@ impl Store {
     ) -> Result<Walked<()>, StoreError> {
         let members = winners.iter().map(|winner| {
             let score = winner.score.scaled();
-            (
-                winner.member.as_str(),
-                winner.rank,
-                score,
-                &winner.rules[..],
-            )
+            (&winner.member, winner.rank, score, &winner.rules)
         });
-        let args = HandOutArgs {
-            version: shard.version(),
-            lease: walk.lease,
-            revision: walk.revision,
-            walk: walk.number,
-            members: members.collect(),
-        };
-        let keys = keys_of(shard, section);
-        let reply = self.write(shard, &script::HAND_OUT, keys, vec![pack(&args)?]);
-        Ok(match walked(reply.await?)? {
-            Walked::On(_) => Walked::On(()),
-            Walked::Superseded => Walked::Superseded,
-        })
+        self.call_walk(&script::HAND_OUT, shard, section, walk)
+            .field("members", members.collect::<Vec<_>>())
+            .write()
+            .await
     }
 
     /// Takes back what some members of this shard do not win any more, behind a place. Returns how many of the rewards that
@@ -261,23 +212,11 @@ impl Store {
         walk: RewardWalk,
         after: Option<&str>,
     ) -> Result<Walked<(u64, Option<String>)>, StoreError> {
-        let args = TakeBackArgs {
-            version: shard.version(),
-            lease: walk.lease,
-            revision: walk.revision,
-            walk: walk.number,
-            after: after.unwrap_or_default(),
-            count: TAKEN_BACK_MAX,
-        };
-        let keys = keys_of(shard, section);
-        let reply = self.write(shard, &script::TAKE_BACK, keys, vec![pack(&args)?]);
-        Ok(match walked(reply.await?)? {
-            Walked::On(mut reply) => {
-                let (won, last) = (reply.count()?, reply.text()?);
-                Walked::On((won, Some(last).filter(|last| !last.is_empty())))
-            }
-            Walked::Superseded => Walked::Superseded,
-        })
+        self.call_walk(&script::TAKE_BACK, shard, section, walk)
+            .field("after", after.unwrap_or_default())
+            .field("count", TAKEN_BACK_MAX)
+            .write()
+            .await
     }
 
     /// Claims what a member of this shard has won in a section.
@@ -287,27 +226,32 @@ impl Store {
         section: &Section,
         claiming: Claiming<'_>,
     ) -> Result<Claimed, StoreError> {
-        let args = ClaimArgs {
-            version: shard.version(),
-            member: claiming.member,
-            rule: claiming.rule,
-            by: claiming.by,
-            at: claiming.at.ms(),
-            revision: claiming.revision,
-            hides: claiming.hides,
-        };
-        let keys = keys_of(shard, section);
-        let reply = self.write(shard, &script::CLAIM, keys, vec![pack(&args)?]);
-        let (code, mut reply) = Reply::versioned(reply.await?)?;
-        let mut entry = || unpacked(&reply.bytes()?);
-        Ok(match code.as_str() {
-            "NEW" => Claimed::New(entry()?),
-            "SAME" => Claimed::Same(entry()?),
-            "TAKEN" => Claimed::Taken(entry()?),
-            "REVOKED" => Claimed::Revoked(entry()?),
-            "NONE" => Claimed::None,
-            "BEHIND" => Claimed::Behind,
-            other => return unknown_code(other),
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            New(Packed<RewardEntry>),
+            Same(Packed<RewardEntry>),
+            Taken(Packed<RewardEntry>),
+            Revoked(Packed<RewardEntry>),
+            None,
+            Behind,
+        }
+        let claimed = self
+            .call_section(&script::CLAIM, shard, section)
+            .field("member", claiming.member)
+            .field("rule", claiming.rule)
+            .field("by", claiming.by)
+            .field("at", claiming.at.ms())
+            .field("revision", claiming.revision)
+            .field("hides", claiming.hides)
+            .write();
+        Ok(match claimed.await? {
+            Reply::New(Packed(entry)) => Claimed::New(entry),
+            Reply::Same(Packed(entry)) => Claimed::Same(entry),
+            Reply::Taken(Packed(entry)) => Claimed::Taken(entry),
+            Reply::Revoked(Packed(entry)) => Claimed::Revoked(entry),
+            Reply::None => Claimed::None,
+            Reply::Behind => Claimed::Behind,
         })
     }
 
@@ -323,12 +267,10 @@ impl Store {
         let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
         let range = (from, "(m".to_owned());
         let read = self.read_rewards(shard, section, range, count, None);
-        let mut found = read.await?;
-        let mut rewards = Vec::new();
-        while !found.is_empty() {
-            rewards.push((RewardPlace(found.text()?), unpacked(&found.bytes()?)?));
-        }
-        Ok(rewards)
+        let rewards = read.await?.into_iter();
+        Ok(rewards
+            .map(|(place, Packed(entry))| (place, entry))
+            .collect())
     }
 
     /// What a member of this shard has won in a section.
@@ -339,13 +281,9 @@ impl Store {
         member: &str,
     ) -> Result<Vec<RewardEntry>, StoreError> {
         let range = (String::new(), String::new());
-        let read = self.read_rewards(shard, section, range, 0, Some(member));
-        let mut found = read.await?;
-        let mut rewards: Vec<RewardEntry> = Vec::new();
-        while !found.is_empty() {
-            found.text()?;
-            rewards.push(unpacked(&found.bytes()?)?);
-        }
+        let read = self.read_rewards::<String, _>(shard, section, range, 0, Some(member));
+        let entries = read.await?.into_iter().map(|(_, Packed(entry))| entry);
+        let mut rewards: Vec<RewardEntry> = entries.collect();
         rewards.sort_unstable_by_key(|entry| entry.rule);
         Ok(rewards)
     }
@@ -364,61 +302,57 @@ impl Store {
             format!("(c{:015}", revision + 1),
         );
         let read = self.read_rewards(shard, section, range, count, None);
-        let mut found = read.await?;
-        let mut changes = Vec::new();
-        while !found.is_empty() {
-            let place = RewardPlace(found.text()?);
-            let rule = require(place.rule(), "a change names its rule")?;
-            let change = match found.text()?.as_str() {
-                "gained" => RewardChange::Gained,
-                "lost" => RewardChange::Lost,
-                "revoked" => RewardChange::Revoked,
-                "restored" => RewardChange::Restored,
-                other => return unknown_code(other),
-            };
-            changes.push((rule, place.member().to_owned(), change));
-        }
-        Ok(changes)
+        let changes = read.await?.into_iter();
+        changes
+            .map(|(place, change): (RewardPlace, _)| {
+                let rule = require(place.rule(), "a change names its rule")?;
+                Ok((rule, place.member().to_owned(), change))
+            })
+            .collect()
     }
 
-    async fn read_rewards(
+    /// Names in the index, and what they stand for.
+    async fn read_rewards<N: DeserializeOwned, T: DeserializeOwned>(
         &self,
         shard: &Shard,
         section: &Section,
         (from, to): (String, String),
         count: usize,
         member: Option<&str>,
-    ) -> Result<Reply, StoreError> {
-        let args = ReadArgs {
-            version: shard.version(),
-            from,
-            to,
-            count: count.min(REWARDS_READ_MAX),
-            member,
-        };
-        let keys = keys_of(shard, section);
-        let reply = self.read(&script::READ_REWARDS, keys, vec![pack(&args)?]);
-        Reply::answer(reply.await?)?.list()
+    ) -> Result<Vec<(N, T)>, StoreError> {
+        let read = self
+            .call_section(&script::READ_REWARDS, shard, section)
+            .field("from", from)
+            .field("to", to)
+            .field("count", count.min(REWARDS_READ_MAX))
+            .field("member", member);
+        let Done::Ok((Flat(found),)) = read.read::<Done<(Flat<(N, T)>,)>>().await?;
+        Ok(found)
     }
-}
 
-/// The head, the registry and the reward lines of a section.
-fn keys_of(shard: &Shard, section: &Section) -> Vec<String> {
-    let mut keys = keys::head_and_registry(shard);
-    keys.push(keys::rewards(shard, section));
-    keys
-}
+    /// A call about the rewards of a section in a shard.
+    fn call_section(
+        &self,
+        script: &'static Script,
+        shard: &Shard,
+        section: &Section,
+    ) -> ScriptCall<'_> {
+        self.call_shard(script, shard)
+            .key(keys::rewards(shard, section))
+            .field("version", shard.version())
+    }
 
-fn walked(value: fred::types::Value) -> Result<Walked<Reply>, StoreError> {
-    let (code, reply) = Reply::versioned(value)?;
-    Ok(match code.as_str() {
-        "OK" => Walked::On(reply),
-        "SUPERSEDED" => Walked::Superseded,
-        other => return unknown_code(other),
-    })
-}
-
-fn unpacked(packed: &Bytes) -> Result<RewardEntry, StoreError> {
-    rmp_serde::from_slice(packed)
-        .map_err(|error| StoreError::Unexpected(format!("an entry of a reward line: {error}")))
+    /// The same for a step of a walk.
+    fn call_walk(
+        &self,
+        script: &'static Script,
+        shard: &Shard,
+        section: &Section,
+        walk: RewardWalk,
+    ) -> ScriptCall<'_> {
+        self.call_section(script, shard, section)
+            .field("lease", walk.lease)
+            .field("revision", walk.revision)
+            .field("walk", walk.number)
+    }
 }

@@ -1,10 +1,8 @@
 //! Completes derived standings, step by step.
 
-use serde::Serialize;
-
-use super::args::{LayoutArgs, closes_ms, end_ms, pack};
+use super::args::{LayoutArgs, closes_ms, end_ms};
+use super::decode::Code;
 use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
@@ -19,26 +17,6 @@ pub const STEP_BUDGET: u32 = 1_500;
 const CACHE_MAX: u32 = 16;
 /// For how long it keeps them unused, in milliseconds.
 const CACHE_MS: u32 = 600_000;
-
-#[derive(Serialize)]
-struct AdvanceArgs {
-    version: String,
-    layout: LayoutArgs,
-    now: i64,
-    start: i64,
-    oldest: i64,
-    before: i64,
-    previous: i64,
-    periods: usize,
-    initial: bool,
-    floor: Option<u64>,
-    ends: i64,
-    closes: i64,
-    keep_from: i64,
-    cache_ms: u32,
-    cache_max: u32,
-    budget: u32,
-}
 
 impl Store {
     /// Takes the derived standing that ends with `period` a bounded step nearer to complete; returns whether
@@ -68,45 +46,42 @@ impl Store {
         };
         let has_before = history.len() > usize::from(periods);
         let periods = history.len().min(usize::from(periods));
-        let args = AdvanceArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            now: now.ms(),
-            start: period.start_ms,
-            oldest: start_of(periods - 1),
-            before: start_of(periods),
-            // At the very beginning of time there is nothing to carry on from.
-            previous: if has_before { start_of(1) } else { i64::MIN },
-            periods,
-            initial: has_initial,
-            floor: shard.layout().hashed.then(|| beginning(shard, period)),
-            ends: end_ms(period),
-            closes: closes_ms(shard),
-            keep_from: kept_from(shard, running),
-            cache_ms: CACHE_MS,
-            cache_max: CACHE_MAX,
-            budget,
-        };
-        let mut keys = keys::head_and_registry(shard);
-        keys.push(keys::state(shard, series));
         let target = Standing::of(series, *period);
         let of_period = |period: Period| Standing::of(base, period);
+        // At the very beginning of time there is nothing to carry on from.
+        let previous = if has_before { start_of(1) } else { i64::MIN };
+        let (oldest, before) = (start_of(periods - 1), start_of(periods));
         let terms = if has_initial {
             vec![of_period(*period), shard.initial_scores()]
         } else {
             history.into_iter().map(of_period).collect()
         };
-        for standing in std::iter::once(target).chain(terms) {
-            keys.extend(keys::standing(shard, &standing));
-        }
-        let reply = self
-            .derive(shard, &script::ADVANCE, keys, vec![pack(&args)?])
-            .await?;
-        match Reply::versioned(reply)?.0.as_str() {
-            "DONE" => Ok(true),
-            "MORE" => Ok(false),
-            other => unknown_code(other),
-        }
+        let standings = std::iter::once(target).chain(terms);
+        let advanced = self
+            .call_shard(&script::ADVANCE, shard)
+            .key(keys::state(shard, series))
+            .keys(standings.flat_map(|standing| keys::standing(shard, &standing)))
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("now", now.ms())
+            .field("start", period.start_ms)
+            .field("oldest", oldest)
+            .field("before", before)
+            .field("previous", previous)
+            .field("periods", periods)
+            .field("initial", has_initial)
+            .field(
+                "floor",
+                shard.layout().hashed.then(|| beginning(shard, period)),
+            )
+            .field("ends", end_ms(period))
+            .field("closes", closes_ms(shard))
+            .field("keep_from", kept_from(shard, running))
+            .field("cache_ms", CACHE_MS)
+            .field("cache_max", CACHE_MAX)
+            .field("budget", budget)
+            .derive::<Code>();
+        advanced.await?.is("DONE", "MORE")
     }
 }
 

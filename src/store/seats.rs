@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::args::{LayoutArgs, pack, stored_score};
+use super::args::{LayoutArgs, each, stored_score};
+use super::decode::{Done, Flat, Raw, Tail, ms, tie_key, us};
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::reply::{Reply, unknown_code};
+use super::stored::to_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
@@ -21,6 +21,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::join::try_join_all;
 
 /// How many members one call is about at the most: about a millisecond of Redis.
 pub const CALL_MEMBERS_MAX: usize = 100;
@@ -88,18 +89,21 @@ impl PlayerChange {
             .as_ref()
             .and_then(|seen| seen.player.seat.as_ref());
         let new = self.new.seat.as_ref().filter(|seat| before != Some(*seat));
-        new.map_or(0, |seat| tie_key(seat.joined_at))
+        new.map_or(0, |seat| tie_key_of(seat.joined_at))
     }
 }
 
 /// How a change of a player ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum PlayerWritten {
     /// It is done.
+    #[serde(rename = "OK")]
     Done,
     /// The player is not what the caller saw.
     Changed,
     /// The seat was not taken after the last erasure of the member, at this instant.
+    #[serde(deserialize_with = "tie_key")]
     Erased(Timestamp),
     /// Something may be left of the member, who was erased.
     Erasing,
@@ -143,11 +147,14 @@ pub struct Sitter {
 }
 
 /// What became of a member in its cohort.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Seated {
     /// It is seated.
+    #[serde(rename = "OK")]
     Done {
         /// When it joined.
+        #[serde(deserialize_with = "us")]
         joined_at: Timestamp,
         /// Whether this call has listed it.
         is_listed_now: bool,
@@ -155,8 +162,10 @@ pub enum Seated {
     /// All seats of the cohort are taken, as long as an erased member is not removed.
     Full,
     /// The period is closed up to this instant.
+    #[serde(deserialize_with = "ms")]
     Closed(Timestamp),
     /// The seat was not taken after the last erasure of the member, at this instant.
+    #[serde(deserialize_with = "tie_key")]
     Erased(Timestamp),
     /// Something may be left of the member, who was erased.
     Erasing,
@@ -171,57 +180,12 @@ pub struct TierSeats {
     pub free: u64,
 }
 
-#[derive(Serialize)]
-struct WriteArgs<'a> {
-    version: String,
-    lines: usize,
-    names: Vec<&'a str>,
-    seen: Vec<&'a str>,
-    new: Vec<String>,
-    played: Vec<String>,
-    taken: Vec<u64>,
-}
-
-#[derive(Serialize)]
-struct TakeArgs<'a> {
-    version: String,
-    now: i64,
-    size: u32,
-    is_late: bool,
-    ends: i64,
-    expires: i64,
-    names: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-struct SeatArgs<'a> {
-    version: String,
-    now: i64,
-    layout: LayoutArgs,
-    names: Vec<&'a str>,
-    cohorts: Vec<CohortArgs>,
-    taken: Vec<u64>,
-    openings: Vec<i64>,
-    joined: Vec<i64>,
-    listed: Vec<u64>,
-}
-
 /// The key index of the seats, how many there are, when the period ends, when the keys expire, and numbers of members.
 type CohortArgs = (usize, u32, i64, i64, Vec<usize>);
 
 /// Times of seats are compared with those of erasures.
-fn tie_key(at: Timestamp) -> u64 {
+fn tie_key_of(at: Timestamp) -> u64 {
     TieKey::new(Ties::First, at).number()
-}
-
-fn instant(key: i64) -> Result<Timestamp, StoreError> {
-    let key = u64::try_from(key).unwrap_or_default();
-    let at = TieKey::from_number(key).instant(Ties::First);
-    at.ok_or_else(|| StoreError::Unexpected("an instant beyond all times".to_owned()))
-}
-
-fn text(value: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
 /// The settings of a cohort that its keys follow: how many seats it has, when its period ends, and when its keys expire; the
@@ -288,15 +252,17 @@ impl Store {
     ) -> Result<Vec<(Bytes, bool)>, StoreError> {
         let mut found = Vec::with_capacity(members.len());
         for members in members.chunks(CALL_MEMBERS_MAX) {
-            let mut keys = keys::head_and_registry(shard);
-            keys.push(keys::single(shard, kind));
-            let names = members.iter().map(|member| member.as_str().into());
-            let args = [shard.version().into()].into_iter().chain(names).collect();
-            let reply = self.read(&script::PLAYERS, keys, args).await?;
-            let mut reply = Reply::answer(reply)?;
-            for _ in members {
-                found.push((reply.bytes()?, reply.integer()? == 1));
-            }
+            let read = self
+                .call_shard(&script::PLAYERS, shard)
+                .key(keys::single(shard, kind))
+                .arg(shard.version())
+                .args(members.iter().map(MemberId::as_str));
+            let Done::Ok(Tail(Flat(texts))) = read.read::<Done<Tail<Flat<_>>>>().await?;
+            found.extend(
+                texts
+                    .into_iter()
+                    .map(|(Raw(text), was_erased)| (text, was_erased)),
+            );
         }
         Ok(found)
     }
@@ -307,44 +273,23 @@ impl Store {
         shard: &Shard,
         changes: &[PlayerChange],
     ) -> Result<Vec<PlayerWritten>, StoreError> {
-        let args = WriteArgs {
-            version: shard.version(),
-            lines: HISTORY_LINES_MAX,
-            names: changes
-                .iter()
-                .map(|change| change.member.as_str())
-                .collect(),
-            seen: changes.iter().map(PlayerChange::seen_json).collect(),
-            new: changes
-                .iter()
-                .map(|change| text(&change.new))
-                .collect::<Result<_, _>>()?,
-            played: changes
-                .iter()
-                .map(|change| {
-                    change
-                        .played
-                        .as_ref()
-                        .map_or_else(|| Ok(String::new()), text)
-                })
-                .collect::<Result<_, _>>()?,
-            taken: changes.iter().map(PlayerChange::taken).collect(),
-        };
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)));
-        let reply = self.write(shard, &script::WRITE_PLAYERS, keys, vec![pack(&args)?]);
-        let mut reply = Reply::answer(reply.await?)?;
-        let written = changes.iter().map(|_| {
-            let mut reply = reply.list()?;
-            Ok(match reply.text()?.as_str() {
-                "OK" => PlayerWritten::Done,
-                "CHANGED" => PlayerWritten::Changed,
-                "ERASED" => PlayerWritten::Erased(instant(reply.integer()?)?),
-                "ERASING" => PlayerWritten::Erasing,
-                other => return unknown_code(other),
-            })
+        let new = changes.iter().map(|change| to_json(&change.new));
+        let played = changes.iter().map(|change| {
+            let played = change.played.as_ref().map(to_json).transpose();
+            played.map(Option::unwrap_or_default)
         });
-        written.collect::<Result<_, _>>()
+        let written = self
+            .call_shard(&script::WRITE_PLAYERS, shard)
+            .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
+            .field("version", shard.version())
+            .field("lines", HISTORY_LINES_MAX)
+            .field("names", each(changes, |change| change.member.as_str()))
+            .field("seen", each(changes, PlayerChange::seen_json))
+            .field("new", new.collect::<Result<Vec<_>, _>>()?)
+            .field("played", played.collect::<Result<Vec<_>, _>>()?)
+            .field("taken", each(changes, PlayerChange::taken));
+        let Done::Ok(Tail(written)) = written.write::<Done<Tail<Vec<_>>>>().await?;
+        Ok(written)
     }
 
     /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard.
@@ -376,33 +321,36 @@ impl Store {
         wishes: &[&Wish],
         now: Timestamp,
     ) -> Result<Vec<Suggested>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(Tail<Vec<u32>>),
+            Closed,
+        }
         let Wish { period, tier, .. } = wishes[0];
         let terms = shard.league_of(period);
         let terms = terms.expect("invariant: a board with seats is a league");
         let (size, ends, expires) = terms_of(shard, period);
-        let args = TakeArgs {
-            version: shard.version(),
-            now: now.ms(),
-            size,
-            is_late: now.ms() >= terms.joined_freely_until_ms(period),
-            ends,
-            expires,
-            names: wishes.iter().map(|wish| wish.member.as_str()).collect(),
-        };
-        let mut keys = keys::head_and_registry(shard);
-        keys.extend(keys_of_tier(shard, period, *tier));
-        let reply = self.write(shard, &script::TAKE_SEAT, keys, vec![pack(&args)?]);
-        let (code, mut reply) = Reply::versioned(reply.await?)?;
-        let suggested = match code.as_str() {
-            "OK" => wishes.iter().map(|_| match reply.integer()?.try_into() {
-                Ok(0) => Ok(Suggested::Erasing),
-                Ok(number) => Ok(Suggested::Cohort(number)),
-                Err(_) => Err(StoreError::Unexpected("a cohort without number".to_owned())),
-            }),
-            "CLOSED" => return Ok(vec![Suggested::Closed; wishes.len()]),
-            other => return unknown_code(other),
-        };
-        suggested.collect::<Result<_, _>>()
+        let suggested = self
+            .call_shard(&script::TAKE_SEAT, shard)
+            .keys(keys::of_tier_seats(shard, period, *tier))
+            .field("version", shard.version())
+            .field("now", now.ms())
+            .field("size", size)
+            .field("is_late", now.ms() >= terms.joined_freely_until_ms(period))
+            .field("ends", ends)
+            .field("expires", expires)
+            .field("names", each(wishes, |wish| wish.member.as_str()));
+        Ok(match suggested.write().await? {
+            Reply::Ok(Tail(numbers)) => numbers
+                .into_iter()
+                .map(|number| match number {
+                    0 => Suggested::Erasing,
+                    number => Suggested::Cohort(number),
+                })
+                .collect(),
+            Reply::Closed => vec![Suggested::Closed; wishes.len()],
+        })
     }
 
     /// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
@@ -413,10 +361,12 @@ impl Store {
         wish: &Wish,
         number: u32,
     ) -> Result<(), StoreError> {
-        let keys = keys_of_tier(shard, &wish.period, wish.tier).to_vec();
-        let args = vec![wish.member.as_str().into(), number.to_string().into()];
-        let reply = self.write(shard, &script::GIVE_BACK, keys, args);
-        Reply::answer(reply.await?).map(|_| ())
+        let given_back = self
+            .call(&script::GIVE_BACK, shard.tag())
+            .keys(keys::of_tier_seats(shard, &wish.period, wish.tier))
+            .arg(wish.member.as_str())
+            .arg(number);
+        given_back.write::<Done>().await.map(drop)
     }
 
     /// Seats members in cohorts that lie in this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
@@ -446,33 +396,35 @@ impl Store {
             });
             cohorts[place].4.push(index + 1);
         }
-        let args = SeatArgs {
-            version: shard.version(),
-            now: now.ms(),
-            layout: LayoutArgs::new(shard),
-            names: sitters
-                .iter()
-                .map(|sitter| sitter.member.as_str())
-                .collect(),
-            cohorts,
-            taken: sitters
-                .iter()
-                .map(|sitter| tie_key(sitter.seat.joined_at))
-                .collect(),
-            openings: sitters
-                .iter()
-                .map(|sitter| stored_score(shard, sitter.seat.opening))
-                .collect(),
-            joined: sitters.iter().map(|sitter| sitter.at.us()).collect(),
-            listed: sitters
-                .iter()
-                .map(|sitter| if sitter.joins { tie_key(sitter.at) } else { 0 })
-                .collect(),
-        };
-        let reply = self.write(shard, &script::SEAT, keys, vec![pack(&args)?]);
-        let mut reply = Reply::answer(reply.await?)?;
-        let seated = sitters.iter().map(|_| read_seated(reply.list()?));
-        seated.collect::<Result<_, _>>()
+        let seated = self
+            .call(&script::SEAT, shard.tag())
+            .keys(keys)
+            .field("version", shard.version())
+            .field("now", now.ms())
+            .field("layout", LayoutArgs::new(shard))
+            .field("names", each(sitters, |sitter| sitter.member.as_str()))
+            .field("cohorts", cohorts)
+            .field(
+                "taken",
+                each(sitters, |sitter| tie_key_of(sitter.seat.joined_at)),
+            )
+            .field(
+                "openings",
+                each(sitters, |sitter| stored_score(shard, sitter.seat.opening)),
+            )
+            .field("joined", each(sitters, |sitter| sitter.at.us()))
+            .field(
+                "listed",
+                each(sitters, |sitter| {
+                    if sitter.joins {
+                        tie_key_of(sitter.at)
+                    } else {
+                        0
+                    }
+                }),
+            );
+        let Done::Ok(Tail(seated)) = seated.write::<Done<Tail<Vec<_>>>>().await?;
+        Ok(seated)
     }
 
     /// How many seats of tiers were given out in a period, in their order.
@@ -485,14 +437,12 @@ impl Store {
         let shards = board.shards();
         let reads = tiers.iter().map(async |tier| {
             let key = keys::tiers(&shards[board.shard_of_tier(period, *tier)], period, *tier);
-            let fields = [key.as_str(), "taken", "free"].map(str::to_owned).to_vec();
-            let [taken, free]: [Option<String>; 2] = self.command("HMGET", fields).await?;
-            let taken = taken.map_or(Ok(0), |taken| taken.parse());
+            let fields = [&key, "taken", "free"];
+            let (taken, free): (Option<u64>, Option<String>) =
+                self.command("HMGET", fields).await?;
             let free = free.unwrap_or_default();
             Ok(TierSeats {
-                taken: taken.map_err(|_| {
-                    StoreError::Unexpected(format!("{key} does not count its seats"))
-                })?,
+                taken: taken.unwrap_or(0),
                 free: free.split_whitespace().count() as u64,
             })
         });
@@ -532,39 +482,22 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let (mut from, mut found) = (from.to_owned(), Vec::new());
         loop {
-            let args = vec![
-                board.version().into(),
-                from.into(),
-                to.into(),
-                if is_index { "1" } else { "0" }.into(),
-                CALL_LINES_MAX.to_string().into(),
-            ];
-            let reply = self.read(&script::SEATED, keys.to_vec(), args).await?;
-            let mut reply = Reply::answer(reply)?;
-            from = reply.text()?;
-            while !reply.is_empty() {
-                found.push(reply.text()?);
-            }
+            let part = self
+                .call(&script::SEATED, board.id.as_str())
+                .keys(&keys)
+                .arg(board.version())
+                .arg(from)
+                .arg(to)
+                .arg(is_index)
+                .arg(CALL_LINES_MAX);
+            let periods: Tail<Vec<String>>;
+            Done::Ok((from, periods)) = part.read().await?;
+            found.extend(periods.0);
             if from.is_empty() {
                 return Ok(found);
             }
         }
     }
-}
-
-fn read_seated(mut reply: Reply) -> Result<Seated, StoreError> {
-    let code = reply.text()?;
-    Ok(match code.as_str() {
-        "OK" => Seated::Done {
-            joined_at: Timestamp::from_us_clamped(reply.integer()?),
-            is_listed_now: reply.integer()? == 1,
-        },
-        "FULL" => Seated::Full,
-        "CLOSED" => Seated::Closed(Timestamp::from_ms_clamped(reply.integer()?)),
-        "ERASED" => Seated::Erased(instant(reply.integer()?)?),
-        "ERASING" => Seated::Erasing,
-        other => return unknown_code(other),
-    })
 }
 
 /// The indexes of wishes by the tiers that they are for.
@@ -574,12 +507,4 @@ fn by_tier(wishes: &[Wish]) -> HashMap<(Period, u8), Vec<usize>> {
         of_tiers.entry((*period, *tier)).or_default().push(index);
     }
     of_tiers
-}
-
-/// The keys of the seats of a tier.
-fn keys_of_tier(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
-    [
-        keys::tiers(shard, period, tier),
-        keys::taking(shard, period, tier),
-    ]
 }

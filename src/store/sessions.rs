@@ -1,7 +1,7 @@
 //! Sessions of the console: each a key that expires by itself. A failover may lose one: then its browser signs in again.
 
 use super::dispatch::Store;
-use super::stored::{read_json, to_json};
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, LIFETIME, SESSIONS_MAX, Session};
@@ -15,25 +15,24 @@ impl Store {
         session: &Session,
         begun_by: &BegunBy,
     ) -> Result<(), StoreError> {
-        let keys = vec![keys::session(id), keys::sessions(begun_by)];
-        let args = vec![
-            to_json(session)?.into(),
-            LIFETIME.ms().to_string().into(),
-            SESSIONS_MAX.to_string().into(),
-        ];
         // Signing in helps to find out why replicas are away: it waits for none.
-        let begun = self.derive_at(keys::SESSIONS, &script::BEGIN_SESSION, keys, args);
-        begun.await.map(drop)
+        let begun = self
+            .call(&script::BEGIN_SESSION, keys::SESSIONS)
+            .keys([keys::session(id), keys::sessions(begun_by)])
+            .json(session)
+            .arg(LIFETIME.ms())
+            .arg(SESSIONS_MAX);
+        begun.derive::<u64>().await.map(drop)
     }
 
     /// The session whose id has this digest; `None` if there is none, or not any more.
     pub async fn session(&self, id: &Digest) -> Result<Option<Session>, StoreError> {
-        let json: Option<String> = self.command("GET", vec![keys::session(id)]).await?;
+        let json: Option<String> = self.command("GET", [keys::session(id)]).await?;
         json.map(|json| read_json("a session", &json)).transpose()
     }
 
     /// Ends a session, if it is there.
     pub async fn end_session(&self, id: &Digest) -> Result<(), StoreError> {
-        self.command("DEL", vec![keys::session(id)]).await
+        self.command("DEL", [keys::session(id)]).await
     }
 }

@@ -88,17 +88,13 @@ impl Store {
     }
 
     async fn ask_staleness(&self, instance: &str, bound: Duration) -> Result<Duration, StoreError> {
-        let args = vec![
-            instance.into(),
-            bound.as_millis().to_string().into(),
-            COUNTS_FOR.as_millis().to_string().into(),
-        ];
-        let keys = vec![keys::STALENESSES.to_owned()];
-        let reply = self.write_at(keys::STALENESSES, &script::STALENESS, keys, args);
-        let greatest = reply.await?;
-        let ms = greatest.as_u64();
-        ms.map(Duration::from_millis)
-            .ok_or_else(|| StoreError::Unexpected(format!("a bound, not {greatest:?}")))
+        let told = self
+            .call(&script::STALENESS, keys::STALENESSES)
+            .key(keys::STALENESSES)
+            .arg(instance)
+            .arg(bound.as_millis())
+            .arg(COUNTS_FOR.as_millis());
+        told.write().await.map(Duration::from_millis)
     }
 }
 

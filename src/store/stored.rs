@@ -2,21 +2,16 @@
 
 use std::marker::PhantomData;
 
-use fred::types::Value;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::dispatch::Store;
-use super::reply::{Reply, unknown_code};
-use super::script::Script;
+use super::call::ScriptCall;
 
 /// A kind of thing of which a hash has some, by their names.
 pub trait Named: DeserializeOwned + Serialize {
     /// What an error calls one of them.
     const WHAT: &'static str;
-    /// The hash.
-    const HASH: &'static str;
     /// How many there may be.
     const COUNT_MAX: usize;
 }
@@ -41,42 +36,31 @@ impl<T: Named> Stored<T> {
 }
 
 /// How a change ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub enum Changed {
     /// It is done.
+    #[serde(rename = "OK")]
     Done,
     /// What is stored is not what the caller saw.
+    #[serde(rename = "CHANGED")]
     Not,
     /// There are as many as there may be.
+    #[serde(rename = "FULL")]
     Full,
 }
 
-impl Store {
-    /// Makes, changes or, without a new one, deletes one of a kind, if what is stored is what the caller saw. The script takes
-    /// its name, what was seen, the new one, how many there may be, and `more`.
-    pub(super) async fn change<T: Named>(
-        &self,
-        script: &'static Script,
-        keys: Vec<String>,
+impl ScriptCall<'_> {
+    /// The arguments of a script that makes, changes or, without a new one, deletes one of a kind, if what is stored is what the
+    /// caller saw: its name, what was seen, the new one, and how many there may be.
+    pub(super) fn change<T: Named>(
+        self,
         name: &str,
         (seen, new): (Option<&Stored<T>>, Option<&T>),
-        more: Option<Value>,
-    ) -> Result<Changed, StoreError> {
-        let new = new.map(to_json).transpose()?;
-        let mut args: Vec<Value> = vec![
-            name.into(),
-            seen.map_or("", |seen| &seen.json).into(),
-            new.unwrap_or_default().into(),
-            T::COUNT_MAX.to_string().into(),
-        ];
-        args.extend(more);
-        let reply = self.write_at(T::HASH, script, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(Changed::Done),
-            "CHANGED" => Ok(Changed::Not),
-            "FULL" => Ok(Changed::Full),
-            other => unknown_code(other),
-        }
+    ) -> Self {
+        self.arg(name)
+            .arg(seen.map(|seen| &seen.json))
+            .json_or_none(new)
+            .arg(T::COUNT_MAX)
     }
 }
 

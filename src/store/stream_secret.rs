@@ -10,8 +10,7 @@ const BYTES: usize = 32;
 impl Store {
     /// The secret, if there is one.
     pub async fn stream_secret(&self) -> Result<Option<String>, StoreError> {
-        self.command("GET", vec![keys::STREAM_SECRET.to_owned()])
-            .await
+        self.command("GET", [keys::STREAM_SECRET]).await
     }
 
     /// The secret, which is made if there is none.
@@ -21,8 +20,8 @@ impl Store {
             return Ok(secret);
         }
         let new = random::hexadecimal::<BYTES>("")?;
-        let args = [keys::STREAM_SECRET, &new, "NX", "GET"].map(ToOwned::to_owned);
-        let before: Option<String> = self.command("SET", args.to_vec()).await?;
+        let args = [keys::STREAM_SECRET, &new, "NX", "GET"];
+        let before: Option<String> = self.command("SET", args).await?;
         Ok(before.unwrap_or(new))
     }
 }

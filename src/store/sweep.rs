@@ -74,7 +74,7 @@ pub struct Sweep {
 impl Store {
     /// The boards that were deleted, and whose keys are to be looked for.
     pub async fn swept_boards(&self) -> Result<Vec<Deleted>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", vec![keys::DELETED.into()]).await?;
+        let names: Vec<String> = self.command("SMEMBERS", [keys::DELETED]).await?;
         let deleted = names.iter().filter_map(|name| name.parse().ok());
         let mut deleted: Vec<Deleted> = deleted.collect();
         // As long as a shard has its head, events may come in there.
@@ -97,8 +97,8 @@ impl Store {
     /// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.
     pub async fn sweep_on(&self, sweep: &mut Sweep) -> Result<bool, StoreError> {
         let Some(server) = sweep.servers.last() else {
-            let mut names = vec![keys::DELETED.to_owned()];
-            names.extend(sweep.deleted.iter().map(ToString::to_string));
+            let names = sweep.deleted.iter().map(ToString::to_string);
+            let names = std::iter::once(keys::DELETED.to_owned()).chain(names);
             let _removed: i64 = self.command("SREM", names).await?;
             return Ok(false);
         };

@@ -1,11 +1,11 @@
 //! Tasks for all boards: what is left of each, and how far it has come.
 
-use fred::types::Value;
+use serde::Deserialize;
 
+use super::decode::{Code, Flat};
 use super::dispatch::Store;
-use super::orders::parse;
-use super::reply::{Reply, require, unknown_code};
-use super::stored::{read_json, to_json};
+use super::orders::{ORDER_KEYS, parse};
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
@@ -36,7 +36,7 @@ pub struct BegunTask {
 }
 
 /// A task as it is stored.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct StoredTask {
     /// Its number.
     pub number: u64,
@@ -59,6 +59,12 @@ impl Store {
         task: &Task,
         change: OrderChange<'_>,
     ) -> Result<Option<BegunTask>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(u64, Option<String>),
+            Full,
+        }
         let (member, hide) = match change {
             OrderChange::None => (None, None),
             OrderChange::Give(member, hide) => (Some(member), Some(hide)),
@@ -68,45 +74,33 @@ impl Store {
             Some(member) => self.name_of_order(member).await?,
             None => String::new(),
         };
-        let ends_at = hide.and_then(|hide| hide.until);
-        let args: Vec<Value> = vec![
-            to_json(task)?.into(),
-            member.map_or("", MemberId::as_str).into(),
-            hide.map(to_json).transpose()?.unwrap_or_default().into(),
-            ends_at.map(ms_text).unwrap_or_default().into(),
-            ORDERS_MAX.to_string().into(),
-            name.as_str().into(),
-        ];
-        let keys = [
-            keys::TASKS,
-            keys::OPEN_TASKS,
-            keys::TASK_NUMBER,
-            keys::ORDERS,
-            keys::ORDER_MEMBERS,
-            keys::ORDERS_END,
-        ];
-        let keys = keys.map(str::to_owned).to_vec();
-        let reply = self.write_at(keys::TASKS, &script::BEGIN_TASK, keys, args);
-        let mut reply = Reply::new(reply.await?)?;
-        match reply.text()?.as_str() {
-            "OK" => {
-                let (number, before) = (reply.count()?, reply.text()?);
-                let before = (!before.is_empty()).then(|| parse(&name, &before));
-                let order_before = before.transpose()?.map(|order| order.hide);
+        let begun = self
+            .call(&script::BEGIN_TASK, keys::TASKS)
+            .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
+            .keys(ORDER_KEYS)
+            .json(task)
+            .arg(member.map(MemberId::as_str))
+            .json_or_none(hide)
+            .arg(hide.and_then(|hide| hide.until))
+            .arg(ORDERS_MAX)
+            .arg(&name)
+            .write();
+        match begun.await? {
+            Reply::Ok(number, before) => {
+                let before = before.map(|before| parse(&name, &before)).transpose()?;
                 Ok(Some(BegunTask {
                     number,
-                    order_before,
+                    order_before: before.map(|order| order.hide),
                 }))
             }
-            "FULL" => Ok(None),
-            other => unknown_code(other),
+            Reply::Full => Ok(None),
         }
     }
 
     /// A task; `None` if there is none with this number, or it ended long ago.
     pub async fn load_task(&self, number: u64) -> Result<Option<StoredTask>, StoreError> {
-        let args = vec![keys::TASKS.to_owned(), number.to_string()];
-        let json: Option<String> = self.command("HGET", args).await?;
+        let field = [keys::TASKS, &number.to_string()];
+        let json: Option<String> = self.command("HGET", field).await?;
         Ok(json.map(|json| StoredTask { number, json }))
     }
 
@@ -119,37 +113,25 @@ impl Store {
         count: usize,
     ) -> Result<Vec<StoredTask>, StoreError> {
         let (list, has_ended) = match status {
-            TaskStatus::Running => (keys::OPEN_TASKS, ""),
-            TaskStatus::Done => (keys::ENDED_TASKS, "1"),
+            TaskStatus::Running => (keys::OPEN_TASKS, false),
+            TaskStatus::Done => (keys::ENDED_TASKS, true),
         };
-        let args = [
-            has_ended.to_owned(),
-            after.map_or_else(String::new, |number| number.to_string()),
-            count.to_string(),
-        ];
-        let keys = [keys::TASKS, list].map(str::to_owned).to_vec();
-        let args = args.map(Value::from).to_vec();
-        let reply = self.read(&script::TASKS, keys, args);
-        let mut reply = Reply::new(reply.await?)?;
-        let mut tasks = Vec::new();
-        while !reply.is_empty() {
-            let (number, json) = (reply.text()?, reply.text()?);
-            let number = number.parse().ok();
-            let number = require(number, "a task has a number")?;
-            tasks.push(StoredTask { number, json });
-        }
+        let listed = self
+            .call(&script::TASKS, keys::TASKS)
+            .keys([keys::TASKS, list])
+            .arg(has_ended)
+            .arg(after)
+            .arg(count);
+        let Flat(tasks) = listed.read::<Flat<StoredTask>>().await?;
         Ok(tasks)
     }
 
     /// Up to `count` numbers of tasks that are not at their end, the oldest first.
     pub async fn open_tasks(&self, count: usize) -> Result<Vec<u64>, StoreError> {
         let last = count.saturating_sub(1).to_string();
-        let range = [keys::OPEN_TASKS, "0", &last].map(str::to_owned);
-        let numbers: Vec<String> = self.command("ZRANGE", range.to_vec()).await?;
-        Ok(numbers
-            .iter()
-            .filter_map(|number| number.parse().ok())
-            .collect())
+        let range = [keys::OPEN_TASKS, "0", &last];
+        let numbers: Vec<String> = self.command("ZRANGE", range).await?;
+        Ok(numbers.iter().flat_map(|number| number.parse()).collect())
     }
 
     /// Stores what has become of a task, if it is still what the caller saw. Returns whether it was.
@@ -159,29 +141,20 @@ impl Store {
         task: &Task,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let args: Vec<Value> = vec![
-            seen.number.to_string().into(),
-            seen.json.as_str().into(),
-            to_json(task)?.into(),
-            task.finished_at.map(ms_text).unwrap_or_default().into(),
-            ms_text(now.saturating_sub(KEPT)).into(),
-        ];
-        let keys = [keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS];
-        let keys = keys.map(str::to_owned).to_vec();
-        let reply = self.write_at(keys::TASKS, &script::NOTE_TASK, keys, args);
-        match Reply::new(reply.await?)?.text()?.as_str() {
-            "OK" => Ok(true),
-            "CHANGED" => Ok(false),
-            other => unknown_code(other),
-        }
+        let noted = self
+            .call(&script::NOTE_TASK, keys::TASKS)
+            .keys([keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS])
+            .arg(seen.number)
+            .arg(&seen.json)
+            .json(task)
+            .arg(task.finished_at)
+            .arg(now.saturating_sub(KEPT))
+            .write::<Code>();
+        noted.await?.is("OK", "CHANGED")
     }
 
     /// How many boards there are.
     pub async fn board_count(&self) -> Result<u64, StoreError> {
-        self.command("ZCARD", vec![keys::LIVE.to_owned()]).await
+        self.command("ZCARD", [keys::LIVE]).await
     }
-}
-
-fn ms_text(at: Timestamp) -> String {
-    at.ms().to_string()
 }

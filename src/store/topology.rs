@@ -14,13 +14,13 @@ use arc_swap::ArcSwap;
 use fred::types::Value;
 use fred::types::cluster::ClusterRouting;
 use fred::types::config::{Config, Server, ServerConfig};
-use futures::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::StoreError;
 use super::connection::Access;
 use super::node::Node;
+use crate::join::join_all;
 use crate::supervise::restarted;
 use crate::throttle;
 

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use fred::types::Value;
-use futures::future::try_join_all;
-
 use super::args::pack;
+use super::decode::Raw;
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::reply::Reply;
+use super::reply::require;
 use super::{StoreError, keys, script};
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
+use crate::join::try_join_all;
 
 /// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
 const CALL_PERIODS_MAX: usize = 100;
@@ -32,7 +31,7 @@ impl Store {
     pub async fn voters(&self, shard: &Shard, periods: &[Period]) -> Result<u64, StoreError> {
         let keys = periods.iter().map(|period| keys::voters(shard, period));
         let counts = self.count_voters(shard, &[keys.collect()]).await?;
-        counts.first().copied().ok_or_else(missing)
+        require(counts.first().copied(), "a group has a count")
     }
 
     /// The same for all shards of a board. It is what one shard would tell, since the union of HyperLogLogs is exact.
@@ -42,22 +41,25 @@ impl Store {
         periods: &[Period],
     ) -> Result<u64, StoreError> {
         let sketches = shards.iter().map(async |shard| {
-            let head = [keys::head(shard.tag()), keys::single(shard, Kind::Scratch)];
-            let voters = periods.iter().map(|period| keys::voters(shard, period));
-            let keys = head.into_iter().chain(voters).collect();
-            self.read(&script::EXPORT_VOTERS, keys, Vec::new()).await
+            self.call(&script::EXPORT_VOTERS, shard.tag())
+                .keys([keys::head(shard.tag()), keys::single(shard, Kind::Scratch)])
+                .keys(periods.iter().map(|period| keys::voters(shard, period)))
+                .read::<Raw>()
+                .await
         });
+        let mut sketches = try_join_all(sketches).await?;
         // Nobody has voted there.
-        let is_empty = |sketch: &Value| sketch.as_bytes().is_none_or(<[u8]>::is_empty);
-        let mut sketches: Vec<Value> = try_join_all(sketches).await?;
-        sketches.retain(|sketch| !is_empty(sketch));
+        sketches.retain(|Raw(sketch)| !sketch.is_empty());
         let (Some(first), false) = (shards.first(), sketches.is_empty()) else {
             return Ok(0);
         };
         let scratch = (0..sketches.len()).map(|index| keys::sketch(first, index));
-        let keys = std::iter::once(keys::head(first.tag())).chain(scratch);
-        let count = self.read(&script::UNION, keys.collect(), sketches).await?;
-        count.as_u64().ok_or_else(missing)
+        self.call(&script::UNION, first.tag())
+            .key(keys::head(first.tag()))
+            .keys(scratch)
+            .args(sketches.into_iter().map(|Raw(sketch)| sketch))
+            .read()
+            .await
     }
 
     /// The same for each of some members, of one shard.
@@ -91,24 +93,18 @@ impl Store {
         groups: &[Vec<String>],
     ) -> Result<Vec<u64>, StoreError> {
         let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
-        let voters = groups.iter().flatten().cloned();
-        let keys = std::iter::once(keys::head(shard.tag())).chain(voters);
-        let read = self.read(&script::VOTERS, keys.collect(), vec![pack(&sizes)?]);
-        let reply = match read.await {
+        let counted = self
+            .call(&script::VOTERS, shard.tag())
+            .key(keys::head(shard.tag()))
+            .keys(groups.iter().flatten())
+            .arg(pack(&sizes)?);
+        match counted.read().await {
             // A script that may write is refused then, but not the command alone.
             Err(StoreError::Full(_)) => {
-                let counted = groups
-                    .iter()
-                    .map(|keys| self.command("PFCOUNT", keys.clone()));
-                return try_join_all(counted).await;
+                let counted = groups.iter().map(|keys| self.command("PFCOUNT", keys));
+                try_join_all(counted).await
             }
-            reply => reply?,
-        };
-        let mut reply = Reply::new(reply)?;
-        groups.iter().map(|_| reply.count()).collect()
+            counts => counts,
+        }
     }
-}
-
-fn missing() -> StoreError {
-    StoreError::Unexpected("no count of voters".into())
 }

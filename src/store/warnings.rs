@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::{join, join_all};
+use futures::future::join;
 
 use super::audit::LOG_BYTES_MAX;
 use super::dispatch::Store;
 use super::node::Node;
 use super::{StoreError, keys, script};
+use crate::join::join_all;
 
 impl Store {
     /// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that

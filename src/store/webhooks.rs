@@ -13,7 +13,6 @@ pub const WEBHOOKS_MAX: usize = 100;
 
 impl Named for Webhook {
     const WHAT: &'static str = "a webhook";
-    const HASH: &'static str = keys::WEBHOOKS;
     const COUNT_MAX: usize = WEBHOOKS_MAX;
 }
 
@@ -30,12 +29,10 @@ impl Store {
     /// All webhooks.
     pub async fn load_webhooks(&self) -> Result<StoredWebhooks, StoreError> {
         // If one changes between the two commands, the version is not that of the webhooks any more.
-        let version = vec![keys::WEBHOOKS_VERSION.to_owned()];
-        let version: Option<String> = self.command("GET", version).await?;
-        let stored = vec![keys::WEBHOOKS.to_owned()];
-        let stored: BTreeMap<String, String> = self.command("HGETALL", stored).await?;
-        let stored = stored.into_iter();
+        let version: Option<String> = self.command("GET", [keys::WEBHOOKS_VERSION]).await?;
+        let stored: BTreeMap<String, String> = self.command("HGETALL", [keys::WEBHOOKS]).await?;
         let all = stored
+            .into_iter()
             .filter_map(|(name, json)| Some((WebhookName::parse(&name).ok()?, Stored::new(json))));
         Ok(StoredWebhooks {
             version: version.unwrap_or_default(),
@@ -48,8 +45,8 @@ impl Store {
         &self,
         name: &WebhookName,
     ) -> Result<Option<Stored<Webhook>>, StoreError> {
-        let args = vec![keys::WEBHOOKS.to_owned(), name.to_string()];
-        let stored: Option<String> = self.command("HGET", args).await?;
+        let field = [keys::WEBHOOKS, name.as_str()];
+        let stored: Option<String> = self.command("HGET", field).await?;
         Ok(stored.map(Stored::new))
     }
 
@@ -61,15 +58,11 @@ impl Store {
         new: Option<&Webhook>,
         now: Timestamp,
     ) -> Result<Changed, StoreError> {
-        let keys = keys::webhook_keys(name).to_vec();
-        let now = now.ms().to_string().into();
-        self.change(
-            &script::WEBHOOK,
-            keys,
-            name.as_str(),
-            (seen, new),
-            Some(now),
-        )
-        .await
+        self.call(&script::WEBHOOK, keys::WEBHOOKS)
+            .keys(keys::webhook_keys(name))
+            .change(name.as_str(), (seen, new))
+            .arg(now)
+            .write()
+            .await
     }
 }

@@ -116,7 +116,7 @@ async fn a_cohort_is_read_as_any_standing_is() {
     };
     for instance in &world.instances {
         let client = &instance.client;
-        let page = get(client, "/cohorts/bronze-1?member=dan").await;
+        let page = get(client, "?cohort=bronze-1&member=dan").await;
         assert_eq!(
             page,
             of_cohort(
@@ -128,22 +128,22 @@ async fn a_cohort_is_read_as_any_standing_is() {
             {"position": 2, "rank": 4, "member": "cid", "score": 0, "reached_at": all[3]["reached_at"]},
         ], "not_found": ["eve"]});
         assert_eq!(
-            get(client, "/cohorts/bronze-1/members?ids=cid,eve,ann").await,
+            get(client, "/members?cohort=bronze-1&ids=cid,eve,ann").await,
             of_cohort(subset.clone())
         );
         let ids = json!({"ids": ["cid", "eve", "ann"]});
         let queried = client
-            .post(&path("/cohorts/bronze-1/members/query"), ids)
+            .post(&path("/members/query?cohort=bronze-1"), ids)
             .await;
         assert_eq!(queried.expect(200), of_cohort(subset));
-        let named_query = client.get(&path("/cohorts/bronze-1/members/query")).await;
+        let named_query = client.get(&path("/members/query?cohort=bronze-1")).await;
         named_query.expect_problem(404, "member-not-found");
         let stats = json!({"members": 4, "voters": null, "events": null, "score_sum": null});
         assert_eq!(
-            get(client, "/cohorts/bronze-1/stats").await,
+            get(client, "/stats?cohort=bronze-1").await,
             of_cohort(stats)
         );
-        let at = get(client, "/cohorts/bronze-1/at-percentile/100").await;
+        let at = get(client, "/at-percentile/100?cohort=bronze-1").await;
         assert_eq!(
             at,
             of_cohort(json!({"total": 4, "percentile": 100, "entry": all[0]}))
@@ -157,7 +157,7 @@ async fn a_cohort_is_read_as_any_standing_is() {
         );
         assert_eq!(get(client, "/members/ann?around=1").await, ann);
         assert_eq!(
-            get(client, "/cohorts/bronze-1/members/ann?around=1").await,
+            get(client, "/members/ann?cohort=bronze-1&around=1").await,
             ann
         );
         let bob = get(client, "/members/bob").await;
@@ -176,7 +176,7 @@ async fn a_cohort_is_read_as_any_standing_is() {
     // Pages, and a selection by scores.
     let part = world
         .client()
-        .get(&path("/cohorts/bronze-1?size=1&page=2"))
+        .get(&path("?cohort=bronze-1&size=1&page=2"))
         .await;
     assert_eq!(
         part.headers["link"]
@@ -187,12 +187,12 @@ async fn a_cohort_is_read_as_any_standing_is() {
         2
     );
     assert_eq!(part.json["entries"], json!([all[1]]));
-    let between = get(world.client(), "/cohorts/bronze-1?from_score=5&to_score=8").await;
+    let between = get(world.client(), "?cohort=bronze-1&from_score=5&to_score=8").await;
     assert_eq!(
         (&between["listed"], &between["entries"]),
         (&json!(2), &json!(all[1..3]))
     );
-    let around = get(world.client(), "/cohorts/bronze-1?around_score=5&size=2").await;
+    let around = get(world.client(), "?cohort=bronze-1&around_score=5&size=2").await;
     assert_eq!(around["entries"], json!(all[..2]));
 }
 
@@ -213,7 +213,7 @@ async fn a_whole_week_of_a_league_is_refused_with_a_hint() {
             .get(&path(rest))
             .await
             .expect_problem(400, "cohort-required");
-        for route in ["/cohorts/{cohort}", "/members/{member}", "/tiers"] {
+        for route in ["?cohort={cohort}", "/members/{member}", "/tiers"] {
             let route = format!("/v1/boards/l/standings/week{route}");
             assert!(detail.contains(&route), "{detail}");
         }
@@ -222,16 +222,16 @@ async fn a_whole_week_of_a_league_is_refused_with_a_hint() {
         .post(&path("/members/query"), json!({"ids": ["ann"]}))
         .await;
     query.expect_problem(400, "cohort-required");
-    let other = client.get(&path("/cohorts/bronze-1/members/bob")).await;
+    let other = client.get(&path("/members/bob?cohort=bronze-1")).await;
     let detail = other.expect_problem(404, "member-not-found");
     assert!(detail.contains("in the cohort bronze-1 of "), "{detail}");
     for rest in [
-        "/cohorts/bronze-1",
-        "/cohorts/bronze-1/members?ids=a",
-        "/cohorts/bronze-1/members/a",
-        "/cohorts/bronze-1/stats",
-        "/cohorts/bronze-1/at-percentile/1",
-        "/cohorts/bronze-1/export?format=csv",
+        "?cohort=bronze-1",
+        "/members?cohort=bronze-1&ids=a",
+        "/members/a?cohort=bronze-1",
+        "/stats?cohort=bronze-1",
+        "/at-percentile/1?cohort=bronze-1",
+        "/periods/current/export?format=csv&cohort=bronze-1",
         "/tiers",
         "/tiers/bronze/cohorts",
     ] {
@@ -254,31 +254,37 @@ async fn a_whole_week_of_a_league_is_refused_with_a_hint() {
         "%22",
     ] {
         for rest in [
-            "",
-            "/members?ids=ann",
-            "/members/ann",
-            "/stats",
-            "/at-percentile/50",
-            "/export?format=csv&key=previous",
+            "?",
+            "/members?ids=ann&",
+            "/members/ann?",
+            "/stats?",
+            "/at-percentile/50?",
+            "/stream?",
+            "/periods/previous/export?format=csv&",
         ] {
-            let answer = client.get(&path(&format!("/cohorts/{name}{rest}"))).await;
+            let answer = client.get(&path(&format!("{rest}cohort={name}"))).await;
             answer.expect_problem(404, "cohort-not-found");
         }
     }
     // Nobody was seated in these weeks.
     for key in ["previous", "2026-11-30"] {
         let answer = client
-            .get(&path(&format!("/cohorts/bronze-1?key={key}")))
+            .get(&path(&format!("?cohort=bronze-1&key={key}")))
             .await;
         answer.expect_problem(404, "cohort-not-found");
     }
-    let member = client.get(&path("/cohorts/bronze-1/members/bob")).await;
+    let member = client.get(&path("/members/bob?cohort=bronze-1")).await;
     member.expect_problem(404, "member-not-found");
     let detail = client
         .get(&path("/tiers/steel/cohorts"))
         .await
         .expect_problem(404, "unknown-tier");
     assert!(detail.ends_with("bronze, silver, gold"), "{detail}");
+    // Of what is not of one cohort none can be named.
+    for rest in ["/tiers", "/tiers/bronze/cohorts"] {
+        let answer = client.get(&path(&format!("{rest}?cohort=bronze-1"))).await;
+        answer.expect_problem(400, "invalid-parameter");
+    }
     for after in ["silver-1", "bronze-x"] {
         let answer = client
             .get(&path(&format!("/tiers/bronze/cohorts?after={after}")))
@@ -714,19 +720,19 @@ async fn cohorts_keep_the_names_that_their_tiers_had() {
     assert_eq!(get(client, "/tiers").await["tiers"][0]["tier"], "bronze");
     assert_eq!(get(client, "/members/ann").await["cohort"], "bronze-1");
     client
-        .get(&path("/cohorts/wood-1"))
+        .get(&path("?cohort=wood-1"))
         .await
         .expect_problem(404, "cohort-not-found");
     turn(&world, NEXT_WEEK).await;
     assert_eq!(
-        get(client, "/cohorts/bronze-1?key=previous").await["total"],
+        get(client, "?cohort=bronze-1&key=previous").await["total"],
         2
     );
     assert_eq!(get(client, "/members/ann").await["league"]["tier"], "wood");
     play(&world, NEXT_WEEK, &[("ann", 1)]).await;
     assert_eq!(get(client, "/members/ann").await["cohort"], "wood-1");
     client
-        .get(&path("/cohorts/bronze-1"))
+        .get(&path("?cohort=bronze-1"))
         .await
         .expect_problem(404, "cohort-not-found");
     let names: Vec<Value> = ["", "?key=previous"]
@@ -743,19 +749,18 @@ async fn cohorts_keep_the_names_that_their_tiers_had() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_final_cohort_is_exported_under_its_own_address() {
+async fn a_final_cohort_is_exported() {
     let world = world(json!({})).await;
     let client = world.client();
     play(&world, WEEK, &[("ann", 9), ("bob", 5)]).await;
     let running = client
-        .get(&path("/cohorts/bronze-1/export?format=csv"))
+        .get(&path("/periods/current/export?format=csv&cohort=bronze-1"))
         .await;
     running.expect_problem(409, "period-not-final");
     turn(&world, NEXT_WEEK).await;
     let lines = "rank,member,score,reached_at\n1,ann,9,2026-11-16T10:00:00.000002Z\n2,bob,5,2026-11-16T10:00:01.000002Z\n";
     for rest in [
-        "/cohorts/bronze-1/export?format=csv&key=previous",
-        "/cohorts/bronze-1/export?format=csv&at=2026-11-17T00:00:00Z",
+        "/periods/previous/export?format=csv&cohort=bronze-1",
         "/periods/2026-11-16/export?format=csv&cohort=bronze-1",
     ] {
         let export = client.get(&path(rest)).await;
@@ -771,7 +776,7 @@ async fn a_final_cohort_is_exported_under_its_own_address() {
         );
     }
     let unknown = client
-        .get(&path("/cohorts/bronze-2/export?format=csv&key=previous"))
+        .get(&path("/periods/previous/export?format=csv&cohort=bronze-2"))
         .await;
     unknown.expect_problem(404, "cohort-not-found");
 }
@@ -796,9 +801,9 @@ async fn anybody_reads_a_public_league_and_caches_know_its_content() {
     let history = "/v1/boards/l/league/members/ann/history";
     for rest in [
         path("/members/ann?include=profile"),
-        path("/cohorts/bronze-1?include=profile"),
-        path("/cohorts/bronze-1/members?ids=ann"),
-        path("/cohorts/bronze-1/stats"),
+        path("?cohort=bronze-1&include=profile"),
+        path("/members?cohort=bronze-1&ids=ann"),
+        path("/stats?cohort=bronze-1"),
         path("/tiers"),
         path("/tiers/bronze/cohorts"),
         history.to_owned(),
@@ -818,8 +823,8 @@ async fn anybody_reads_a_public_league_and_caches_know_its_content() {
     }
     for (rest, status) in [
         ("/members/ann?hidden=include", 403),
-        ("/cohorts/bronze-1?include=data", 403),
-        ("/cohorts/bronze-1/export?format=csv", 401),
+        ("?cohort=bronze-1&include=data", 403),
+        ("/periods/current/export?format=csv&cohort=bronze-1", 401),
     ] {
         assert_eq!(open.get(&path(rest)).await.status, status, "{rest}");
     }

@@ -29,6 +29,7 @@ mod own_redis;
 mod program;
 mod queues;
 mod records;
+mod redefined;
 mod replicas;
 mod results;
 mod rewards;

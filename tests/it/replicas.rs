@@ -159,7 +159,7 @@ async fn an_answer_of_a_replica_says_how_old_it_is() {
 /// A cohort, the cohort of a member, and a member without seat.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cohort_of_a_league_is_read_from_replicas_too() {
-    const COHORT: &str = "/v1/boards/l/standings/week/cohorts/bronze-1";
+    const COHORT: &str = "/v1/boards/l/standings/week?cohort=bronze-1";
     let pair = Pair::start(Duration::from_secs(2)).await;
     let client = pair.client();
     let tiers = json!([{"name": "bronze", "promote": 0, "demote": 0}]);

@@ -20,7 +20,13 @@ use crate::service::event_body::COLUMNS;
 pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
     let mut reader = ::csv::ReaderBuilder::new()
         .buffer_capacity(BUFFER_BYTES)
-        .from_reader(Lines::new(text));
+        .from_reader(Lines {
+            read: text,
+            row_bytes_remaining: ROW_BYTES_MAX,
+            bytes: 0,
+            last: 0,
+            is_crlf: None,
+        });
     let header = match reader.byte_headers() {
         Ok(header) => header.clone(),
         Err(error) => return Err(content(name, 1, &error)),
@@ -31,7 +37,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
     let mut record = ByteRecord::new();
     loop {
         let line_before = reader.position().line();
-        reader.get_mut().begin_row();
+        reader.get_mut().row_bytes_remaining = ROW_BYTES_MAX;
         let result = reader.read_byte_record(&mut record);
         let row = match &result {
             Ok(false) => return Ok(()),
@@ -116,11 +122,7 @@ fn number(text: &str) -> Result<&str, String> {
 /// began to look for the record, which blank lines and the second half of `\r\n` put too low.
 fn line_of<R: Read>(record: &ByteRecord, reader: &::csv::Reader<Lines<R>>) -> u64 {
     let position = reader.position();
-    let inside = record
-        .as_slice()
-        .split(|byte| *byte == b'\n')
-        .skip(1)
-        .count() as u64;
+    let inside = record.as_slice().split(|byte| *byte == b'\n').count() as u64 - 1;
     let ended = u64::from(reader.get_ref().has_ended_line(position.byte()));
     position.line().saturating_sub(inside + ended).max(1)
 }
@@ -136,20 +138,6 @@ struct Lines<R> {
 }
 
 impl<R> Lines<R> {
-    fn new(read: R) -> Self {
-        Self {
-            read,
-            row_bytes_remaining: ROW_BYTES_MAX,
-            bytes: 0,
-            last: 0,
-            is_crlf: None,
-        }
-    }
-
-    fn begin_row(&mut self) {
-        self.row_bytes_remaining = ROW_BYTES_MAX;
-    }
-
     /// Whether the reader, when it stands here behind a record, has passed the record's `\n`: of `\r\n` it
     /// leaves the second half to the next record, and the file may end without one.
     fn has_ended_line(&self, position: u64) -> bool {

@@ -62,42 +62,50 @@ pub(super) enum Format {
 /// A file or a stream, opened but not decoded.
 pub(super) struct Input {
     path: PathBuf,
-    content: Content,
-    bytes_read: Arc<AtomicU64>,
-}
-
-enum Content {
-    File {
-        file: File,
-        identity: Identity,
-        beginning: Option<Identity>,
-    },
-    /// A pipe or the like: can be read only once.
-    Stream(Box<dyn Read + Send>),
-}
-
-/// The text of a file, decompressed, without its byte order mark.
-pub(super) struct Decoded {
-    pub(super) read: Box<dyn BufRead + Send>,
-    pub(super) format: Format,
+    read: Box<dyn Read + Send>,
+    /// What the content is known by; `None` for what can be read only once: a pipe or the like.
+    pub(super) identity: Option<Identity>,
+    /// What its beginning of the wanted size is known by, if it is longer than that.
+    pub(super) beginning: Option<Identity>,
+    /// Counts the bytes that have been read so far, as they are stored.
+    pub(super) bytes_read: Arc<AtomicU64>,
 }
 
 impl Input {
     /// Opens a file and computes its identity, and that of its beginning of this size in bytes; blocks.
     pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, InputError> {
-        let content = if path == Path::new(STDIN_NAME) {
-            Content::Stream(Box::new(io::stdin()))
-        } else {
-            Content::open(path, size).map_err(|cause| InputError::Read {
+        let mut input = Self {
+            path: path.to_owned(),
+            read: Box::new(io::stdin()),
+            identity: None,
+            beginning: None,
+            bytes_read: Arc::default(),
+        };
+        if path != Path::new(STDIN_NAME) {
+            input.open_file(size).map_err(|cause| InputError::Read {
                 path: path.display().to_string(),
                 cause,
-            })?
-        };
-        Ok(Self {
-            path: path.to_owned(),
-            content,
-            bytes_read: Arc::default(),
-        })
+            })?;
+        }
+        Ok(input)
+    }
+
+    fn open_file(&mut self, size: Option<u64>) -> io::Result<()> {
+        let mut file = File::open(&self.path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !metadata.is_file() {
+            self.read = Box::new(file);
+            return Ok(());
+        }
+        let (identity, beginning) = Identity::of(&mut file, size)?;
+        file.rewind()?;
+        // The identity does not cover what is appended in the meantime.
+        self.read = Box::new(file.take(identity.bytes));
+        (self.identity, self.beginning) = (Some(identity), beginning);
+        Ok(())
     }
 
     /// The name, for messages.
@@ -109,46 +117,20 @@ impl Input {
         }
     }
 
-    /// What the content is known by; `None` for what can be read only once.
-    pub(super) fn identity(&self) -> Option<&Identity> {
-        match &self.content {
-            Content::File { identity, .. } => Some(identity),
-            Content::Stream(_) => None,
-        }
-    }
-
-    /// What its beginning of the wanted size is known by, if it is longer than that.
-    pub(super) fn beginning(&self) -> Option<&Identity> {
-        match &self.content {
-            Content::File { beginning, .. } => beginning.as_ref(),
-            Content::Stream(_) => None,
-        }
-    }
-
     /// What the ids of rows without one begin with. For a file it follows from the content, so that the same
     /// row gets the same id in another run. A stream has no content before it is read: it gets a random one,
     /// which makes retries of this run safe, and no others.
     pub(super) fn id_prefix(&self) -> String {
-        match self.identity() {
+        match &self.identity {
             Some(identity) => format!("import-{}-", identity.xxh3),
             None => format!("import-{:016x}-", RandomState::new().hash_one(())),
         }
     }
 
-    /// Counts the bytes that have been read so far, as they are stored.
-    pub(super) fn bytes_read(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.bytes_read)
-    }
-
-    /// Begins to decode; blocks until the first bytes are there.
-    pub(super) fn decode(self) -> io::Result<Decoded> {
-        let raw: Box<dyn Read + Send> = match self.content {
-            // The identity does not cover what is appended in the meantime.
-            Content::File { file, identity, .. } => Box::new(file.take(identity.bytes)),
-            Content::Stream(stream) => stream,
-        };
+    /// The text, decompressed, without its byte order mark, and its format; blocks until the first bytes are there.
+    pub(super) fn decode(self) -> io::Result<(Box<dyn BufRead + Send>, Format)> {
         let counted = Counted {
-            read: raw,
+            read: self.read,
             count: self.bytes_read,
         };
         let mut stored = BufReader::with_capacity(BUFFER_BYTES, counted);
@@ -161,36 +143,14 @@ impl Input {
         } else {
             Box::new(stored)
         };
-        let head = read.fill_buf()?;
-        let mark_bytes = if head.starts_with(&BYTE_ORDER_MARK) {
-            BYTE_ORDER_MARK.len()
-        } else {
-            0
+        if read.fill_buf()?.starts_with(&BYTE_ORDER_MARK) {
+            read.consume(BYTE_ORDER_MARK.len());
+        }
+        let format = match Format::of_name(&self.path) {
+            Some(format) => format,
+            None => Format::of_content(read.fill_buf()?),
         };
-        let format =
-            Format::of_name(&self.path).unwrap_or_else(|| Format::of_content(&head[mark_bytes..]));
-        read.consume(mark_bytes);
-        Ok(Decoded { read, format })
-    }
-}
-
-impl Content {
-    fn open(path: &Path, size: Option<u64>) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !metadata.is_file() {
-            return Ok(Self::Stream(Box::new(file)));
-        }
-        let (identity, beginning) = Identity::of(&mut file, size)?;
-        file.rewind()?;
-        Ok(Self::File {
-            file,
-            identity,
-            beginning,
-        })
+        Ok((read, format))
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
-use super::record::{Earlier, Job, Place, Record, RecordError, remove};
+use super::record::{Earlier, Job, Place, Record, RecordError};
 use super::rejects::{Rejection, Rejects};
 use super::rows::Batch;
 use super::sender::BoardFacts;
 use super::summary::Tally;
-use super::{ImportArgs, ImportError};
+use super::{ImportArgs, ImportError, remove};
 use crate::cli::text::shortened;
 use crate::domain::time::{Span, Timestamp};
 
@@ -124,23 +124,19 @@ impl Ledger {
 
     /// Counts rows that follow those acknowledged so far; blocks.
     pub(super) fn acknowledge(&mut self, acknowledged: &Acknowledged) -> Result<(), ImportError> {
-        let Acknowledged {
-            batch,
-            tally,
-            rejections,
-            sent,
-        } = acknowledged;
+        let (batch, rejections) = (&acknowledged.batch, &acknowledged.rejections);
         if let Some(rejects) = &mut self.rejects {
             rejects.append(batch.header.as_deref(), rejections)?;
         }
         let record = &mut self.record;
         record.rows += batch.rows;
-        record.tally.add(tally);
+        record.tally.add(&acknowledged.tally);
         for rejection in rejections {
             record.tally.reject(rejection);
         }
         self.unsure = self.unsure.filter(|unsure| record.rows < unsure.sent_rows);
-        record.sent_since = Some(self.unsure.map_or(*sent, |unsure| unsure.since));
+        let sent = self.unsure.map_or(acknowledged.sent, |unsure| unsure.since);
+        record.sent_since = Some(sent);
         let is_used_up = record.rows + self.in_flight_rows > record.sent_rows;
         if is_used_up || self.saved.elapsed() >= SAVE_INTERVAL {
             self.save()?;
@@ -187,7 +183,7 @@ impl Ledger {
         }
         match (&self.path, &self.found) {
             (Some(path), Some(found)) => found.write(path)?,
-            (Some(path), None) => remove(path)?,
+            (Some(path), None) => remove(path).map_err(|cause| RecordError::write(path, cause))?,
             (None, _) => {}
         }
         Ok(())

@@ -35,8 +35,9 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{self, Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
@@ -267,9 +268,9 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     let place = Place::new(&args.file, &args.board, &surroundings.fallback);
     let found = if args.restart { None } else { place.find()? };
     let file = found.as_ref().and_then(|found| found.job.file.as_ref());
-    let input = open(&args.file, file.map(|file| file.bytes)).await?;
+    let input = Input::open(&args.file, file.map(|file| file.bytes))?;
     let progress = Arc::new((surroundings.progress)(
-        input.identity().map(|identity| identity.bytes),
+        input.identity.as_ref().map(|identity| identity.bytes),
     ));
     let notices = Arc::clone(&progress);
     let notice = move |text: &str| notices.notice(text);
@@ -280,16 +281,18 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         surroundings.patience,
         notice,
     )?;
+    // The next run may begin in another folder.
+    let absolute = |path| path::absolute(path).map_err(|cause| RejectsError::write(path, cause));
     let job = Job {
-        file: input.identity().cloned(),
+        file: input.identity.clone(),
         board: args.board.to_string(),
         url: client.url().to_owned(),
-        rejects: rejects_path(args.rejects.as_deref())?,
+        rejects: args.rejects.as_deref().map(absolute).transpose()?,
     };
     let sender = Sender::new(client);
     let board = sender.board().await?;
     let known = (&place, found);
-    let mut ledger = Ledger::begin(known, (job, input.beginning()), &args, &board, now())?;
+    let mut ledger = Ledger::begin(known, (job, input.beginning.as_ref()), &args, &board, now())?;
     announce(&ledger, &input, &progress);
 
     let rows_before = ledger.record.rows;
@@ -333,18 +336,12 @@ fn summary(
     }
 }
 
-/// Opens the file, and learns what its beginning of this size is known by.
-async fn open(path: &Path, size: Option<u64>) -> Result<Input, InputError> {
-    let owned = path.to_owned();
-    tokio::task::spawn_blocking(move || Input::open(&owned, size))
-        .await
-        .map_err(|_| InputError::Lost(path.display().to_string()))?
-}
-
-/// As the record keeps it, whatever folder the next run begins in.
-fn rejects_path(path: Option<&Path>) -> Result<Option<PathBuf>, RejectsError> {
-    let absolute = |path| path::absolute(path).map_err(|cause| RejectsError::write(path, cause));
-    path.map(absolute).transpose()
+/// Removes a file, if it is there; blocks.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 fn now() -> Timestamp {

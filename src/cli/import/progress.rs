@@ -38,11 +38,9 @@ impl Progress {
         if !stderr.is_terminal() {
             return Self::lines(bytes_total, Box::new(stderr));
         }
-        let bar = bytes_total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-        let template = if bytes_total.is_some() {
-            BAR_TEMPLATE
-        } else {
-            SPINNER_TEMPLATE
+        let (bar, template) = match bytes_total {
+            Some(total) => (ProgressBar::new(total), BAR_TEMPLATE),
+            None => (ProgressBar::new_spinner(), SPINNER_TEMPLATE),
         };
         // The templates are constants that a test parses; without a style the bar has its default one.
         if let Ok(style) = ProgressStyle::with_template(template) {

@@ -41,6 +41,12 @@ pub(super) enum RecordError {
     Other(String, String),
 }
 
+impl RecordError {
+    pub(super) fn write(path: &Path, cause: io::Error) -> Self {
+        Self::Write(path.display().to_string(), cause)
+    }
+}
+
 /// What an import is, so that another one doesn't take its record.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
@@ -98,12 +104,7 @@ impl Record {
     fn read(path: &Path) -> Result<Option<Self>, RecordError> {
         let read = || {
             let record: Self = serde_json::from_slice(&fs::read(path)?)?;
-            let Self {
-                version,
-                rows,
-                sent_rows,
-                ..
-            } = record;
+            let (version, rows, sent_rows) = (record.version, record.rows, record.sent_rows);
             if version != VERSION {
                 let text = format!("its version is {version}, not {VERSION}");
                 return Err(io::Error::other(text));
@@ -131,7 +132,7 @@ impl Record {
             file.sync_all()?;
             fs::rename(&unfinished, path)
         };
-        write().map_err(|cause| RecordError::Write(path.display().to_string(), cause))
+        write().map_err(|cause| RecordError::write(path, cause))
     }
 
     /// What an import that goes on differs in.
@@ -188,12 +189,10 @@ impl Place {
 
     /// The record that is there; blocks.
     pub(super) fn find(&self) -> Result<Option<Record>, RecordError> {
-        for path in &self.0 {
-            if let Some(record) = Record::read(path)? {
-                return Ok(Some(record));
-            }
-        }
-        Ok(None)
+        let mut paths = self.0.iter();
+        paths
+            .find_map(|path| Record::read(path).transpose())
+            .transpose()
     }
 
     /// The path for writing it: that of the one that is there, or else of a new one; blocks.
@@ -222,16 +221,6 @@ impl Earlier {
     /// Whether the rows have the same ids this time, so that a board that remembers them counts none again.
     pub(super) fn has_same_ids(&self) -> bool {
         self.is_whole || self.record.tally.generated == 0
-    }
-}
-
-/// Removes a record, if it is there; blocks.
-pub(super) fn remove(path: &Path) -> Result<(), RecordError> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != ErrorKind::NotFound => {
-            Err(RecordError::Write(path.display().to_string(), cause))
-        }
-        _ => Ok(()),
     }
 }
 

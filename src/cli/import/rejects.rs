@@ -4,14 +4,15 @@
 //! length of this file after the rejections of all acknowledged rows. An import that goes on cuts the file to that length,
 //! because it sends later rows again. So no row is missing from it, and none is in it twice.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use csv::ByteRecord;
 use serde::de::IgnoredAny;
 use thiserror::Error;
 
+use super::remove;
 use crate::cli::text::shortened;
 
 /// The column, or field, with the reason. It comes first, so that it stands under its name in a row that has
@@ -160,12 +161,7 @@ impl Rejects {
         if self.sync()? > 0 {
             return Ok(());
         }
-        match fs::remove_file(&self.path) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                Err(RejectsError::write(&self.path, cause))
-            }
-            _ => Ok(()),
-        }
+        remove(&self.path).map_err(|cause| RejectsError::write(&self.path, cause))
     }
 }
 
@@ -191,13 +187,8 @@ fn written(
         csv.write_byte_record(&fields(COLUMN, header))?;
     }
     for rejection in rejections {
-        let Rejection {
-            source: Source { line, text },
-            kind,
-            detail,
-            ..
-        } = rejection;
-        let reason = format!("line {line}: {kind}: {detail}");
+        let Source { line, text } = &rejection.source;
+        let reason = format!("line {line}: {}: {}", rejection.kind, rejection.detail);
         match text {
             Some(Text::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
             Some(Text::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
@@ -248,6 +239,8 @@ fn without_reason(fields: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn rejection(line: u64, text: Option<Text>) -> Rejection {

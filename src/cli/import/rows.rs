@@ -111,7 +111,7 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
         target,
         batches,
         progress,
-        bytes_read: input.bytes_read(),
+        bytes_read: Arc::clone(&input.bytes_read),
         id_prefix: input.id_prefix(),
         ignored: Ignored::default(),
         header: None,
@@ -123,10 +123,8 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
         },
     };
     let result = match input.decode() {
-        Ok(text) => match text.format {
-            Format::Csv => csv::read(text.read, &mut rows, &name),
-            Format::Ndjson => ndjson::read(text.read, &mut rows, &name),
-        },
+        Ok((text, Format::Csv)) => csv::read(text, &mut rows, &name),
+        Ok((text, Format::Ndjson)) => ndjson::read(text, &mut rows, &name),
         Err(cause) => Err(Stop::Failed(InputError::Read { path: name, cause })),
     };
     match result.and_then(|()| rows.close(true)) {

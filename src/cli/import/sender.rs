@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::ImportError;
 use super::memory::Memory;
@@ -56,11 +56,9 @@ impl Sender {
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
         let request = || self.client.board_request(Method::GET, "/summary");
         let patience = self.client.patience.first_contact_max;
-        let asked = self
-            .client
-            .ask(request, "the question for the board", patience);
-        let (facts, _) = asked.await?;
-        Ok(facts)
+        self.client
+            .ask(request, "the question for the board", patience)
+            .await
     }
 
     /// Whether any event may have been taken.
@@ -77,10 +75,8 @@ impl Sender {
         if batch.sources.is_empty() {
             return Ok(Default::default());
         }
-        let Batch {
-            first_row, rows, ..
-        } = *batch;
-        let what = format!("rows {} to {}", first_row + 1, first_row + rows);
+        let first_row = batch.first_row;
+        let what = format!("rows {} to {}", first_row + 1, first_row + batch.rows);
         let mut is_resent = memory.is_unsure(first_row);
         let mut until = memory.until(first_row);
         let mut last = "the import was interrupted".to_owned();
@@ -153,13 +149,14 @@ impl Sender {
             ..Tally::default()
         };
         let mut rejections = Vec::new();
-        for (EventAnswer { status, problem }, source) in results.iter().zip(&batch.sources) {
+        for (EventAnswer { status, problem }, source) in results.into_iter().zip(&batch.sources) {
             match status {
                 EventStatus::Applied => tally.applied += 1,
                 EventStatus::Unchanged => tally.unchanged += 1,
                 EventStatus::Duplicate => tally.duplicate += 1,
                 EventStatus::Queued => tally.queued += 1,
                 EventStatus::Rejected => {
+                    let problem = problem.unwrap_or_default();
                     let name = problem.name();
                     if let Some(fault) = self.client.as_missing_board(name) {
                         return Err(fault);
@@ -171,7 +168,7 @@ impl Sender {
                             is_certain: false,
                         }));
                     }
-                    let Problem { title, detail, .. } = problem;
+                    let (title, detail) = (&problem.title, &problem.detail);
                     rejections.push(Rejection::new(source.clone(), name, title, detail));
                 }
             }
@@ -189,8 +186,8 @@ struct BatchAnswer<'a> {
 #[derive(Deserialize)]
 struct EventAnswer<'a> {
     status: EventStatus,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    problem: Problem<'a>,
+    #[serde(borrow)]
+    problem: Option<Problem<'a>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -201,9 +198,4 @@ enum EventStatus {
     Duplicate,
     Queued,
     Rejected,
-}
-
-/// `null` is as good as nothing.
-fn or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Problem<'de>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -156,15 +156,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally {
-            applied,
-            unchanged,
-            duplicate,
-            duplicate_resent,
-            queued,
-            generated,
-            ..
-        } = &self.tally;
+        let tally = &self.tally;
         let done = self.rows.saturating_sub(self.rows_before);
         write!(f, "{} rows", HumanCount(self.rows))?;
         if self.rows_before > 0 {
@@ -178,23 +170,20 @@ impl fmt::Display for Summary {
             let count = HumanCount(count).to_string();
             write!(f, "\n  {name:<10} {count:>12}")
         };
-        line(f, "applied", *applied)?;
-        line(f, "unchanged", *unchanged)?;
-        line(f, "duplicate", *duplicate)?;
-        if *duplicate_resent > 0 {
-            write!(
-                f,
-                "  ({} sent before by this import, counted once)",
-                HumanCount(*duplicate_resent)
-            )?;
+        line(f, "applied", tally.applied)?;
+        line(f, "unchanged", tally.unchanged)?;
+        line(f, "duplicate", tally.duplicate)?;
+        if tally.duplicate_resent > 0 {
+            let resent = HumanCount(tally.duplicate_resent);
+            write!(f, "  ({resent} sent before by this import, counted once)")?;
         }
-        if *queued > 0 {
-            line(f, "queued", *queued)?;
+        if tally.queued > 0 {
+            line(f, "queued", tally.queued)?;
         }
-        line(f, "rejected", self.tally.rejected_count())?;
+        line(f, "rejected", tally.rejected_count())?;
         self.fmt_rejected(f)?;
-        if *generated > 0 {
-            write!(f, "\n{} {}", HumanCount(*generated), self.generated)?;
+        if tally.generated > 0 {
+            write!(f, "\n{} {}", HumanCount(tally.generated), self.generated)?;
         }
         Ok(())
     }
@@ -203,9 +192,8 @@ impl fmt::Display for Summary {
 impl fmt::Display for Generated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_stream {
-            return f.write_str(
-                "rows had no id and got a random one: another import counts them again",
-            );
+            let text = "rows had no id and got a random one: another import counts them again";
+            return f.write_str(text);
         }
         f.write_str(
             "rows had no id and got one by their place in this file. A file that was changed counts all of \

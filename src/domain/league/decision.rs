@@ -142,25 +142,19 @@ impl Deciding<'_> {
     /// The outcome of an entry with so many ahead of it that are counted.
     fn outcome<M>(&self, entry: &Placed<M>, ahead: u64) -> Outcome {
         let position = (!entry.is_hidden).then_some(ahead + 1);
-        let nothing = Outcome {
+        let (moved, bonus) = match position {
+            _ if !self.league.moves(self.counted) => (Move::Stay, Score::default()),
+            None => (self.idle(), Score::default()),
+            Some(position) => {
+                let bonus = self.league.bonus(position, self.decimals);
+                (self.moved(position, entry.score), bonus)
+            }
+        };
+        Outcome {
             position,
             score: entry.score,
-            moved: Move::Stay,
-            bonus: Score::default(),
-        };
-        if !self.league.moves(self.counted) {
-            return nothing;
-        }
-        match position {
-            Some(position) => Outcome {
-                moved: self.moved(position, entry.score),
-                bonus: self.league.bonus(position, self.decimals),
-                ..nothing
-            },
-            None => Outcome {
-                moved: self.idle(),
-                ..nothing
-            },
+            moved,
+            bonus,
         }
     }
 

@@ -46,7 +46,6 @@ pub struct Seat {
     /// The beginning of the period.
     pub start: Timestamp,
     /// The cohort.
-    #[serde(with = "text")]
     pub cohort: Cohort,
     /// With which score the member begins.
     #[serde(with = "scaled")]
@@ -64,7 +63,6 @@ pub struct Played {
     /// What the tier was called then.
     pub tier: TierName,
     /// The cohort.
-    #[serde(with = "text")]
     pub cohort: Cohort,
     /// The member's place in it, from 1; `None` for a member that was hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -311,23 +309,6 @@ fn period_from(board: &Board, unit: Unit, start: Timestamp) -> Period {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_nothing(score: &Score) -> bool {
     *score == Score::default()
-}
-
-/// A cohort as keys have it.
-mod text {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::Cohort;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(cohort: &Cohort, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(cohort)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Cohort, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
 }
 
 #[cfg(test)]

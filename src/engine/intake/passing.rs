@@ -120,10 +120,10 @@ impl Intake {
                 match outcome.end {
                     End::Done => count += 1,
                     End::GoneBack => return Ok(None),
-                    End::Waits(error) => failed = Some(error),
-                    End::Stale => {
+                    End::Waits(Error::Again) => {
                         left.insert(outcome.live.board.id.clone());
                     }
+                    End::Waits(error) => failed = Some(error),
                 }
             }
             if left.is_empty() {
@@ -147,15 +147,13 @@ impl Intake {
         failed: &mut Option<Error>,
     ) -> Vec<Arc<LiveBoard>> {
         let engine = &self.engine;
-        let reads: Vec<_> = ids.iter().map(|id| engine.live_board(id)).collect();
+        let reads: Vec<_> = ids.iter().map(|id| engine.find_board(id)).collect();
         let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
         let read: Vec<_> = reads.collect().await;
         let mut boards = Vec::with_capacity(read.len());
         for live in read {
             match live {
-                Ok(live) if live.board.is_league() => {}
-                Ok(live) => boards.push(live),
-                Err(Error::BoardNotFound(_)) => {}
+                Ok(live) => boards.extend(live.filter(|live| !live.board.is_league())),
                 Err(error) => *failed = Some(error),
             }
         }

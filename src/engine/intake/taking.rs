@@ -10,8 +10,6 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::join_all;
-
 use super::start::{OtherLog, Start};
 use super::{DeadCause, DeadRecord, LogEvent, Taking};
 use crate::domain::ids::{BoardId, EventId};
@@ -20,8 +18,8 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::join::join_all;
 use crate::problems::Problem;
-use crate::store::StoreError;
 use crate::store::intake::{Take, Taken};
 use crate::store::queues::QueueName;
 
@@ -82,9 +80,7 @@ pub(super) struct Outcome {
 /// How a task has ended.
 pub(super) enum End {
     Done,
-    /// The board has another version.
-    Stale,
-    /// It is to be tried again after a pause.
+    /// It is to be tried again after a pause; [`Error::Again`]: at once, once the board was read.
     Waits(Error),
     GoneBack,
 }
@@ -156,7 +152,7 @@ impl Intake {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_to_take().await {
                 Ok(taking) => return taking,
-                Err(Error::Store(StoreError::Stale)) => {}
+                Err(Error::Again) => {}
                 Err(error) => return Taking::Waits(error),
             }
         }
@@ -174,11 +170,17 @@ impl Intake {
         let mut tasks = Vec::new();
         for OfBoard { live, mut shards } in boards {
             let has_events = shards.iter().any(|events| !events.is_empty());
-            if has_events && !self.engine.note_use(&live).await? {
-                return Err(StoreError::Stale.into());
-            }
             let is_asked: Vec<bool> = shards.iter().map(|events| !events.is_empty()).collect();
-            self.leave_known(&live, &mut shards).await?;
+            let prepared = async {
+                if has_events {
+                    self.engine.note_use(&live).await?;
+                }
+                self.leave_known(&live, &mut shards).await
+            };
+            let (id, prepared) = (&live.board.id, prepared.await);
+            if self.engine.unless_again(id, prepared).await?.is_none() {
+                return Err(Error::Again);
+            }
             let of_board = shards.into_iter().enumerate();
             let of_board = of_board.filter(|(index, _)| is_asked[*index]);
             for (index, events) in of_board {
@@ -195,12 +197,12 @@ impl Intake {
             match outcome.end {
                 End::Done => {}
                 End::GoneBack => return Ok(Taking::GoneBack),
-                End::Waits(error) => {
-                    waits.get_or_insert(error);
-                }
-                End::Stale => {
+                End::Waits(Error::Again) => {
                     self.engine.reload(&outcome.live.board.id).await?;
                     is_stale = true;
+                }
+                End::Waits(error) => {
+                    waits.get_or_insert(error);
                 }
             }
         }
@@ -208,7 +210,7 @@ impl Intake {
             return Err(error);
         }
         if is_stale {
-            return Err(StoreError::Stale.into());
+            return Err(Error::Again);
         }
         self.batch.clear();
         self.position = self.upto;
@@ -273,10 +275,7 @@ impl Intake {
         if known.is_some_and(is_old) {
             self.engine.reload(id).await?;
         }
-        match self.engine.live_board(id).await {
-            Err(Error::BoardNotFound(_)) => Ok(None),
-            live => live.map(Some),
-        }
+        self.engine.find_board(id).await
     }
 
     /// The shard of an event, and how it is to stand in the queue there; `None` if it was taken.
@@ -416,7 +415,6 @@ impl Intake {
                     break End::Waits(Problem::board_moving(&live.board.id).into());
                 }
                 Ok(Taken::GoneBack) => break End::GoneBack,
-                Err(StoreError::Stale) => break End::Stale,
                 Err(error) => break End::Waits(error.into()),
             }
             if parts.peek().is_none() {

@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 
@@ -60,6 +61,13 @@ pub enum Progress {
     More,
     /// There is nothing more that this instance can do for it now.
     Done,
+}
+
+impl Progress {
+    /// How far a step has come that knows whether there is more to do.
+    pub(crate) fn more_if(is_more: bool) -> Self {
+        if is_more { Self::More } else { Self::Done }
+    }
 }
 
 /// Who does a job.
@@ -227,7 +235,7 @@ impl Engine {
             return (item, Ok(Progress::Done));
         }
         let begun = Instant::now();
-        let stepped = Box::pin(job.step(self, &mut item)).await;
+        let stepped = job.step(self, &mut item).boxed().await;
         let kind = J::KIND.name();
         histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
         let result = match &stepped {

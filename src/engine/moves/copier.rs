@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::future::{try_join, try_join_all};
+use futures::future::try_join;
 
-use super::{Position, Stop};
+use super::Position;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::intake::KnownOffsets;
 use crate::domain::shard::{Shard, Sharding};
+use crate::engine::Error;
 use crate::engine::jobs::lease::Lease;
+use crate::join::try_join_all;
 use crate::store::dead_letters::DeadLetter;
 use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
@@ -55,13 +57,13 @@ impl Copier {
     }
 
     /// Makes sure that the lease is held, and that the new shards refuse what an earlier holder sends.
-    pub(super) async fn hold(&self) -> Result<(), Stop> {
+    pub(super) async fn hold(&self) -> Result<(), Error> {
         self.copy_in_all(self.copies(), true).await
     }
 
     /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
     /// Makes sure that the lease is held, too.
-    pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Stop> {
+    pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Error> {
         let barriers = try_join_all(old.iter().map(|old| self.store.barriers(old))).await?;
         let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
         // A closing that waits for the log goes on with the new shards.
@@ -74,7 +76,11 @@ impl Copier {
     }
 
     /// Has the new shards know what the old ones have taken out of the log, when those take no more.
-    pub(super) async fn hand_over_intake(&self, from: Sharding, old: &[Shard]) -> Result<(), Stop> {
+    pub(super) async fn hand_over_intake(
+        &self,
+        from: Sharding,
+        old: &[Shard],
+    ) -> Result<(), Error> {
         let known = old.iter().map(|old| self.store.all_known_offsets(old));
         let known = try_join_all(known).await?;
         let partitions: BTreeSet<&String> = known.iter().flat_map(|known| known.keys()).collect();
@@ -109,7 +115,7 @@ impl Copier {
         kind: Kind,
         zset: &str,
         cursor: &str,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, Error> {
         if !kind.is_standing() {
             return self.copy_lines(old, kind, zset, cursor).await;
         }
@@ -138,7 +144,7 @@ impl Copier {
         kind: Kind,
         key: &str,
         cursor: &str,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, Error> {
         let (next, lines) = self.store.scan_lines(key.to_owned(), cursor).await?;
         let mut copies = self.copies();
         for (name, line) in lines {
@@ -155,7 +161,7 @@ impl Copier {
         (kind, key): (Kind, &str),
         name: &str,
         line: Option<&Bytes>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Error> {
         let indexes = if kind.copying() == Copying::Everywhere {
             0..copies.len()
         } else {
@@ -173,7 +179,7 @@ impl Copier {
     }
 
     /// Copies a bounded part of what has changed in a shard. Returns whether at most `remaining` changes are left.
-    pub(super) async fn copy_changes(&self, old: &Shard, remaining: u64) -> Result<bool, Stop> {
+    pub(super) async fn copy_changes(&self, old: &Shard, remaining: u64) -> Result<bool, Error> {
         let (mut calls, mut done) = (0, Vec::new());
         loop {
             let notes = Notes {
@@ -200,7 +206,7 @@ impl Copier {
         old: &Shard,
         notes: Notes<'_>,
         count: u32,
-    ) -> Result<(u64, Vec<Change>), Stop> {
+    ) -> Result<(u64, Vec<Change>), Error> {
         // Stale: it is not being copied any more.
         Ok(self.store.changes(old, notes, count).await?)
     }
@@ -210,7 +216,7 @@ impl Copier {
         copies: &mut [CopyIn<'_>],
         old: &Shard,
         change: &Change,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Error> {
         let index = match &change.now {
             Changed::Line(name, line) => {
                 let of = (change.kind, change.key.as_str());
@@ -246,24 +252,28 @@ impl Copier {
     }
 
     /// Renews the lease.
-    pub(super) async fn renew(&self) -> Result<(), Stop> {
+    pub(super) async fn renew(&self) -> Result<(), Error> {
         self.copy_in_all(Vec::new(), false).await
     }
 
     /// Sends copies to the new shards, and renews the lease. `all`: also those with nothing in them.
-    pub(super) async fn copy_in_all(&self, copies: Vec<CopyIn<'_>>, all: bool) -> Result<(), Stop> {
+    pub(super) async fn copy_in_all(
+        &self,
+        copies: Vec<CopyIn<'_>>,
+        all: bool,
+    ) -> Result<(), Error> {
         let entries: usize = copies.iter().map(CopyIn::entries).sum();
         let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
         let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
         if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
-            return Err(Stop::Lost);
+            return Err(Error::Again);
         }
         self.copied.fetch_add(entries as u64, Ordering::Relaxed);
         Ok(())
     }
 
     /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
-    pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Stop> {
+    pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
         let read = old.iter().map(async |old| {
             let letters = self.store.all_letters(old).await?;
             let index_of = |letter: &DeadLetter| {
@@ -273,7 +283,7 @@ impl Copier {
                 )
             };
             let letters = letters.into_iter();
-            Ok::<_, Stop>(
+            Ok::<_, Error>(
                 letters
                     .map(|letter| (index_of(&letter), letter))
                     .collect::<Vec<_>>(),
@@ -304,7 +314,7 @@ impl Copier {
     }
 
     /// The new shard of a member.
-    fn index_of(&self, member: &str) -> Result<usize, Stop> {
+    fn index_of(&self, member: &str) -> Result<usize, Error> {
         let member = MemberId::stored(member)
             .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
         Ok(self.to.index_of(&member))
@@ -315,11 +325,11 @@ impl Copier {
         usize::from(old.shard_id.index) % self.new.len()
     }
 
-    fn moved(&self, key: &str, old: &Shard, index: usize) -> Result<String, Stop> {
+    fn moved(&self, key: &str, old: &Shard, index: usize) -> Result<String, Error> {
         keys::moved(key, old, &self.new[index]).ok_or_else(unexpected_key)
     }
 }
 
-pub(super) fn unexpected_key() -> Stop {
+pub(super) fn unexpected_key() -> Error {
     StoreError::Unexpected("a key of another shard".into()).into()
 }

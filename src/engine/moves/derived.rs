@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::Stop;
 use super::copier::{Copier, unexpected_key};
 use crate::domain::board::Board;
 use crate::domain::series::{Derived, Series};
 use crate::domain::shard::Shard;
+use crate::engine::Error;
 use crate::store::keys;
 use crate::store::kinds::Kind;
 use crate::store::reshard::{CopyIn, DerivedEntry};
@@ -14,7 +14,11 @@ use crate::store::reshard::{CopyIn, DerivedEntry};
 impl Copier {
     /// Makes the derived standings that are complete in all old shards known in the new ones. Drops what was copied of
     /// others.
-    pub(super) async fn hand_over_derived(&self, board: &Board, old: &[Shard]) -> Result<(), Stop> {
+    pub(super) async fn hand_over_derived(
+        &self,
+        board: &Board,
+        old: &[Shard],
+    ) -> Result<(), Error> {
         let mut of_new: Vec<(CopyIn<'_>, HashSet<String>)> = self
             .copies()
             .into_iter()
@@ -49,7 +53,7 @@ impl Copier {
         &self,
         derived: &Derived,
         shards: &'s [Shard],
-    ) -> Result<Option<(&'s Shard, Vec<DerivedEntry>)>, Stop> {
+    ) -> Result<Option<(&'s Shard, Vec<DerivedEntry>)>, Error> {
         let mut common: Option<(&Shard, Vec<DerivedEntry>)> = None;
         for old in shards {
             let complete = self.copied_entries(old, derived.series).await?;
@@ -65,7 +69,7 @@ impl Copier {
         &self,
         old: &Shard,
         series: Series,
-    ) -> Result<BTreeMap<i64, DerivedEntry>, Stop> {
+    ) -> Result<BTreeMap<i64, DerivedEntry>, Error> {
         let copied = self.store.copied(old).await?;
         let entries = self.store.derived_entries(old, series).await?;
         let is_whole = |entry: &DerivedEntry| entry.done && copied.get(entry.zset()) == Some(&true);
@@ -74,7 +78,7 @@ impl Copier {
     }
 
     /// The sorted sets of the derived standings of which a new shard has something.
-    async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Stop> {
+    async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Error> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
             let (next, names) = self.store.names(new, &cursor).await?;

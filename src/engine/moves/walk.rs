@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::REMAINING_MAX;
 use super::copier::Copier;
-use super::{REMAINING_MAX, Stop};
 use crate::domain::shard::Shard;
+use crate::engine::Error;
 use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::Notes;
 use crate::store::{Store, keys};
@@ -32,7 +33,7 @@ impl Walk {
         store: &Store,
         old: Shard,
         cursors: &BTreeMap<String, String>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, Error> {
         let own = cursors.iter();
         let own = own.filter(|(zset, _)| keys::kind_of(&old, zset).is_some());
         let cursors = own.map(|(zset, cursor)| (zset.clone(), cursor.clone()));
@@ -63,7 +64,7 @@ impl Walk {
     }
 
     /// The same walk from the beginning.
-    pub(super) async fn again(&self, store: &Store) -> Result<Self, Stop> {
+    pub(super) async fn again(&self, store: &Store) -> Result<Self, Error> {
         Self::begin(store, self.old.clone(), &self.cursors).await
     }
 
@@ -72,7 +73,7 @@ impl Walk {
     }
 
     /// Copies a bounded part.
-    pub(super) async fn step(&mut self, copier: &Copier) -> Result<(), Stop> {
+    pub(super) async fn step(&mut self, copier: &Copier) -> Result<(), Error> {
         if let Some((kind, zset)) = self.standings.last().cloned() {
             return self.copy_part(copier, kind, zset).await;
         }
@@ -87,7 +88,7 @@ impl Walk {
     }
 
     /// Copies a part of a standing, or of lines, the next of its cursor.
-    async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Stop> {
+    async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Error> {
         let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
         let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;
         if next != "0" {
@@ -106,7 +107,7 @@ impl Walk {
     }
 
     /// Takes on what a part of the registry names. What is no standing is noted as changed, and is copied with the changes.
-    async fn meet(&mut self, copier: &Copier, names: Vec<String>) -> Result<(), Stop> {
+    async fn meet(&mut self, copier: &Copier, names: Vec<String>) -> Result<(), Error> {
         let (mut whole, mut changed) = (Vec::new(), Vec::new());
         for name in names {
             let Some(kind) = keys::kind_of(&self.old, &name) else {

@@ -32,11 +32,11 @@ use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::submission::{QueuedEnd, Submission};
 use crate::engine::{Engine, Error, LiveBoard, LiveShard};
+use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
 use crate::store::queued::{End, Ended, EntryId, Held, QueueEntry};
 use crate::store::queues::QueueName;
-use crate::store::{StoreError, Versioned};
 use crate::throttle;
 
 /// For how long it is told at least why an event was refused.
@@ -223,10 +223,7 @@ impl Engine {
 impl<'a> Worker<'a> {
     /// Takes up the work on a queue; `None` if there is none for this instance now.
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
-        let live = match engine.live_board(&name.id).await {
-            Err(Error::BoardNotFound(_)) => None,
-            live => Some(live?),
-        };
+        let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
             engine.store.unlist_queue(name).await?;
             engine.forget_queue(name);
@@ -554,8 +551,9 @@ impl<'a> Worker<'a> {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
             let ended = store.end_queued(self.shard(), lease, all).await;
-            let Some(ended) = ended.unless_stale()? else {
-                return Ok(true);
+            let ended = match ended {
+                Err(StoreError::Stale) => return Ok(true),
+                ended => ended?,
             };
             for ((entry, end, member), ended) in part.iter().zip(ended) {
                 match ended {

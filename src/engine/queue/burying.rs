@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
-
 use crate::domain::board::Board;
 use crate::domain::queued::QueuedEvent;
 use crate::engine::{Engine, Error};
+use crate::join::join_all;
 use crate::store::dead_letters::DeadReason;
 use crate::store::queued::EntryId;
 use crate::store::queues::QueueName;

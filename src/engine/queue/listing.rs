@@ -3,12 +3,11 @@
 //! The index is exact as long as Redis loses nothing. If it loses its last writes, a queue with events may be missing. Then an instance
 //! reads all boards anew (`boards.rs`), and so each board that is new in memory is looked at once.
 
-use futures::future::try_join_all;
-
 use crate::domain::ids::BoardId;
 use crate::engine::jobs::faults::Subject;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::{Engine, Error};
+use crate::join::try_join_all;
 
 /// How many boards are looked at in one run at the most.
 const BOARDS_MAX: usize = 1_000;

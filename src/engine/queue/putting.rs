@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::join_all;
 
 use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
@@ -19,6 +18,7 @@ use crate::engine::intake::EventLog;
 use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::join::join_all;
 use crate::problems::Problem;
 use crate::store::queues::{Put, QueueName};
 use crate::store::{Store, StoreError, random};
@@ -147,8 +147,9 @@ impl Engine {
             batch.left.append(open);
             return Ok(());
         }
-        if !self.note_use(live).await? {
-            return Ok(());
+        match self.note_use(live).await {
+            Err(Error::Again) => return self.reload(&live.board.id).await,
+            noted => noted?,
         }
         let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
         for index in open.drain(..) {
@@ -165,7 +166,7 @@ impl Engine {
         }
         if !refused.is_empty() {
             // In a box, as it is rare.
-            Box::pin(self.find_waiting(live, refused, batch)).await;
+            self.find_waiting(live, refused, batch).boxed().await;
         }
         self.leave_known(live, &mut takable, batch).await;
         let replies = match &self.log {
@@ -193,7 +194,7 @@ impl Engine {
         }
         let ids = takable.iter();
         let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
-        match Box::pin(self.remembered_before(live, &ids)).await {
+        match self.remembered_before(live, &ids).boxed().await {
             Ok(known) => {
                 let mut known = known.into_iter();
                 let left = takable.extract_if(.., |_| known.next() == Some(true));
@@ -308,7 +309,7 @@ impl QueuedBatch {
     fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
         let Takable { index, event, .. } = takable;
         let result = match reply {
-            Err(Error::Store(StoreError::Stale)) => return open.push(index),
+            Err(Error::Again) => return open.push(index),
             Ok(Put::BeforeBarrier) => return self.left.push(index),
             Ok(Put::Queued(_)) => Ok(event),
             Ok(Put::Known(known)) => Ok(known),

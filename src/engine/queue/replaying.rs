@@ -7,9 +7,8 @@ use crate::domain::ids::BoardId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::engine::{Engine, Error, LiveBoard};
 use crate::problems::Problem;
-use crate::store::Versioned;
 use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
 use crate::store::queued::EntryId;
 use crate::store::queues::QueueName;
@@ -35,13 +34,8 @@ impl Engine {
         id: &BoardId,
         letter: &LetterId,
     ) -> Result<(Arc<LiveBoard>, DeadLetter), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let found = self.find_letter(&live, letter).await;
-            let Some((shard, found)) = found.unless_stale()? else {
-                self.reload(id).await?;
-                continue;
-            };
+        self.with_board(id, async |live| {
+            let (shard, found) = self.find_letter(&live, letter).await?;
             if !live.board.has_queues() {
                 return Err(Problem::board_moving(id).into());
             }
@@ -49,9 +43,7 @@ impl Engine {
             if let Some(event) = &event {
                 check(&live, shard, event, now)?;
             }
-            if !self.note_use(&live).await? {
-                continue;
-            }
+            self.note_use(&live).await?;
             // By the time that its turn would come, what was before a move may be forgotten.
             if let Some(event) = &event {
                 match self.known_before(&live, &event.id, &event.member).await? {
@@ -66,29 +58,28 @@ impl Engine {
                 }
             }
             let room = self.rooms.of(&self.store, shard);
-            let replayed = self.store.replay(shard, letter.place, room).await;
-            match replayed.unless_stale()? {
-                None => self.reload(id).await?,
-                Some(Replayed::Done(bytes)) => {
+            match self.store.replay(shard, letter.place, room).await? {
+                Replayed::Done(bytes) => {
                     self.rooms.note(&self.store, shard, bytes);
                     self.queues.wake([QueueName::of(shard)]);
                     return Ok((Arc::clone(&live), found));
                 }
-                Some(Replayed::Gone) => return Err(not_found(letter)),
+                Replayed::Gone => return Err(not_found(letter)),
                 // If the erasure puts an end to the letter, that is gone then.
-                Some(Replayed::Erasing) => match &event {
+                Replayed::Erasing => match &event {
                     Some(event) => self.forget(id, &event.member).await?,
                     None => self.forget_all(id).await?,
                 },
-                Some(Replayed::Erased(erased_at)) => {
+                Replayed::Erased(erased_at) => {
                     let at = event.map_or(erased_at, |event| event.at);
                     let rejection = Rejection::Erased(erased_at);
                     return Err(Error::rejected(&live.board, rejection, at, now));
                 }
-                Some(Replayed::NoRoom) => return Err(Problem::queue_full().into()),
+                Replayed::NoRoom => return Err(Problem::queue_full().into()),
             }
-        }
-        Err(Error::busy())
+            Err(Error::Again)
+        })
+        .await
     }
 
     /// Removes a dead letter, which is returned. Its event never counts.
@@ -97,20 +88,15 @@ impl Engine {
         id: &BoardId,
         letter: &LetterId,
     ) -> Result<DeadLetter, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let found = self.find_letter(&live, letter).await;
-            if let Some((shard, found)) = found.unless_stale()? {
-                let discarded = self.store.discard(shard, letter.place).await;
-                match discarded.unless_stale()? {
-                    Some(true) => return Ok(found),
-                    Some(false) => return Err(not_found(letter)),
-                    None => {}
-                }
+        self.with_board(id, async |live| {
+            let (shard, found) = self.find_letter(&live, letter).await?;
+            if self.store.discard(shard, letter.place).await? {
+                Ok(found)
+            } else {
+                Err(not_found(letter))
             }
-            self.reload(id).await?;
-        }
-        Err(Error::busy())
+        })
+        .await
     }
 
     /// A dead letter of a board, and its shard.

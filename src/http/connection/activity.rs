@@ -60,6 +60,15 @@ impl Activity {
         self.requests.load(Ordering::Acquire) > 0 || self.is_blocked.load(Ordering::Acquire)
     }
 
+    /// Counts the answers under way: those without an end, or the others.
+    pub(super) fn counter(&self, is_stream: bool) -> &AtomicUsize {
+        if is_stream {
+            &self.streams
+        } else {
+            &self.answers
+        }
+    }
+
     pub(super) fn phase(&self) -> Phase {
         let is_blocked = self.is_blocked.load(Ordering::Acquire);
         if is_blocked && self.streams.load(Ordering::Acquire) > 0 {

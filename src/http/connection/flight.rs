@@ -1,7 +1,7 @@
 //! A request under way, and its answer until the last byte of it is written.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -17,23 +17,8 @@ use super::endless::Endless;
 #[derive(Debug)]
 pub(super) struct Flight {
     activity: Arc<Activity>,
-    counted_as: OnceLock<CountedAs>,
-}
-
-/// What an answer under way is counted as.
-#[derive(Clone, Copy, Debug)]
-enum CountedAs {
-    Answer,
-    Stream,
-}
-
-impl CountedAs {
-    fn count(self, activity: &Activity) -> &AtomicUsize {
-        match self {
-            Self::Answer => &activity.answers,
-            Self::Stream => &activity.streams,
-        }
-    }
+    /// Whether its answer has no end; set once the answer is there.
+    is_stream: OnceLock<bool>,
 }
 
 impl Flight {
@@ -46,20 +31,15 @@ impl Flight {
             .store(version == Version::HTTP_2, Ordering::Release);
         Arc::new(Self {
             activity: Arc::clone(activity),
-            counted_as: OnceLock::new(),
+            is_stream: OnceLock::new(),
         })
     }
 
     pub(super) fn answer(self: Arc<Self>, answer: Response<Body>) -> Response<Answer> {
-        let is_endless = answer.extensions().get::<Endless>().is_some();
-        let counted_as = if is_endless {
-            CountedAs::Stream
-        } else {
-            CountedAs::Answer
-        };
-        if self.counted_as.set(counted_as).is_ok() {
-            counted_as
-                .count(&self.activity)
+        let is_stream = answer.extensions().get::<Endless>().is_some();
+        if self.is_stream.set(is_stream).is_ok() {
+            self.activity
+                .counter(is_stream)
                 .fetch_add(1, Ordering::AcqRel);
         }
         answer.map(|body| Answer { body, flight: self })
@@ -68,9 +48,9 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if let Some(counted_as) = self.counted_as.get() {
-            counted_as
-                .count(&self.activity)
+        if let Some(is_stream) = self.is_stream.get() {
+            self.activity
+                .counter(*is_stream)
                 .fetch_sub(1, Ordering::AcqRel);
         }
         self.activity.requests.fetch_sub(1, Ordering::AcqRel);

@@ -3,25 +3,17 @@
 use std::collections::{BTreeMap, HashSet};
 
 use askama::Template;
-use axum::response::Response;
-use chrono_tz::Tz;
-use futures::future::join_all;
 use serde::Deserialize;
 
-use super::address::address;
-use super::board::member_address;
 use super::boards::List;
 use super::members::{is_for_people, own_page};
-use super::page::{Frame, html};
-use super::parts::Parts;
-use super::session::Viewer;
-use super::shown::Clock;
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1};
 use crate::domain::access::Scope;
-use crate::http::extract::Query;
 use crate::http::moderation::HiddenMember;
 use crate::http::problem::Problem;
-use crate::http::standings::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
-use crate::http::standings::answers::{EntryBody, StandingBody};
+use crate::http::standings::across::{BoardProblem, BoardStanding, MemberStandings};
+use crate::http::standings::answers::EntryBody;
+use crate::join::join_all;
 
 /// How many boards a part of the list has: as many as one request can name.
 const BOARDS_MAX: &str = "100";
@@ -81,18 +73,10 @@ impl BoardStanding {
     }
 }
 
-/// A board of the page.
-struct Line {
-    answer: BoardStanding,
-    /// How the member is hidden there, if it is, and the viewer may know.
-    hidden: Option<HiddenMember>,
-}
-
 #[derive(Template)]
 #[template(path = "console/across.html")]
 struct AcrossPage {
     frame: Frame,
-    clock: Clock,
     member: String,
     /// What its profile calls it.
     name: Option<String>,
@@ -102,28 +86,16 @@ struct AcrossPage {
     may_list: bool,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
-    lines: Vec<Line>,
+    /// The boards, each with how the member is hidden there, if it is, and the viewer may know.
+    lines: Vec<(BoardStanding, Option<HiddenMember>)>,
     parts: Parts,
-    curl: Option<String>,
-}
-
-impl AcrossPage {
-    fn to_member(&self, place: &BoardEntry) -> String {
-        let StandingBody {
-            board, window, key, ..
-        } = &place.standing;
-        member_address(board, window, &self.member, (key, ""))
-    }
 }
 
 /// The page, for who comes from a standing of a board, if it is for the viewer.
 pub(super) fn way_from(viewer: &Viewer, member: &str, board: &str, window: &str) -> Option<String> {
     // Who may list boards sees all of them.
-    let boards = if viewer.may(Scope::Configure) {
-        ""
-    } else {
-        board
-    };
+    let may_list = viewer.may(Scope::Configure);
+    let boards = if may_list { "" } else { board };
     let query = [("member", member), ("boards", boards), ("window", window)];
     let page = || address(&["console", "member", "standings"], &query);
     viewer.may_anywhere(Scope::Read).then(page)
@@ -138,7 +110,7 @@ pub(super) async fn show(
         mut window,
         after,
     }): Query<Params>,
-) -> Result<Response, Problem> {
+) -> Answer {
     viewer.require_anywhere(Scope::Read)?;
     let may_list = viewer.may(Scope::Configure);
     let named = boards.split([',', ' ']).filter(|board| !board.is_empty());
@@ -192,31 +164,28 @@ pub(super) async fn show(
         .collect();
     let lines = answers.into_iter().map(async |answer| {
         let hidden = if hidden_on.contains(answer.board()) {
-            let hidden_at = ["v1", "boards", answer.board(), "hidden", &member];
-            viewer
-                .find::<HiddenMember>(&address(&hidden_at, &[]))
-                .await?
+            let hidden_at = v1(&["boards", answer.board(), "hidden", &member]);
+            viewer.find(&hidden_at).await?
         } else {
             None
         };
-        Ok::<_, Problem>(Line { answer, hidden })
+        Ok((answer, hidden))
     });
-    let lines: Result<Vec<Line>, Problem> = join_all(lines).await.into_iter().collect();
-    let path = ["console", "member", "standings"];
+    let lines: Result<_, Problem> = join_all(lines).await.into_iter().collect();
     let same = [("member", member.as_str()), ("window", &window)];
+    let page = address(&["console", "member", "standings"], &same);
+    let curl = is_asked.then(|| {
+        let read_at = ["v1", "members", &member, "standings"];
+        viewer.curl(&address(&read_at, &query))
+    });
     html(&AcrossPage {
-        frame: Frame::new(&viewer, format!("Standings of {member}")),
-        clock: Clock(Tz::UTC),
+        frame: Frame::new(&viewer, format!("Standings of {member}")).curl(curl),
         everywhere: is_for_people(&viewer).then(|| own_page(&member)),
-        parts: Parts::new("boards", &path, &same, &after, list.next.as_deref()),
+        parts: Parts::new("boards", &page, &after, list.next),
         name,
         boards,
         may_list,
         lines: lines?,
-        curl: is_asked.then(|| {
-            let read_at = ["v1", "members", &member, "standings"];
-            viewer.curl(&address(&read_at, &query))
-        }),
         window,
         member,
     })

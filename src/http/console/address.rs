@@ -29,6 +29,21 @@ pub(in crate::http) fn address(path: &[&str], query: &[(&str, &str)]) -> String 
     address
 }
 
+/// A route of `/v1` with these parts of its path.
+pub(super) fn v1(path: &[&str]) -> String {
+    v1_with(path, &[])
+}
+
+/// The same, with those parameters that have a value.
+pub(super) fn v1_with(path: &[&str], query: &[(&str, &str)]) -> String {
+    address(&[&["v1"], path].concat(), query)
+}
+
+/// A page of the console with these parts of its path.
+pub(super) fn page(path: &[&str], query: &[(&str, &str)]) -> String {
+    address(&[&["console"], path].concat(), query)
+}
+
 /// An address as that of a request.
 ///
 /// # Errors

@@ -2,18 +2,20 @@
 
 use std::fmt;
 
-use axum::body::{Body, Bytes};
+use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tower::ServiceExt;
 
 use super::address::uri;
-use super::session::Viewer;
+use super::session::Visitor;
+use super::{Answer, Viewer};
 use crate::http::problem::{Own, Problem};
+use crate::http::proxies::Arrival;
 
 impl Viewer {
     /// What a GET is answered with.
@@ -40,8 +42,8 @@ impl Viewer {
         address: &str,
         body: Option<&Value>,
     ) -> Result<T, Problem> {
-        let (_, body) = self.answer(method, address, &[], body).await?;
-        parsed(&body)
+        let (_, found) = self.send(method, address, &[], body).await?;
+        Ok(found)
     }
 
     /// The same, for who needs nothing of the answer.
@@ -51,7 +53,8 @@ impl Viewer {
         address: &str,
         body: Option<&Value>,
     ) -> Result<(), Problem> {
-        self.answer(method, address, &[], body).await.map(drop)
+        let IgnoredAny = self.call(method, address, body).await?;
+        Ok(())
     }
 
     /// What a GET with these headers is answered with, as it comes: it may be longer than what the service would hold in memory.
@@ -59,33 +62,21 @@ impl Viewer {
         &self,
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
-    ) -> Result<Response, Problem> {
+    ) -> Answer {
         self.respond(Method::GET, address, headers, None).await
     }
 
     /// Does something with this body, and reads the answer; with these headers, and with those of the answer.
-    pub(super) async fn send(
+    pub(super) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
-    ) -> Result<(HeaderMap, Value), Problem> {
-        let (headers, body) = self.answer(method, address, headers, body).await?;
-        Ok((headers, parsed(&body)?))
-    }
-
-    async fn answer(
-        &self,
-        method: Method,
-        address: &str,
-        headers: &[(HeaderName, HeaderValue)],
-        body: Option<&Value>,
-    ) -> Result<(HeaderMap, Bytes), Problem> {
+    ) -> Result<(HeaderMap, T), Problem> {
         let response = self.respond(method, address, headers, body).await?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(fault)?;
-        Ok((parts.headers, body.to_bytes()))
+        Ok((parts.headers, parsed(body).await?))
     }
 
     async fn respond(
@@ -94,27 +85,17 @@ impl Viewer {
         address: &str,
         headers: &[(HeaderName, HeaderValue)],
         body: Option<&Value>,
-    ) -> Result<Response, Problem> {
+    ) -> Answer {
         let request = Request::builder().method(method).uri(uri(address)?);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).map_err(fault)?;
         request.headers_mut().extend(headers.iter().cloned());
-        self.visitor.arrival.carry_over(&mut request);
         request.extensions_mut().insert(self.holder.clone());
-        let Ok(mut response) = self.visitor.console.table.clone().oneshot(request).await;
-        if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-            // The guard says so of a key that is used too fast.
-            let wait_s = response.headers().get(header::RETRY_AFTER);
-            let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
-            problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
-            return Err(problem);
-        }
-        let status = response.status();
-        if !status.is_success() {
-            return Err(Problem::of_status(status));
-        }
-        Ok(response)
+        let Visitor {
+            console, arrival, ..
+        } = &self.visitor;
+        ask(&console.table, arrival, request).await
     }
 
     /// How somebody does the same who has a shell.
@@ -137,11 +118,35 @@ impl Viewer {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let json = if body.is_empty() { b"null" } else { body };
+/// What routes answer to a request of a page that has come like this.
+pub(in crate::http) async fn ask(
+    table: &Router,
+    arrival: &Arrival,
+    mut request: Request,
+) -> Answer {
+    arrival.carry_over(&mut request);
+    let Ok(mut response) = table.clone().oneshot(request).await;
+    if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+        // The guard says so of a key that is used too fast.
+        let wait_s = response.headers().get(header::RETRY_AFTER);
+        let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
+        problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
+        return Err(problem);
+    }
+    let status = response.status();
+    if !status.is_success() {
+        return Err(Problem::of_status(status));
+    }
+    Ok(response)
+}
+
+/// The JSON of an answer; one without a body is null.
+pub(in crate::http) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let body = body.collect().await.map_err(fault)?.to_bytes();
+    let json = if body.is_empty() { b"null" } else { &body[..] };
     serde_json::from_slice(json).map_err(fault)
 }
 
 fn fault(error: impl fmt::Display) -> Problem {
-    Problem::internal(format!("a page of the console: {error}"))
+    Problem::internal(format!("a page: {error}"))
 }

@@ -1,17 +1,10 @@
 //! The audit log: who has changed what, and who has tried to.
 
 use askama::Template;
-use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 
-use super::address::address;
-use super::page::{Frame, html};
-use super::session::Viewer;
-use super::shown::Clock;
+use super::{Answer, Frame, Parts, Query, Viewer, address, html};
 use crate::http::audit::{AuditLine, AuditLog};
-use crate::http::extract::Query;
-use crate::http::problem::Problem;
 
 /// How many lines a part of the log has.
 const LINES_MAX: &str = "50";
@@ -20,11 +13,9 @@ const LINES_MAX: &str = "50";
 #[template(path = "console/audit.html")]
 struct AuditPage {
     frame: Frame,
-    clock: Clock,
     params: Params,
     lines: Vec<AuditLine>,
-    next: Option<String>,
-    curl: String,
+    parts: Parts,
 }
 
 /// Which lines.
@@ -56,28 +47,20 @@ impl AuditLine {
 }
 
 /// The log, the newest line first.
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
     let query = [
         ("board", params.board.trim()),
-        ("member", params.member.as_str()),
+        ("member", &params.member),
         ("key", params.key.trim()),
     ];
     let part = [("after", params.after.as_str()), ("limit", LINES_MAX)];
     let listed_at = address(&["v1", "audit"], &[&query[..], &part].concat());
     let found: AuditLog = viewer.read(&listed_at).await?;
-    let next = found.next.map(|next| {
-        let part = [("after", next.as_str())];
-        address(&["console", "audit"], &[&query[..], &part].concat())
-    });
+    let own = address(&["console", "audit"], &query);
     html(&AuditPage {
-        frame: Frame::new(&viewer, "Audit log"),
-        clock: Clock(Tz::UTC),
+        frame: Frame::new(&viewer, "Audit log").curl([viewer.curl(&listed_at)]),
         lines: found.lines,
-        next,
-        curl: viewer.curl(&listed_at),
+        parts: Parts::new("lines", &own, &params.after, found.next),
         params,
     })
 }

@@ -2,22 +2,20 @@
 
 use askama::Template;
 use askama::filters::{Html, escape};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use chrono_tz::Tz;
 use serde_json::Value;
 
-use super::address::address;
-use super::page::{Frame, Tab, html};
-use super::session::Viewer;
+use super::page::Tab;
 use super::shown::Clock;
+use super::{Answer, Frame, Path, Viewer, address, html, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
-use crate::domain::state::PeriodState;
-use crate::http::extract::Path;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::http::summary::{SummaryBody, WindowSummary};
 
 /// What stands at the top of each page of a board.
+#[derive(Default)]
 pub(super) struct Heading {
     pub(super) board: String,
     pub(super) title: String,
@@ -43,12 +41,12 @@ impl Heading {
         let own = address(&["console", "boards", board], &[]);
         let tabs = pages
             .into_iter()
-            .filter(|(.., is_for_viewer)| *is_for_viewer);
-        let tabs = tabs.map(|(name, page, _)| Tab {
-            name,
-            address: format!("{own}{page}"),
-            is_current: name == current,
-        });
+            .filter(|(.., is_for_viewer)| *is_for_viewer)
+            .map(|(name, page, _)| Tab {
+                name,
+                address: format!("{own}{page}"),
+                is_current: name == current,
+            });
         Self {
             board: board.to_owned(),
             title: summary.map_or_else(String::new, |summary| summary.title.clone()),
@@ -65,63 +63,38 @@ impl Heading {
     }
 }
 
-/// How a page of a board begins: what stands around it and above it, and the clocks of the board's time zone.
-pub(super) struct Opening {
-    pub(super) frame: Frame,
-    pub(super) heading: Heading,
-    pub(super) clock: Clock,
-}
-
-impl Opening {
-    /// That of the page behind a tab, with the board's summary if the viewer may read it.
-    pub(super) fn new(
+impl Frame {
+    /// That of the page of a board behind a tab, with the board's summary if the viewer may read it.
+    pub(super) fn of_board(
         viewer: &Viewer,
         board: &str,
         summary: Option<&SummaryBody>,
         tab: &str,
     ) -> Self {
-        Self::titled(viewer, board, summary, tab, |name| {
-            format!("{tab} of {name}")
-        })
+        let heading = Heading::new(viewer, board, summary, tab);
+        let title = format!("{tab} of {}", heading.name());
+        Self {
+            heading,
+            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone.0)),
+            ..Self::new(viewer, title)
+        }
     }
 
     /// The same; the summary is read.
     pub(super) async fn read(viewer: &Viewer, board: &str, tab: &str) -> Result<Self, Problem> {
         let summary = viewer.summary_if_shown(board).await?;
-        Ok(Self::new(viewer, board, summary.as_ref(), tab))
+        Ok(Self::of_board(viewer, board, summary.as_ref(), tab))
     }
 
-    /// That of a page about standings; `title` says from the board's name what the page is called.
-    pub(super) fn of_standings(
-        viewer: &Viewer,
-        summary: &SummaryBody,
-        title: impl FnOnce(&str) -> String,
-    ) -> Self {
-        Self::titled(viewer, &summary.board, Some(summary), "Standings", title)
-    }
-
-    /// That of a page that belongs to a tab, and has a title of its own.
-    pub(super) fn titled(
-        viewer: &Viewer,
-        board: &str,
-        summary: Option<&SummaryBody>,
-        tab: &str,
-        title: impl FnOnce(&str) -> String,
-    ) -> Self {
-        let heading = Heading::new(viewer, board, summary, tab);
-        Self {
-            frame: Frame::new(viewer, title(heading.name())),
-            heading,
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone.0)),
-        }
+    /// That of a page about standings; `what` it shows of the board.
+    pub(super) fn of_standings(viewer: &Viewer, summary: &SummaryBody, what: &str) -> Self {
+        let mut frame = Self::of_board(viewer, &summary.board, Some(summary), "Standings");
+        frame.title = format!("{what}: {}", frame.heading.name());
+        frame
     }
 }
 
 impl WindowSummary {
-    fn state(&self) -> &'static str {
-        self.period.state.map_or("", state_name)
-    }
-
     /// Whether this is the running period of this window.
     pub(super) fn is_running(&self, window: &str, key: &str) -> bool {
         self.window.to_string() == window && self.period.key == key
@@ -131,8 +104,7 @@ impl WindowSummary {
 impl Viewer {
     /// The summary of a board.
     pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
-        self.read(&address(&["v1", "boards", board, "summary"], &[]))
-            .await
+        self.read(&v1(&["boards", board, "summary"])).await
     }
 
     /// The same; `None` for who may do other things with the board than read it.
@@ -152,70 +124,34 @@ impl Viewer {
 #[template(path = "console/board.html")]
 struct BoardPage {
     frame: Frame,
-    heading: Heading,
-    clock: Clock,
     summary: SummaryBody,
-    curl: String,
 }
 
-impl BoardPage {
-    fn standing(&self, window: &str) -> String {
-        standing_address(&self.summary.board, window, &[])
-    }
-}
-
-/// The page of a standing.
-pub(super) fn standing_address(board: &str, window: &str, query: &[(&str, &str)]) -> String {
+/// A page about a standing: the standing itself, or a part of it.
+pub(super) fn standing_page(
+    board: &str,
+    window: &str,
+    part: &[&str],
+    query: &[(&str, &str)],
+) -> String {
     let path = ["console", "boards", board, "standings", window];
-    address(&path, query)
+    address(&[&path, part].concat(), query)
 }
 
 /// The page of a member of a standing; `hidden` is `include` where that counts hidden members, too.
-pub(super) fn member_address(
+pub(super) fn member_page(
     board: &str,
     window: &str,
     member: &str,
-    (key, hidden): (&str, &str),
-) -> String {
-    let path = ["console", "boards", board, "standings", window, "member"];
-    address(
-        &path,
-        &[("member", member), ("key", key), ("hidden", hidden)],
-    )
-}
-
-/// The page of a period and its result.
-pub(super) fn result_address(
-    board: &str,
-    window: &str,
     key: &str,
-    query: &[(&str, &str)],
+    hidden: &str,
 ) -> String {
-    let path = [
-        "console",
-        "boards",
-        board,
-        "standings",
-        window,
-        "periods",
-        key,
-    ];
-    address(&path, query)
-}
-
-/// How a state is called.
-pub(super) fn state_name(state: PeriodState) -> &'static str {
-    match state {
-        PeriodState::Upcoming => "upcoming",
-        PeriodState::Live => "live",
-        PeriodState::Closing => "closing",
-        PeriodState::Ended => "ended",
-        PeriodState::Final => "final",
-    }
+    let query = [("member", member), ("key", key), ("hidden", hidden)];
+    standing_page(board, window, &["member"], &query)
 }
 
 /// The windows of a board.
-pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
     let summary = match viewer.summary(&board).await {
         Err(problem) if problem.kind == FORBIDDEN => {
             // Whoever may not read it is led to what there is to do.
@@ -225,16 +161,11 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Re
         }
         summary => summary?,
     };
-    let Opening {
-        frame,
-        heading,
-        clock,
-    } = Opening::of_standings(&viewer, &summary, ToOwned::to_owned);
+    let mut frame = Frame::of_standings(&viewer, &summary, "");
+    frame.heading.name().clone_into(&mut frame.title);
+    let curl = viewer.curl(&v1(&["boards", &board, "summary"]));
     html(&BoardPage {
-        frame,
-        heading,
-        clock,
-        curl: viewer.curl(&address(&["v1", "boards", &board, "summary"], &[])),
+        frame: frame.curl([curl]),
         summary,
     })
 }
@@ -243,23 +174,25 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Result<Re
 #[template(path = "console/definition.html")]
 struct DefinitionPage {
     frame: Frame,
-    heading: Heading,
-    json: String,
-    /// The first window, if pages of others can show the board.
-    embedded: Option<String>,
+    definition: Value,
     origin: String,
-    curl: String,
 }
 
 impl DefinitionPage {
-    fn to_embed(&self, window: &str) -> String {
-        address(&["embed", &self.heading.board, window], &[])
+    /// The page that shows the first window in pages of others, if they can show the board. Of a league cohorts are shown, and none
+    /// is for all.
+    fn embedded(&self) -> Option<String> {
+        let is_shown = self.definition["public"] == true && self.definition["league"].is_null();
+        let window = self.definition["windows"][0]
+            .as_str()
+            .filter(|_| is_shown)?;
+        Some(address(&["embed", &self.frame.heading.board, window], &[]))
     }
 
-    /// The element that shows the board in a frame, as text.
-    fn frame_around(&self, window: &str) -> String {
-        let (origin, page) = (&self.origin, self.to_embed(window));
-        let Ok(title) = escape(self.heading.name(), Html);
+    /// The element that shows the page in a frame, as text.
+    fn frame_around(&self, page: &str) -> String {
+        let Ok(title) = escape(self.frame.heading.name(), Html);
+        let origin = &self.origin;
         format!(
             r#"<iframe src="{origin}{page}" title="{title}" width="320" height="480"></iframe>"#
         )
@@ -267,23 +200,13 @@ impl DefinitionPage {
 }
 
 /// The definition of a board.
-pub(super) async fn definition(
-    viewer: Viewer,
-    Path(board): Path<String>,
-) -> Result<Response, Problem> {
-    let defined_at = address(&["v1", "boards", &board], &[]);
-    let definition: Value = viewer.read(&defined_at).await?;
-    let Opening { frame, heading, .. } = Opening::read(&viewer, &board, "Definition").await?;
-    let json = serde_json::to_string_pretty(&definition);
-    // Of a league cohorts are shown, and none is for all.
-    let is_shown = definition["public"] == true && definition["league"].is_null();
-    let window = definition["windows"][0].as_str().filter(|_| is_shown);
+pub(super) async fn definition(viewer: Viewer, Path(board): Path<String>) -> Answer {
+    let defined_at = v1(&["boards", &board]);
+    let definition = viewer.read(&defined_at).await?;
+    let frame = Frame::read(&viewer, &board, "Definition").await?;
     html(&DefinitionPage {
-        frame,
-        heading,
-        json: json.unwrap_or_default(),
-        embedded: window.map(ToOwned::to_owned),
+        frame: frame.curl([viewer.curl(&defined_at)]),
+        definition,
         origin: viewer.visitor.origin(),
-        curl: viewer.curl(&defined_at),
     })
 }

@@ -1,23 +1,17 @@
 //! The list of boards.
 
 use askama::Template;
-use axum::response::{IntoResponse, Redirect, Response};
-use futures::future::join_all;
+use axum::response::Redirect;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::address::address;
-use super::page::{Frame, html};
-use super::parts::Parts;
-use super::session::Viewer;
-use super::shown::done;
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, to, v1};
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::http::boards::UnreadableBoard;
-use crate::http::extract::Query;
-use crate::http::problem::Problem;
 use crate::http::summary::WindowSummary;
+use crate::join::join_all;
 
 /// How many boards a page has: each is asked for its totals.
 const BOARDS_MAX: &str = "25";
@@ -26,14 +20,12 @@ const BOARDS_MAX: &str = "25";
 #[template(path = "console/boards.html")]
 struct ListPage {
     frame: Frame,
-    done: Option<&'static str>,
     prefix: String,
     tag: String,
-    boards: Vec<Line>,
+    /// The boards, each with its windows, and how many members their running periods have; without windows if these can't be told.
+    boards: Vec<(Defined, Vec<WindowSummary>)>,
     unreadable: Vec<UnreadableBoard>,
-    /// Whether this is not the first part of the list.
     parts: Parts,
-    curl: String,
 }
 
 /// Who may not list boards can open one.
@@ -41,14 +33,6 @@ struct ListPage {
 #[template(path = "console/open.html")]
 struct Open {
     frame: Frame,
-    done: Option<&'static str>,
-}
-
-/// A board of the list.
-struct Line {
-    board: Defined,
-    /// Its windows, each with how many members the running period has; empty if they can't be told.
-    windows: Vec<WindowSummary>,
 }
 
 #[derive(Default, Deserialize)]
@@ -89,27 +73,16 @@ pub(super) async fn enter(_: Viewer) -> Redirect {
 }
 
 /// The page.
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
     if !params.board.is_empty() {
-        let to = address(&["console", "boards", params.board.trim()], &[]);
-        return Ok(Redirect::to(&to).into_response());
+        return Ok(to(&["boards", params.board.trim()], &[]));
     }
+    let frame = Frame::new(&viewer, "Boards").done(&params.done);
     if !viewer.may(Scope::Configure) {
-        let frame = Frame::new(&viewer, "Boards");
-        let done = done(&params.done);
-        return html(&Open { frame, done });
+        return html(&Open { frame });
     }
-    let Params {
-        prefix,
-        tag,
-        after,
-        done: what,
-        ..
-    } = params;
-    let prefix = prefix.trim().to_owned();
+    let prefix = params.prefix.trim().to_owned();
+    let (tag, after) = (params.tag, params.after);
     let behind = if after.is_empty() { &prefix } else { &after };
     let query = [
         ("after", behind.as_str()),
@@ -120,35 +93,26 @@ pub(super) async fn list(
     let mut found = match BoardId::parse(&prefix) {
         // No board begins like this.
         Err(_) if !prefix.is_empty() => List::default(),
-        _ => viewer.read::<List>(&listed_at).await?,
+        _ => viewer.read(&listed_at).await?,
     };
     found.begin_with(&prefix);
-    if !prefix.is_empty() && after.is_empty() {
+    if !prefix.is_empty() && after.is_empty() && BoardId::parse(&prefix).is_ok() {
         // The list begins behind the board that is called just so.
-        let own = address(&["v1", "boards", &prefix], &[]);
-        let own = match BoardId::parse(&prefix) {
-            Ok(_) => viewer.find::<Defined>(&own).await?,
-            Err(_) => None,
-        };
+        let own: Option<Defined> = viewer.find(&v1(&["boards", &prefix])).await?;
         let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
         found.boards.splice(0..0, own);
     }
-    let query = [("prefix", prefix.as_str()), ("tag", &tag)];
-    let path = ["console", "boards"];
-    let parts = Parts::new("boards", &path, &query, &after, found.next.as_deref());
-    let lines = found.boards.into_iter().map(async |board| {
+    let boards = found.boards.into_iter().map(async |board| {
         let summary = viewer.summary(&board.board).await;
         // The board is listed, even if the shards of its members do not answer, or the key may not read it.
         let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
-        Line { board, windows }
+        (board, windows)
     });
     html(&ListPage {
-        frame: Frame::new(&viewer, "Boards"),
-        done: done(&what),
-        boards: join_all(lines).await,
+        frame: frame.curl([viewer.curl(&listed_at)]),
+        boards: join_all(boards).await,
         unreadable: found.unreadable,
-        parts,
-        curl: viewer.curl(&listed_at),
+        parts: Parts::new("boards", &tagged(&prefix, &tag), &after, found.next),
         prefix,
         tag,
     })
@@ -164,9 +128,8 @@ impl List {
     }
 }
 
-impl ListPage {
-    fn tagged(&self, tag: &str) -> String {
-        let query = [("prefix", self.prefix.as_str()), ("tag", tag)];
-        address(&["console", "boards"], &query)
-    }
+/// The list of the boards that begin like this, and have this tag.
+pub(super) fn tagged(prefix: &str, tag: &str) -> String {
+    let query = [("prefix", prefix), ("tag", tag)];
+    address(&["console", "boards"], &query)
 }

@@ -2,67 +2,39 @@
 //!
 //! The settings and what they mean come from the OpenAPI document: the form has all that there are.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, header};
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::address::address;
-use super::forms::Form;
-use super::page::{Frame, html, refused, to};
-use super::session::Viewer;
-use super::shown::{Prose, prose};
+use super::{Answer, Form, Frame, Query, Viewer, address, html, refused, to, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::boards::BoardPreview;
 use crate::http::docs;
-use crate::http::extract::Query;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
 /// How the form is divided; what is named in no part is in the last one.
-const PARTS: [(&str, &[&str]); 5] = [
+const PARTS: [(&str, &str); 5] = [
     (
         "What it is",
-        &[
-            "title",
-            "tags",
-            "windows",
-            "timezone",
-            "week_start",
-            "public",
-        ],
+        "title tags windows timezone week_start public",
     ),
     (
         "Scores and ranks",
-        &[
-            "update",
-            "order",
-            "decimals",
-            "score_min",
-            "score_max",
-            "ties",
-            "ranking",
-        ],
+        "update order decimals score_min score_max ties ranking",
     ),
     (
         "Which events are taken",
-        &[
-            "opens_at",
-            "closes_at",
-            "accept_late",
-            "idempotency",
-            "quotas",
-        ],
+        "opens_at closes_at accept_late idempotency quotas",
     ),
     (
         "Ends of periods",
-        &["finalize", "rewards", "retention", "carryover", "season"],
+        "finalize rewards retention carryover season",
     ),
-    ("Everything else", &[]),
+    ("Everything else", ""),
 ];
 
 /// How a setting is filled in.
@@ -89,45 +61,27 @@ struct Setting {
     input: Input,
 }
 
-/// What is read of the document.
-#[derive(Deserialize)]
-struct Document {
-    components: Components,
-}
-
-#[derive(Deserialize)]
-struct Components {
-    schemas: BTreeMap<String, Value>,
-}
-
 /// All settings, in the order of the document.
 static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-    let document: Result<Document, _> = serde_json::from_str(docs::DOCUMENT);
-    let schemas = document.map(|document| document.components.schemas);
-    let schemas = schemas.unwrap_or_default();
-    let fields = schemas
-        .get("Definition")
-        .map(|schema| &schema["properties"]);
-    let fields = fields.and_then(Value::as_object).into_iter().flatten();
-    let settings = fields.map(|(name, schema)| Setting {
+    let document: Value = serde_json::from_str(docs::DOCUMENT).unwrap_or_default();
+    let fields = document["components"]["schemas"]["Definition"]["properties"].as_object();
+    let settings = fields.into_iter().flatten().map(|(name, schema)| Setting {
         name: name.clone(),
         about: schema["description"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        input: input(schema, &schemas),
+        input: input(schema, &document),
     });
     settings.collect()
 });
 
-fn input(schema: &Value, schemas: &BTreeMap<String, Value>) -> Input {
-    let resolved = |schema: &Value| {
-        let name = schema["$ref"]
-            .as_str()
-            .and_then(|name| name.rsplit('/').next());
-        name.and_then(|name| schemas.get(name)).cloned()
-    };
-    let schema = resolved(schema).unwrap_or_else(|| schema.clone());
+fn input(schema: &Value, document: &Value) -> Input {
+    fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
+        let at = schema["$ref"].as_str().and_then(|at| at.strip_prefix('#'));
+        at.and_then(|at| document.pointer(at)).unwrap_or(schema)
+    }
+    let schema = resolved(schema, document);
     if let Some(choices) = schema["enum"].as_array() {
         let names = choices.iter().filter_map(Value::as_str);
         return Input::Choice(names.map(ToOwned::to_owned).collect());
@@ -136,13 +90,7 @@ fn input(schema: &Value, schemas: &BTreeMap<String, Value>) -> Input {
         Some("boolean") => Input::Box,
         Some("string") => Input::Text,
         Some("integer" | "number") => Input::Number,
-        Some("array") => {
-            let item = resolved(&schema["items"]).unwrap_or_else(|| schema["items"].clone());
-            match item["type"].as_str() {
-                Some("string") => Input::Lines,
-                _ => Input::Json,
-            }
-        }
+        Some("array") if resolved(&schema["items"], document)["type"] == "string" => Input::Lines,
         _ => Input::Json,
     }
 }
@@ -198,10 +146,6 @@ struct Field {
 }
 
 impl Field {
-    fn about(&self) -> Vec<Prose<'_>> {
-        prose(&self.setting.about)
-    }
-
     fn lines(&self) -> usize {
         self.value.lines().count().clamp(2, 20)
     }
@@ -228,9 +172,7 @@ struct DefinePage {
     etag: String,
     parts: Vec<Part>,
     drop_windows: String,
-    problem: Option<Problem>,
     preview: Option<BoardPreview>,
-    curl: String,
 }
 
 impl DefinePage {
@@ -249,16 +191,17 @@ impl DefinePage {
             faults: Vec::new(),
             setting,
         };
+        let place =
+            |names: &str, setting: &Setting| names.split(' ').position(|name| name == setting.name);
         let part_of = |setting: &Setting| {
-            let named = PARTS
-                .iter()
-                .position(|(_, names)| names.contains(&&*setting.name));
+            let mut named = PARTS.iter();
+            let named = named.position(|(_, names)| place(names, setting).is_some());
             named.unwrap_or(PARTS.len() - 1)
         };
-        let parts = PARTS.iter().enumerate().map(|(index, (name, order))| {
+        let parts = PARTS.iter().enumerate().map(|(index, (name, names))| {
             let settings = SETTINGS.iter().filter(|setting| part_of(setting) == index);
             let mut fields: Vec<Field> = settings.map(field).collect();
-            fields.sort_by_key(|field| order.iter().position(|name| *name == field.setting.name));
+            fields.sort_by_key(|field| place(names, field.setting));
             Part { name, fields }
         });
         Self {
@@ -267,21 +210,20 @@ impl DefinePage {
             etag: etag.to_owned(),
             parts: parts.collect(),
             drop_windows: String::new(),
-            problem: None,
             preview: None,
-            curl: String::new(),
         }
     }
 
-    /// Writes beside each setting what is wrong with it.
-    fn fault(&mut self, problem: Problem) {
+    /// Writes the form again with the problem, and beside each setting what is wrong with it.
+    fn refused(mut self, problem: Problem) -> Answer {
         for field in self.parts.iter_mut().flat_map(|part| &mut part.fields) {
             let of_field =
                 |error: &&FieldError| error.pointer.split('/').nth(1) == Some(&field.setting.name);
             let errors = problem.errors.iter().filter(of_field);
             field.faults = errors.map(|error| error.detail.clone()).collect();
         }
-        self.problem = Some(problem);
+        let status = self.frame.refuse(problem);
+        refused(status, &self)
     }
 }
 
@@ -293,10 +235,7 @@ pub(super) struct Params {
 }
 
 /// The form.
-pub(super) async fn show(
-    viewer: Viewer,
-    Query(Params { board }): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>) -> Answer {
     if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
         return html(&DefinePage::new(&viewer, "", "", |setting| {
@@ -304,8 +243,9 @@ pub(super) async fn show(
             default.map_or_else(String::new, |value| setting.written(value))
         }));
     }
-    let defined_at = address(&["v1", "boards", &board], &[]);
-    let (headers, definition) = viewer.send(Method::GET, &defined_at, &[], None).await?;
+    let defined_at = v1(&["boards", &board]);
+    let read = viewer.send::<Value>(Method::GET, &defined_at, &[], None);
+    let (headers, definition) = read.await?;
     let etag = headers
         .get(header::ETAG)
         .and_then(|etag| etag.to_str().ok());
@@ -330,7 +270,7 @@ static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 });
 
 /// Shows what the change would do, or makes it.
-pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
     let (board, etag) = (form.field("board").trim(), form.field("etag"));
     let mut page = DefinePage::new(&viewer, board, etag, |setting| {
         form.field(&setting.name).to_owned()
@@ -346,7 +286,7 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
         }
     }
     if !errors.is_empty() {
-        return refused(Problem::invalid(errors), page, DefinePage::fault);
+        return page.refused(Problem::invalid(errors));
     }
     let definition = Value::Object(fields);
     let is_preview = form.field("step") != "save";
@@ -364,18 +304,19 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Result<Response, Problem>
         }
     };
     let conditions = [condition];
-    let put = viewer.send(Method::PUT, &put_to, &conditions, Some(&definition));
+    let put = viewer.send::<Value>(Method::PUT, &put_to, &conditions, Some(&definition));
     match put.await {
         Ok((_, answer)) if is_preview => {
             let previewed = serde_json::from_value::<Previewed>(answer);
             let fault = |error: serde_json::Error| Problem::internal(error.to_string());
             page.preview = Some(previewed.map_err(fault)?.preview);
             let put_to = address(&["v1", "boards", board], &query[..1]);
-            page.curl = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
+            let put = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
+            page.frame.curl = vec![put];
             html(&page)
         }
-        Ok(_) => Ok(to(&["console", "boards", board, "definition"], &[])),
-        Err(problem) => refused(problem.mendable()?, page, DefinePage::fault),
+        Ok(_) => Ok(to(&["boards", board, "definition"], &[])),
+        Err(problem) => page.refused(problem.mendable()?),
     }
 }
 

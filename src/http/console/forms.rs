@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
+use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
@@ -20,9 +21,20 @@ const TOKEN: &str = "token";
 /// The field into which the name is typed of what ends for ever.
 const CONFIRMED: &str = "confirm";
 
-/// The fields of a form that a page of the console has sent.
-#[derive(Clone, Debug)]
+/// The fields of a form: those that a page of the console has sent, or those that a page shows filled in.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Form(Vec<(String, String)>);
+
+impl FromIterator<(&'static str, String)> for Form {
+    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(fields: I) -> Self {
+        let fields = fields.into_iter();
+        Self(
+            fields
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        )
+    }
+}
 
 impl Form {
     /// Reads a form, if it comes from a page of the console: with its origin, which browsers don't let pages choose, and with
@@ -81,8 +93,16 @@ impl Form {
 
     /// All that was chosen of a field.
     pub(super) fn chosen(&self, name: &str) -> Vec<&str> {
-        let fields = self.0.iter().filter(|(own, _)| own == name);
-        fields.map(|(_, value)| value.as_str()).collect()
+        self.0
+            .iter()
+            .filter(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+            .collect()
+    }
+
+    /// Whether this was chosen of a field.
+    pub(super) fn has(&self, name: &str, value: &str) -> bool {
+        self.chosen(name).contains(&value)
     }
 
     /// The lines of a field that have something.
@@ -107,10 +127,15 @@ impl Form {
 
     /// A field, if it is filled in.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
-        let field = self.0.iter().find(|(own, _)| own == name);
-        field
-            .map(|(_, value)| value.as_str())
-            .filter(|value| !value.is_empty())
+        let (_, value) = self.0.iter().find(|(own, _)| own == name)?;
+        Some(value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Adds a field to the body of a request, if there is a value for it.
+pub(super) fn add(body: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body[name] = value.into();
     }
 }
 

@@ -3,18 +3,12 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::address::address;
-use super::board::{Heading, Opening};
-use super::forms::Form;
-use super::page::{Frame, html, to};
-use super::parts::{PartParams, Parts};
-use super::session::Viewer;
-use super::shown::{Clock, done};
-use crate::http::extract::{Path, Query};
+use super::{
+    Answer, Form, Frame, PartParams, Parts, Path, Query, Viewer, add, address, html, to, v1,
+};
 use crate::http::moderation::{HiddenList, HiddenMember};
-use crate::http::problem::Problem;
 
 /// How many members a part of the list has.
 const MEMBERS_MAX: &str = "100";
@@ -23,12 +17,8 @@ const MEMBERS_MAX: &str = "100";
 #[template(path = "console/hidden.html")]
 struct HiddenPage {
     frame: Frame,
-    heading: Heading,
-    clock: Clock,
     hidden: Vec<HiddenMember>,
     parts: Parts,
-    done: Option<&'static str>,
-    curl: String,
 }
 
 /// The list.
@@ -36,64 +26,50 @@ pub(super) async fn list(
     viewer: Viewer,
     Path(board): Path<String>,
     Query(params): Query<PartParams>,
-) -> Result<Response, Problem> {
-    let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
-    let listed_at = address(&["v1", "boards", &board, "hidden"], &query);
+) -> Answer {
+    let path = ["v1", "boards", &board, "hidden"];
+    let listed_at = address(&path, &params.of_at_most(MEMBERS_MAX));
     let found: HiddenList = viewer.read(&listed_at).await?;
-    let Opening {
-        frame,
-        heading,
-        clock,
-    } = Opening::read(&viewer, &board, "Hidden members").await?;
-    let path = ["console", "boards", &board, "hidden"];
-    let next = found.next.as_deref();
+    let frame = Frame::read(&viewer, &board, "Hidden members").await?;
+    let own = address(&["console", "boards", &board, "hidden"], &[]);
     html(&HiddenPage {
-        frame,
-        heading,
-        clock,
+        frame: frame.done(&params.done).curl([viewer.curl(&listed_at)]),
         hidden: found.hidden,
-        parts: Parts::new("members", &path, &[], &params.after, next),
-        done: done(&params.done),
-        curl: viewer.curl(&listed_at),
+        parts: Parts::new("members", &own, &params.after, found.next),
     })
 }
 
 /// Hides a member.
-pub(super) async fn hide(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
-    let mut hide = json!({"reason": form.field("reason").trim()});
-    if let Some(until) = form.instant("until") {
-        hide["until"] = until.into();
-    }
-    let path = ["v1", "boards", &board, "hidden", form.field("member")];
-    let hidden_at = address(&path, &[]);
+pub(super) async fn hide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let mut hide = json!({});
+    add_reason(&mut hide, &form);
+    let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
     viewer.order(Method::PUT, &hidden_at, Some(&hide)).await?;
     Ok(back(&board, &form, "hidden"))
 }
 
+/// Adds to the order to hide a member why it is hidden, and until when.
+pub(super) fn add_reason(hide: &mut Value, form: &Form) {
+    hide["reason"] = form.field("reason").trim().into();
+    add(hide, "until", form.instant("until"));
+}
+
 /// Brings a member back.
-pub(super) async fn unhide(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
-    let path = ["v1", "boards", &board, "hidden", form.field("member")];
-    let hidden_at = address(&path, &[]);
+pub(super) async fn unhide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
     viewer.order(Method::DELETE, &hidden_at, None).await?;
     Ok(back(&board, &form, "unhidden"))
 }
 
 /// The way back to the page that the form stood on.
 pub(super) fn back(board: &str, form: &Form, done: &str) -> Response {
+    let done = ("done", done);
     match form.given("window") {
         Some(window) => {
-            let path = ["console", "boards", board, "standings", window, "member"];
+            let path = ["boards", board, "standings", window, "member"];
             let (member, key) = (form.field("member"), form.field("key"));
-            to(&path, &[("member", member), ("key", key), ("done", done)])
+            to(&path, &[("member", member), ("key", key), done])
         }
-        None => to(&["console", "boards", board, "hidden"], &[("done", done)]),
+        None => to(&["boards", board, "hidden"], &[done]),
     }
 }

@@ -1,17 +1,15 @@
 //! How a member stood in the last periods of a window: in a league from the seats that it had, elsewhere from the standings.
 
-use axum::http::Method;
 use serde_json::json;
 
-use super::address::address;
 use super::chart::{Chart, Figure};
-use super::session::Viewer;
+use super::{Viewer, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
 use crate::http::problem::{NO_LEAGUE, Problem};
 use crate::http::standings::answers::PlayedBody;
-use crate::http::standings::queries::{QueryResult, QueryResults};
+use crate::http::standings::queries::QueryResult;
 use crate::http::standings::tiers::HistoryBody;
 
 /// Over how many periods it goes.
@@ -45,8 +43,9 @@ impl History {
     fn of(lines: Vec<Line>) -> Self {
         fn figures<T>(lines: &[Line], of: impl Fn(&PastEntry) -> Option<T>) -> Vec<Figure<'_, T>> {
             let lines = lines.iter().rev();
-            let figures = lines.map(|line| (&*line.key, line.entry.as_ref().and_then(&of)));
-            figures.collect()
+            lines
+                .map(|line| (&*line.key, line.entry.as_ref().and_then(&of)))
+                .collect()
         }
         let played = lines.iter().filter(|line| line.entry.is_some()).count();
         // One point is told beside the chart.
@@ -83,34 +82,25 @@ impl Viewer {
             return Ok(History::default());
         }
         let limit = ("limit", PERIODS_MAX);
-        let path = [
-            "v1", "boards", board, "league", "members", member, "history",
-        ];
-        let query = [limit, ("hidden", hidden)];
-        match self.read::<HistoryBody>(&address(&path, &query)).await {
-            Ok(HistoryBody { seats, .. }) => {
-                return Ok(History::of(seats.into_iter().map(Line::from).collect()));
-            }
+        let path = ["boards", board, "league", "members", member, "history"];
+        let history_at = v1_with(&path, &[limit, ("hidden", hidden)]);
+        match self.read::<HistoryBody>(&history_at).await {
             Err(problem) if problem.kind == NO_LEAGUE => {}
-            Err(problem) => return Err(problem),
+            found => {
+                let seats = found?.seats.into_iter();
+                return Ok(History::of(seats.map(Line::from).collect()));
+            }
         }
         let periods = self.periods(board, window, &[limit]).await?;
         if periods.len() < 2 {
             return Ok(History::default());
         }
         let hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
-        let queries = periods.iter().map(|listed| {
-            json!({
-                "type": "member", "board": board, "window": window, "key": listed.period.key,
-                "member": member,
-                "hidden": hidden,
-            })
+        let query = json!({
+            "type": "member", "board": board, "window": window, "member": member, "hidden": hidden,
         });
-        let queries = json!({"queries": queries.collect::<Vec<_>>()});
-        let found: QueryResults = self
-            .call(Method::POST, "/v1/standings/query", Some(&queries))
-            .await?;
-        let lines = periods.into_iter().zip(found.results);
+        let answers = self.ask_each(&periods, &query).await?;
+        let lines = periods.into_iter().zip(answers);
         let lines = lines.map(|(listed, answer)| Line {
             key: listed.period.key,
             entry: match answer {
@@ -130,16 +120,15 @@ impl Viewer {
 
 impl From<PlayedBody> for Line {
     fn from(seat: PlayedBody) -> Self {
-        let entry = PastEntry {
-            rank: seat.position,
-            score: seat.score,
-            total: None,
-            cohort: Some(seat.cohort),
-            moved: Some(seat.moved),
-        };
         Self {
             key: seat.key,
-            entry: Some(entry),
+            entry: Some(PastEntry {
+                rank: seat.position,
+                score: seat.score,
+                total: None,
+                cohort: Some(seat.cohort),
+                moved: Some(seat.moved),
+            }),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `/`: the first steps on a service without keys; elsewhere the way to the console.
 
 use askama::Template;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 
-use super::page::{Frame, html};
 use super::service::VERSION;
-use super::session::{Viewer, Visitor};
+use super::session::Visitor;
+use super::{Answer, Frame, Viewer, html};
 use crate::http::health::Ready;
 use crate::http::problem::Problem;
 use crate::http::summary::SummaryBody;
@@ -28,7 +28,7 @@ struct Home {
 }
 
 /// The page.
-pub(super) async fn show(visitor: Visitor) -> Result<Response, Problem> {
+pub(super) async fn show(visitor: Visitor) -> Answer {
     let Some(viewer) = visitor.viewer().filter(Viewer::is_anybody) else {
         return Ok(Redirect::to("/console").into_response());
     };

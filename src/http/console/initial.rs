@@ -3,20 +3,14 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::http::Method;
-use axum::response::Response;
+use axum::http::{Method, StatusCode};
 use serde_json::{Map, Number, Value, json};
 
-use super::address::address;
-use super::board::{Heading, Opening};
-use super::forms::Form;
-use super::lines::{Fault, Faults, Record, records};
-use super::page::{Frame, Page, html, refused, to};
-use super::parts::{PartParams, Parts};
-use super::session::Viewer;
-use super::shown::done;
+use super::lines::{Fault, Faults, parse};
+use super::{
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, html, refused, to, v1,
+};
 use crate::domain::board::FieldError;
-use crate::http::extract::Path;
 use crate::http::initial::{InitialEntry, InitialList};
 use crate::http::problem::Problem;
 
@@ -35,46 +29,33 @@ struct Line {
 }
 
 /// The lines of a text, each with a member and its score: `ann,12`. A score that is left out takes the member's away.
-fn parse(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
-    let (mut lines, mut faults) = (Vec::new(), Vec::new());
+fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let records = records(text, &["member", "score"]).map_err(|fault| vec![fault])?;
-    for Record { number, fields } in records {
-        let mut fault = |detail: String| faults.push(Fault { number, detail });
-        let [member, score] = &fields[..] else {
-            fault("is not a member and a score, as in ann,12".to_owned());
-            continue;
+    let none = "there is no line with a member and a score";
+    parse(text, &["member", "score"], none, |record| {
+        let [member, score] = &record.fields[..] else {
+            return Err("is not a member and a score, as in ann,12".to_owned());
         };
         let score = match score.as_str() {
             "" => None,
             text => {
-                let Ok(score) = serde_json::from_str::<Number>(text) else {
-                    fault(format!("{text:?} is not a number"));
-                    continue;
-                };
-                Some(Value::Number(score))
+                let score: Result<Number, _> = serde_json::from_str(text);
+                Some(
+                    score
+                        .map_err(|_| format!("{text:?} is not a number"))?
+                        .into(),
+                )
             }
         };
-        if let Some(first) = seen.insert(member.clone(), number) {
-            fault(format!("{member:?} stands in line {first} already"));
-            continue;
+        if let Some(first) = seen.insert(member.clone(), record.number) {
+            return Err(format!("{member:?} stands in line {first} already"));
         }
-        let member = member.clone();
-        lines.push(Line {
-            number,
-            member,
+        Ok(Line {
+            number: record.number,
+            member: member.clone(),
             score,
-        });
-    }
-    if faults.is_empty() && lines.is_empty() {
-        let detail = "there is no line with a member and a score".to_owned();
-        faults.push(Fault { number: 0, detail });
-    }
-    if faults.is_empty() {
-        Ok(lines)
-    } else {
-        Err(faults)
-    }
+        })
+    })
 }
 
 /// What the service has found wrong, by the lines that it stands in.
@@ -106,16 +87,11 @@ struct Preview {
 #[template(path = "console/initial.html")]
 pub(super) struct InitialPage {
     frame: Frame,
-    heading: Heading,
-    done: Option<&'static str>,
     total: u64,
     entries: Vec<InitialEntry>,
     parts: Parts,
-    text: String,
     faults: Faults,
-    problem: Option<Problem>,
     preview: Option<Preview>,
-    curl: String,
 }
 
 impl Page for InitialPage {
@@ -123,47 +99,36 @@ impl Page for InitialPage {
     type Params = PartParams;
 
     async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let query = [("after", params.after.as_str()), ("limit", SCORES_MAX)];
-        let own = ["v1", "boards", board, "initial-scores"];
-        let listed_at = address(&own, &query);
+        let own = v1(&["boards", board, "initial-scores"]);
+        let path = ["v1", "boards", board, "initial-scores"];
+        let listed_at = address(&path, &params.of_at_most(SCORES_MAX));
         let found: InitialList = viewer.read(&listed_at).await?;
-        let Opening { frame, heading, .. } = Opening::read(viewer, board, "Initial scores").await?;
-        let path = ["console", "boards", board, "initial-scores"];
-        let next = found.next.as_deref();
         let example = json!({"scores": {"ann": 12, "bob": null}});
-        let set = viewer.curl_to(&Method::PATCH, &address(&own, &[]), Some(&example));
+        let set = viewer.curl_to(&Method::PATCH, &own, Some(&example));
+        let page = address(&["console", "boards", board, "initial-scores"], &[]);
+        let frame = Frame::read(viewer, board, "Initial scores").await?;
         Ok(Self {
-            frame,
-            heading,
-            done: done(&params.done),
+            frame: frame
+                .done(&params.done)
+                .curl([viewer.curl(&listed_at), set]),
             total: found.total,
             entries: found.entries,
-            parts: Parts::new("scores", &path, &[], &params.after, next),
-            text: String::new(),
+            parts: Parts::new("scores", &page, &params.after, found.next),
             faults: Faults::default(),
-            problem: None,
             preview: None,
-            curl: format!("{}\n{set}", viewer.curl(&listed_at)),
         })
     }
 }
 
 /// Shows what would be set, or sets it.
-pub(super) async fn set(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
-    let text = form.field("scores");
+pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let mut page = InitialPage::read(&viewer, &board, PartParams::default()).await?;
-    text.clone_into(&mut page.text);
-    let mut lines = match parse(text) {
+    page.frame.form = form.clone();
+    let mut lines = match lines(form.field("scores")) {
         Ok(lines) => lines,
         Err(faults) => {
-            let wrong = FieldError::new("/scores", "has lines that can't be read");
-            return refused(Problem::invalid(vec![wrong]), page, |page, _| {
-                page.faults = faults.into();
-            });
+            page.faults = faults.into();
+            return refused(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
     if form.field("step") != "save" {
@@ -178,17 +143,19 @@ pub(super) async fn set(
         (line.member.clone(), score)
     });
     let scores = json!({"scores": scores.collect::<Map<_, _>>()});
-    let own = address(&["v1", "boards", &board, "initial-scores"], &[]);
+    let own = v1(&["boards", &board, "initial-scores"]);
     match viewer.order(Method::PATCH, &own, Some(&scores)).await {
-        Ok(()) => {
-            let path = ["console", "boards", &board, "initial-scores"];
-            Ok(to(&path, &[("done", "set")]))
-        }
-        Err(problem) => refused(problem.mendable()?, page, |page, mut problem| {
+        Ok(()) => Ok(to(
+            &["boards", &board, "initial-scores"],
+            &[("done", "set")],
+        )),
+        Err(problem) => {
+            let mut problem = problem.mendable()?;
             let errors = std::mem::take(&mut problem.errors);
             page.faults = by_line(&errors, &lines).into();
-            page.problem = Some(problem);
-        }),
+            let status = page.frame.refuse(problem);
+            refused(status, &page)
+        }
     }
 }
 
@@ -208,15 +175,15 @@ mod tests {
     #[test]
     fn a_line_is_a_member_and_a_score() {
         let ann = line(1, "ann", Some(json!(12)));
-        assert_eq!(parse("ann,12"), Ok(vec![ann]));
-        let lines = vec![line(2, "ann", Some(json!(-1.5))), line(3, "bob", None)];
-        assert_eq!(parse("member,score\nann,-1.5\nbob,\n"), Ok(lines));
+        assert_eq!(lines("ann,12"), Ok(vec![ann]));
+        let read = vec![line(2, "ann", Some(json!(-1.5))), line(3, "bob", None)];
+        assert_eq!(lines("member,score\nann,-1.5\nbob,\n"), Ok(read));
     }
 
     #[test]
     fn what_is_wrong_is_said_by_line() {
         let numbers = |text: &str| {
-            let faults = parse(text).unwrap_err();
+            let faults = lines(text).unwrap_err();
             faults.iter().map(|fault| fault.number).collect::<Vec<_>>()
         };
         assert_eq!(

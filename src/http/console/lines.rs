@@ -34,32 +34,8 @@ impl From<Vec<Fault>> for Faults {
     }
 }
 
-/// Counts the lines of a text from its beginning on, those that are empty too.
-#[derive(Default)]
-struct LineCount {
-    bytes: usize,
-    ends: usize,
-}
-
-impl LineCount {
-    /// The number of the line in which a record begins that is read from this byte on. The bytes have to grow.
-    fn line_at(&mut self, text: &str, byte: u64) -> usize {
-        let rest = text.as_bytes().get(self.bytes..).unwrap_or_default();
-        let byte = usize::try_from(byte).unwrap_or_default();
-        let skipped = byte.saturating_sub(self.bytes);
-        let (before, from) = rest.split_at(skipped.min(rest.len()));
-        // The reader skips lines that are empty.
-        let empty = from.iter().take_while(|byte| b"\r\n".contains(byte));
-        let passed = before.len() + empty.count();
-        let passed_text = &rest[..passed];
-        self.ends += passed_text.split(|byte| *byte == b'\n').count() - 1;
-        self.bytes += passed;
-        self.ends + 1
-    }
-}
-
 /// The lines of a text that have something. If the first one has the names of these columns, it is left out.
-pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
+fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
     let separator = if text.contains('\t') { b'\t' } else { b',' };
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -67,15 +43,22 @@ pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault
         .delimiter(separator)
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
-    let mut count = LineCount::default();
     let mut records = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| Fault {
             number: 0,
             detail: error.to_string(),
         })?;
-        let at = record.position().map_or(0, csv::Position::byte);
-        let number = count.line_at(text, at);
+        let begun = record
+            .position()
+            .cloned()
+            .unwrap_or_else(csv::Position::new);
+        let index = |number: u64| usize::try_from(number).unwrap_or_default();
+        // The reader skips lines that are empty, and begins the record before them.
+        let rest = text.as_bytes().get(index(begun.byte())..);
+        let skipped = rest.unwrap_or_default().iter();
+        let skipped = skipped.take_while(|byte| b"\r\n".contains(byte));
+        let number = index(begun.line()) + skipped.filter(|byte| **byte == b'\n').count();
         let fields: Vec<String> = record.iter().map(ToOwned::to_owned).collect();
         let has_names = fields.len() > 1 && columns.iter().take(fields.len()).eq(&fields);
         if !(records.is_empty() && has_names) && fields != [""] {
@@ -83,6 +66,35 @@ pub(super) fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault
         }
     }
     Ok(records)
+}
+
+/// What the lines of a text say, each read by `read`, which returns what is wrong with one; `none` is what is wrong with a text without
+/// lines.
+pub(super) fn parse<T>(
+    text: &str,
+    columns: &[&str],
+    none: &str,
+    mut read: impl FnMut(&Record) -> Result<T, String>,
+) -> Result<Vec<T>, Vec<Fault>> {
+    let (mut lines, mut faults) = (Vec::new(), Vec::new());
+    for record in records(text, columns).map_err(|fault| vec![fault])? {
+        match read(&record) {
+            Ok(line) => lines.push(line),
+            Err(detail) => faults.push(Fault {
+                number: record.number,
+                detail,
+            }),
+        }
+    }
+    if faults.is_empty() && lines.is_empty() {
+        let detail = none.to_owned();
+        faults.push(Fault { number: 0, detail });
+    }
+    if faults.is_empty() {
+        Ok(lines)
+    } else {
+        Err(faults)
+    }
 }
 
 #[cfg(test)]

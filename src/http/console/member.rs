@@ -3,26 +3,20 @@
 
 use askama::Template;
 use axum::http::Method;
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::across::way_from;
-use super::address::address;
-use super::board::{Heading, Opening, member_address, standing_address};
-use super::forms::Form;
+use super::board::{member_page, standing_page};
 use super::hidden::back;
 use super::history::History;
 use super::members::{is_for_people, own_page};
-use super::page::{Frame, html};
-use super::session::Viewer;
-use super::shown::{Clock, done};
+use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1, v1_with};
 use crate::domain::access::Scope;
-use crate::http::extract::{Path, Query};
 use crate::http::leagues::LeagueMemberState;
 use crate::http::moderation::HiddenMember;
 use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
-use crate::http::standings::answers::{EntryBody, MemberBody, PreviousBody, SeatBody};
+use crate::http::standings::answers::MemberBody;
 use crate::http::standings::tiers::{TierBody, TiersBody};
 
 /// How many neighbours on each side are shown.
@@ -51,11 +45,9 @@ pub(super) struct Params {
 )]
 struct MemberPage {
     frame: Frame,
-    heading: Heading,
     member: String,
     window: String,
     key: String,
-    clock: Clock,
     /// `None` if the member is not in the standing.
     found: Option<MemberBody>,
     history: History,
@@ -78,14 +70,12 @@ struct MemberPage {
     across: Option<String>,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
-    done: Option<&'static str>,
-    curl: String,
 }
 
 impl MemberPage {
     fn to_standing(&self) -> String {
         let query = [("key", self.key.as_str()), ("hidden", self.sight())];
-        standing_address(&self.heading.board, &self.window, &query)
+        standing_page(&self.frame.heading.board, &self.window, &[], &query)
     }
 
     /// What the parameter `hidden` says.
@@ -93,60 +83,9 @@ impl MemberPage {
         if self.counts_hidden { "include" } else { "" }
     }
 
+    /// The page of a member in a period of the window.
     fn to(&self, member: &str, key: &str, hidden: &str) -> String {
-        member_address(&self.heading.board, &self.window, member, (key, hidden))
-    }
-
-    fn to_member(&self, member: &str) -> String {
-        self.to(member, &self.key, self.sight())
-    }
-
-    /// The same member in another period.
-    fn at(&self, key: &str) -> String {
-        self.to(&self.member, key, self.sight())
-    }
-
-    /// The same page with hidden members, or without them.
-    fn seen(&self, hidden: &str) -> String {
-        self.to(&self.member, &self.key, hidden)
-    }
-
-    fn is_own(&self, entry: &EntryBody) -> bool {
-        entry.member.as_deref() == Some(&self.member)
-    }
-}
-
-impl MemberBody {
-    /// Where the member of a league stands between the zones of its cohort.
-    fn seat(&self) -> Option<&SeatBody> {
-        self.league.as_ref()?.seat.as_ref()
-    }
-}
-
-impl SeatBody {
-    /// How many points are between it and other zones, in words.
-    fn ways(&self) -> Vec<String> {
-        let ways = [
-            (&self.to_promotion, "to promotion"),
-            (&self.to_safety, "to safety"),
-            (&self.to_demotion, "ahead of demotion"),
-        ];
-        let ways = ways.into_iter();
-        let ways = ways.filter_map(|(points, way)| Some(format!("{} {way}", points.as_ref()?)));
-        ways.collect()
-    }
-}
-
-impl PreviousBody {
-    /// How many ranks were gained or lost, in words.
-    fn change(&self) -> String {
-        let ranks = |count: u64| format!("{count} {}", if count == 1 { "rank" } else { "ranks" });
-        match self.rank_change {
-            None => String::new(),
-            Some(0) => "same rank".to_owned(),
-            Some(change) if change > 0 => format!("up {}", ranks(change.unsigned_abs())),
-            Some(change) => format!("down {}", ranks(change.unsigned_abs())),
-        }
+        member_page(&self.frame.heading.board, &self.window, member, key, hidden)
     }
 }
 
@@ -160,7 +99,7 @@ pub(super) async fn show(
         hidden: sight,
         done: what,
     }): Query<Params>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let may_moderate = viewer.may_on(Scope::Moderate, &board);
     let may_read = viewer.may_on(Scope::Read, &board);
     let query = [
@@ -169,16 +108,8 @@ pub(super) async fn show(
         ("hidden", &sight),
         ("include", if may_read { "profile" } else { "" }),
     ];
-    let path = [
-        "v1",
-        "boards",
-        &board,
-        "standings",
-        &window,
-        "members",
-        &member,
-    ];
-    let read_at = address(&path, &query);
+    let path = ["boards", &board, "standings", &window, "members", &member];
+    let read_at = v1_with(&path, &query);
     let found = match viewer.read::<MemberBody>(&read_at).await {
         Ok(found) => Some(found),
         Err(problem) if problem.kind == MEMBER_NOT_FOUND => None,
@@ -186,12 +117,12 @@ pub(super) async fn show(
     };
     let history = viewer.history(&board, &window, &member, &sight).await?;
     let summary = viewer.summary(&board).await?;
-    let own = |part| address(&["v1", "boards", &board, part, &member], &[]);
+    let own = |part| v1(&["boards", &board, part, &member]);
     let mut curl = vec![viewer.curl(&read_at)];
     let may_write = viewer.may_on(Scope::Write, &board);
     let league = if may_moderate || may_write {
-        let path = ["v1", "boards", &board, "standings", &window, "tiers"];
-        viewer.find::<TiersBody>(&address(&path, &[])).await?
+        let tiers_at = v1(&["boards", &board, "standings", &window, "tiers"]);
+        viewer.find::<TiersBody>(&tiers_at).await?
     } else {
         None
     };
@@ -209,31 +140,24 @@ pub(super) async fn show(
     }
     if may_join {
         let own = json!({"member": member});
-        let league = |part| address(&["v1", "boards", &board, "league", part], &[]);
+        let league = |part| v1(&["boards", &board, "league", part]);
         for part in ["members", "leave"] {
             curl.push(viewer.curl_to(&Method::POST, &league(part), Some(&own)));
         }
     }
     let may_erase = viewer.may_on(Scope::Admin, &board);
     if may_erase {
-        let erased_at = own("members");
-        curl.push(viewer.curl_to(&Method::DELETE, &erased_at, None));
+        curl.push(viewer.curl_to(&Method::DELETE, &own("members"), None));
     }
-    let title = |name: &str| format!("{member}: {name}");
-    let Opening {
-        frame,
-        heading,
-        clock,
-    } = Opening::of_standings(&viewer, &summary, title);
     html(&MemberPage {
-        frame,
-        heading,
+        frame: Frame::of_standings(&viewer, &summary, &member)
+            .done(&what)
+            .curl(curl),
         across: way_from(&viewer, &member, &board, &window),
         everywhere: is_for_people(&viewer).then(|| own_page(&member)),
         member,
         window,
         key,
-        clock,
         found,
         history,
         may_moderate,
@@ -244,8 +168,6 @@ pub(super) async fn show(
         player,
         tiers: league.map_or_else(Vec::new, |league| league.tiers),
         may_join,
-        done: done(&what),
-        curl: curl.join("\n"),
     })
 }
 
@@ -257,8 +179,7 @@ impl Viewer {
         member: &str,
         curl: &mut Vec<String>,
     ) -> Result<Option<LeagueMemberState>, Problem> {
-        let path = ["v1", "boards", board, "league", "members", member];
-        let played_at = address(&path, &[]);
+        let played_at = v1(&["boards", board, "league", "members", member]);
         let player = match self.read(&played_at).await {
             Err(problem) if [NO_LEAGUE, BOARD_CLOSED].contains(&problem.kind) => return Ok(None),
             player => player?,
@@ -271,58 +192,35 @@ impl Viewer {
 }
 
 /// Erases the member of the board.
-pub(super) async fn erase(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn erase(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;
-    let own = address(&["v1", "boards", &board, "members", member], &[]);
+    let own = v1(&["boards", &board, "members", member]);
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(back(&board, &form, "erased"))
 }
 
 /// Orders the tier of the member from the next period on.
-pub(super) async fn order_tier(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
-    let path = [
-        "v1",
-        "boards",
-        &board,
-        "league",
-        "members",
-        form.field("member"),
-    ];
+pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let order = json!({"tier": form.required("tier")?});
-    let ordered_at = address(&path, &[]);
+    let member = form.field("member");
+    let ordered_at = v1(&["boards", &board, "league", "members", member]);
     viewer.order(Method::PUT, &ordered_at, Some(&order)).await?;
     Ok(back(&board, &form, "ordered"))
 }
 
 /// Has the member join the league.
-pub(super) async fn join(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn join(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let own = json!({"member": form.field("member")});
-    let joined_by = address(&["v1", "boards", &board, "league", "members"], &[]);
+    let joined_by = v1(&["boards", &board, "league", "members"]);
     viewer.order(Method::POST, &joined_by, Some(&own)).await?;
     Ok(back(&board, &form, "joined"))
 }
 
 /// Has the member leave the league.
-pub(super) async fn leave(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn leave(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let own = json!({"member": form.field("member")});
-    let left_by = address(&["v1", "boards", &board, "league", "leave"], &[]);
+    let left_by = v1(&["boards", &board, "league", "leave"]);
     viewer.order(Method::POST, &left_by, Some(&own)).await?;
     Ok(back(&board, &form, "left"))
 }

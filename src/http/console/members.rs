@@ -3,23 +3,20 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::across::way_from;
-use super::address::address;
-use super::forms::Form;
-use super::jobs::to_job;
-use super::page::{Frame, carry_out, html, to};
-use super::parts::{PartParams, Parts};
-use super::session::Viewer;
-use super::shown::{Clock, done, pretty};
+use super::hidden::add_reason;
+use super::shown::pretty;
+use super::{
+    Answer, Form, Frame, PartParams, Parts, Query, Viewer, add, address, carry_out, html, to, v1,
+};
 use crate::domain::access::Scope;
-use crate::http::extract::Query;
 use crate::http::moderation::{HiddenList, HiddenMember};
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::http::profiles::MemberProfile;
+use crate::http::tasks::TaskBody;
 
 /// How many members a part of the list has.
 const MEMBERS_MAX: &str = "100";
@@ -28,20 +25,10 @@ const MEMBERS_MAX: &str = "100";
 #[template(path = "console/members.html")]
 struct ListPage {
     frame: Frame,
-    clock: Clock,
-    done: Option<&'static str>,
     may_write: bool,
     may_moderate: bool,
     hidden: Vec<HiddenMember>,
     parts: Parts,
-    curl: String,
-}
-
-impl ListPage {
-    #[expect(clippy::unused_self, reason = "templates call it")]
-    fn to_member(&self, member: &str) -> String {
-        own_page(member)
-    }
 }
 
 /// The page of a member on all boards.
@@ -63,13 +50,9 @@ fn require_any(viewer: &Viewer) -> Result<(), Problem> {
 }
 
 /// The list of those who are hidden everywhere, and the way to any member.
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(params): Query<PartParams>,
-) -> Result<Response, Problem> {
+pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
     require_any(&viewer)?;
-    let query = [("after", params.after.as_str()), ("limit", MEMBERS_MAX)];
-    let listed_at = address(&["v1", "moderation"], &query);
+    let listed_at = address(&["v1", "moderation"], &params.of_at_most(MEMBERS_MAX));
     let may_moderate = viewer.may(Scope::Moderate);
     let found = if may_moderate {
         viewer.read(&listed_at).await?
@@ -77,51 +60,25 @@ pub(super) async fn list(
         HiddenList::default()
     };
     html(&ListPage {
-        frame: Frame::new(&viewer, "Members"),
-        clock: Clock(Tz::UTC),
-        done: done(&params.done),
+        frame: Frame::new(&viewer, "Members")
+            .done(&params.done)
+            .curl([viewer.curl(&listed_at)]),
         may_write: viewer.may(Scope::Write),
         may_moderate,
         hidden: found.hidden,
-        parts: Parts::new(
-            "members",
-            &["console", "members"],
-            &[],
-            &params.after,
-            found.next.as_deref(),
-        ),
-        curl: viewer.curl(&listed_at),
+        parts: Parts::new("members", "/console/members", &params.after, found.next),
     })
 }
 
-/// What is filled in for a profile.
-#[derive(Default)]
-struct Filled {
-    name: String,
-    avatar_url: String,
-    attributes: String,
-}
-
-impl Filled {
-    fn of(form: &Form) -> Self {
-        let field = |name: &str| form.field(name).to_owned();
-        Self {
-            name: field("name"),
-            avatar_url: field("avatar_url"),
-            attributes: field("attributes"),
-        }
-    }
-}
-
-impl From<&MemberProfile> for Filled {
-    fn from(profile: &MemberProfile) -> Self {
-        let attributes = Some(pretty(&profile.attributes));
-        Self {
-            name: profile.name.clone(),
-            avatar_url: profile.avatar_url.clone().unwrap_or_default(),
-            attributes: attributes.filter(|json| json != "{}").unwrap_or_default(),
-        }
-    }
+/// The form with what a profile has.
+fn filled_in(profile: &MemberProfile) -> Form {
+    let attributes = Some(pretty(&profile.attributes)).filter(|json| json != "{}");
+    let fields = [
+        ("name", profile.name.clone()),
+        ("avatar_url", profile.avatar_url.clone().unwrap_or_default()),
+        ("attributes", attributes.unwrap_or_default()),
+    ];
+    fields.into_iter().collect()
 }
 
 /// Which member.
@@ -138,8 +95,6 @@ pub(super) struct Params {
 #[template(path = "console/everywhere.html")]
 struct MemberPage {
     frame: Frame,
-    clock: Clock,
-    done: Option<&'static str>,
     member: String,
     may_write: bool,
     may_moderate: bool,
@@ -147,83 +102,69 @@ struct MemberPage {
     /// Its page with standings, if that is for the viewer.
     across: Option<String>,
     profile: Option<MemberProfile>,
-    filled: Filled,
-    problem: Option<Problem>,
-    curl: String,
 }
 
 impl MemberPage {
-    async fn read(viewer: &Viewer, member: &str, what: &str) -> Result<Self, Problem> {
+    async fn read(viewer: &Viewer, member: &str, done: &str) -> Result<Self, Problem> {
         require_any(viewer)?;
-        let own = address(&["v1", "members", member], &[]);
+        let own = v1(&["members", member]);
         let profile_at = format!("{own}/profile");
         let may_write = viewer.may(Scope::Write);
-        let profile = if may_write {
-            viewer.find::<MemberProfile>(&profile_at).await?
+        let profile: Option<MemberProfile> = if may_write {
+            viewer.find(&profile_at).await?
         } else {
             None
         };
-        let filled = profile.as_ref().map(Filled::from).unwrap_or_default();
         let (may_moderate, may_erase) = (viewer.may(Scope::Moderate), viewer.may(Scope::Admin));
-        let mut curl = Vec::new();
+        let mut frame = Frame::new(viewer, member).done(done);
+        frame.form = profile.as_ref().map(filled_in).unwrap_or_default();
         if may_write {
             let example = json!({"name": "Ann"});
-            curl.push(viewer.curl(&profile_at));
-            curl.push(viewer.curl_to(&Method::PUT, &profile_at, Some(&example)));
+            frame.curl.push(viewer.curl(&profile_at));
+            let put = viewer.curl_to(&Method::PUT, &profile_at, Some(&example));
+            frame.curl.push(put);
         }
         if may_moderate {
             let order =
                 json!({"action": "hide", "member": member, "reason": "cheating", "boards": "*"});
-            curl.push(viewer.curl_to(&Method::POST, "/v1/moderation", Some(&order)));
+            let hide = viewer.curl_to(&Method::POST, "/v1/moderation", Some(&order));
+            frame.curl.push(hide);
         }
         if may_erase {
-            curl.push(viewer.curl_to(&Method::DELETE, &own, None));
+            frame.curl.push(viewer.curl_to(&Method::DELETE, &own, None));
         }
         Ok(Self {
-            frame: Frame::new(viewer, member),
-            clock: Clock(Tz::UTC),
-            done: done(what),
+            frame,
             member: member.to_owned(),
             may_write,
             may_moderate,
             may_erase,
             across: way_from(viewer, member, "", ""),
             profile,
-            filled,
-            problem: None,
-            curl: curl.join("\n"),
         })
     }
 }
 
 /// A member.
-pub(super) async fn show(
-    viewer: Viewer,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer {
     html(&MemberPage::read(&viewer, &params.member, &params.done).await?)
 }
 
 /// Stores the profile of a member.
-pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     let stored = async {
         store(&viewer, member, &form).await?;
         Ok(back(member, "stored"))
     };
     let page = MemberPage::read(&viewer, member, "");
-    carry_out(stored, page, |page, problem| {
-        page.filled = Filled::of(&form);
-        page.problem = Some(problem);
-    })
-    .await
+    carry_out(&form, stored, page, |page| &mut page.frame).await
 }
 
 async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem> {
     let mut profile = json!({"name": form.field("name")});
-    if let Some(picture) = form.given("avatar_url") {
-        profile["avatar_url"] = picture.trim().into();
-    }
+    let picture = form.given("avatar_url").map(str::trim);
+    add(&mut profile, "avatar_url", picture);
     if let Some(attributes) = form.given("attributes") {
         let wrong = |error| {
             let detail = format!("is not JSON: {error}");
@@ -231,42 +172,43 @@ async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem
         };
         profile["attributes"] = serde_json::from_str::<Value>(attributes).map_err(wrong)?;
     }
-    let own = address(&["v1", "members", member, "profile"], &[]);
+    let own = v1(&["members", member, "profile"]);
     viewer.order(Method::PUT, &own, Some(&profile)).await
 }
 
 /// Deletes the profile of a member.
-pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;
-    let own = address(&["v1", "members", member, "profile"], &[]);
+    let own = v1(&["members", member, "profile"]);
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(back(member, "deleted"))
 }
 
 fn back(member: &str, done: &str) -> Response {
-    let query = [("member", member), ("done", done)];
-    to(&["console", "member"], &query)
+    to(&["member"], &[("member", member), ("done", done)])
+}
+
+/// Leads to a job that was begun.
+fn to_job(job: &TaskBody) -> Response {
+    to(&["jobs", &job.id], &[])
 }
 
 /// Hides a member on all boards, or brings it back there.
-pub(super) async fn moderate(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn moderate(viewer: Viewer, form: Form) -> Answer {
     let action = form.required("action")?;
     let mut order = json!({"action": action, "member": form.field("member"), "boards": "*"});
     if action == "hide" {
-        order["reason"] = form.field("reason").trim().into();
-        if let Some(until) = form.instant("until") {
-            order["until"] = until.into();
-        }
+        add_reason(&mut order, &form);
     }
     let begun = viewer.call(Method::POST, "/v1/moderation", Some(&order));
     Ok(to_job(&begun.await?))
 }
 
 /// Erases a member of all boards.
-pub(super) async fn erase(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn erase(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;
-    let own = address(&["v1", "members", member], &[]);
+    let own = v1(&["members", member]);
     Ok(to_job(&viewer.call(Method::DELETE, &own, None).await?))
 }

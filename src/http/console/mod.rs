@@ -6,7 +6,7 @@
 
 mod across;
 pub(super) mod address;
-mod api;
+pub(super) mod api;
 pub(super) mod assets;
 mod audit;
 mod board;
@@ -53,15 +53,19 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
+use self::address::{address, v1, v1_with};
 use self::events::EventsPage;
-use self::forms::Form;
+use self::forms::{Form, add};
 use self::initial::InitialPage;
 use self::keys::KeysPage;
+use self::page::{Answer, Frame, Page, carry_out, html, refused, to};
+use self::parts::{PartParams, Parts, StatusParams};
 use self::queue::QueuePage;
-use self::session::Visitor;
+use self::session::{Viewer, Visitor};
 use self::upkeep::UpkeepPage;
 use self::webhooks::WebhookPage;
 use super::auth::Gate;
+use super::extract::{Path, Query};
 use super::problem::{NOT_FOUND, Problem};
 use super::{App, local};
 

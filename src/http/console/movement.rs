@@ -6,8 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 
-use super::address::address;
-use super::session::Viewer;
+use super::{Viewer, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
@@ -64,8 +63,10 @@ impl Viewer {
         hidden: &str,
     ) -> Result<Option<Movement>, Problem> {
         let (board, StandingBody { window, key, .. }) = (summary.board.as_str(), standing);
-        let members = entries.iter().filter_map(|entry| entry.member.as_deref());
-        let members: Vec<&str> = members.collect();
+        let members: Vec<&str> = entries
+            .iter()
+            .filter_map(|entry| entry.member.as_deref())
+            .collect();
         // In a league the period before was played in other cohorts.
         let is_of_league = standing.cohort.is_some();
         if members.is_empty() || is_of_league || !self.may_on(Scope::Read, board) {
@@ -74,9 +75,9 @@ impl Viewer {
         let Some(before) = before(summary, standing) else {
             return Ok(None);
         };
-        let path = ["v1", "boards", board, "standings", window, "members"];
+        let path = ["boards", board, "standings", window, "members", "query"];
         let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
-        let asked = format!("{}/query{}", address(&path, &[]), address(&[], &query));
+        let asked = v1_with(&path, &query);
         let members = json!({"ids": members});
         let found: Option<SubsetBody> = match self.call(Method::POST, &asked, Some(&members)).await
         {

@@ -1,17 +1,23 @@
 //! What all pages have in common.
 
 use askama::Template;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use chrono_tz::Tz;
 use serde::de::DeserializeOwned;
 
-use super::address::address;
+use super::address::{address, page};
+use super::board::Heading;
 use super::members::is_for_people;
-use super::session::{Viewer, Visitor};
+use super::session::Visitor;
+use super::shown::{self, Clock};
+use super::{Form, Path, Query, Viewer};
 use crate::domain::access::Scope;
-use crate::http::extract::{Path, Query};
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
+
+/// What a page, or a form, is answered with.
+pub(super) type Answer = Result<Response, Problem>;
 
 /// What browsers may do with a page: nothing of it comes from elsewhere, and it is shown in no frame.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -35,7 +41,7 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     ),
 ];
 
-/// What stands around a page.
+/// What stands around a page, and what pages have in common.
 pub(super) struct Frame {
     /// What the page is called.
     pub(super) title: String,
@@ -47,6 +53,18 @@ pub(super) struct Frame {
     pub(super) has_session: bool,
     /// What forms bring along.
     pub(super) token: String,
+    /// What stands above a page of a board; without a board elsewhere.
+    pub(super) heading: Heading,
+    /// The clocks of the board's time zone; those of UTC elsewhere.
+    pub(super) clock: Clock,
+    /// What was done before the page was shown.
+    pub(super) done: Option<&'static str>,
+    /// What is filled in.
+    pub(super) form: Form,
+    /// Why the form was refused.
+    pub(super) problem: Option<Problem>,
+    /// How somebody does the same who has a shell: a command in a line.
+    pub(super) curl: Vec<String>,
 }
 
 /// The way to a page.
@@ -80,15 +98,15 @@ fn pages(viewer: &Viewer) -> Vec<Tab> {
         "jobs" => "service",
         page => page,
     });
-    let pages = pages
+    pages
         .into_iter()
-        .filter(|(.., is_for_viewer)| *is_for_viewer);
-    let pages = pages.map(|(name, page, _)| Tab {
-        name,
-        address: address(&["console", page], &[]),
-        is_current: own == Some(page),
-    });
-    pages.collect()
+        .filter(|(.., is_for_viewer)| *is_for_viewer)
+        .map(|(name, page, _)| Tab {
+            name,
+            address: address(&["console", page], &[]),
+            is_current: own == Some(page),
+        })
+        .collect()
 }
 
 impl Frame {
@@ -101,6 +119,12 @@ impl Frame {
             has_session: viewer.as_ref().is_some_and(|viewer| !viewer.is_anybody()),
             name: viewer.map(|viewer| viewer.holder.caller.name()),
             token: visitor.token(),
+            heading: Heading::default(),
+            clock: Clock(Tz::UTC),
+            done: None,
+            form: Form::default(),
+            problem: None,
+            curl: Vec::new(),
         }
     }
 
@@ -108,41 +132,60 @@ impl Frame {
     pub(super) fn new(viewer: &Viewer, title: impl Into<String>) -> Self {
         Self::for_visitor(&viewer.visitor, title)
     }
+
+    /// Says what was done before the page was shown.
+    pub(super) fn done(mut self, what: &str) -> Self {
+        self.done = shown::done(what);
+        self
+    }
+
+    /// Shows how somebody does the same who has a shell.
+    pub(super) fn curl(mut self, commands: impl IntoIterator<Item = String>) -> Self {
+        self.curl = commands.into_iter().collect();
+        self
+    }
+
+    /// Says why the form was refused, and returns the status for that.
+    pub(super) fn refuse(&mut self, problem: Problem) -> StatusCode {
+        let status = problem.kind.status;
+        self.problem = Some(problem);
+        status
+    }
 }
 
 /// Writes a page.
-pub(super) fn html(page: &impl Template) -> Result<Response, Problem> {
+pub(super) fn html(page: &impl Template) -> Answer {
     let text = page.render();
     let text =
         text.map_err(|error| Problem::internal(format!("a page of the console: {error}")))?;
     Ok(Html(text).into_response())
 }
 
-/// Writes a page again whose form was refused: `fill` puts the problem into it, and what was filled in.
-pub(super) fn refused<P: Template>(
-    problem: Problem,
-    mut page: P,
-    fill: impl FnOnce(&mut P, Problem),
-) -> Result<Response, Problem> {
-    let status = problem.kind.status;
-    fill(&mut page, problem);
-    let mut page = html(&page)?;
+/// Writes a page again whose form was refused, with this status.
+pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
+    let mut page = html(page)?;
     *page.status_mut() = status;
     page.extensions_mut().insert(HasBody);
     Ok(page)
 }
 
-/// Carries out what a form asks for. If that is refused, the page of the form is read and says so: `fill` puts the problem into it,
-/// and what was filled in.
+/// Carries out what a form asks for. If that is refused, the page of the form is read and says so, with what was filled in; `frame`
+/// is what stands around it.
 pub(super) async fn carry_out<P: Template>(
-    what: impl Future<Output = Result<Response, Problem>>,
+    form: &Form,
+    what: impl Future<Output = Answer>,
     page: impl Future<Output = Result<P, Problem>>,
-    fill: impl FnOnce(&mut P, Problem),
-) -> Result<Response, Problem> {
-    match what.await {
-        Ok(response) => Ok(response),
-        Err(problem) => refused(problem.mendable()?, page.await?, fill),
-    }
+    frame: impl FnOnce(&mut P) -> &mut Frame,
+) -> Answer {
+    let problem = match what.await {
+        Ok(response) => return Ok(response),
+        Err(problem) => problem.mendable()?,
+    };
+    let mut page = page.await?;
+    let frame = frame(&mut page);
+    frame.form = form.clone();
+    let status = frame.refuse(problem);
+    refused(status, &page)
 }
 
 /// A page about what its path names, or about all of a kind.
@@ -165,13 +208,13 @@ pub(super) async fn show<P: Page>(
     viewer: Viewer,
     Path(of): Path<P::Of>,
     Query(params): Query<P::Params>,
-) -> Result<Response, Problem> {
+) -> Answer {
     html(&P::read(&viewer, &of, params).await?)
 }
 
-/// Leads to a page after something was done.
+/// Leads to a page of the console after something was done.
 pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
-    Redirect::to(&address(path, query)).into_response()
+    Redirect::to(&page(path, query)).into_response()
 }
 
 /// Gives an answer what every page has.

@@ -1,13 +1,31 @@
 //! Lists that come in parts: the ways from one part to others.
 
 use serde::Deserialize;
-
-use super::address::address;
+use url::form_urlencoded::Serializer;
 
 /// Which part of a list.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PartParams {
+    /// It begins behind this one.
+    pub(super) after: String,
+    /// What was done before the page was shown.
+    pub(super) done: String,
+}
+
+impl PartParams {
+    /// The parameters with which `/v1` answers this part, of up to `limit`.
+    pub(super) fn of_at_most<'a>(&'a self, limit: &'a str) -> [(&'a str, &'a str); 2] {
+        [("after", &self.after), ("limit", limit)]
+    }
+}
+
+/// Which part of a list, of those with a status.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct StatusParams {
+    /// Empty for the list that is shown first.
+    pub(super) status: String,
     /// It begins behind this one.
     pub(super) after: String,
     /// What was done before the page was shown.
@@ -25,18 +43,20 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Those of the page with this path and these parameters, whose part begins behind `after`, and the next one behind `next`.
-    pub(super) fn new(
-        listed: &'static str,
-        path: &[&str],
-        query: &[(&str, &str)],
-        after: &str,
-        next: Option<&str>,
-    ) -> Self {
-        let behind = |next| address(path, &[query, &[("after", next)]].concat());
+    /// Those of the page whose first part is at this address, for the part that begins behind `after`; the next one begins behind
+    /// `next`.
+    pub(super) fn new(listed: &'static str, page: &str, after: &str, next: Option<String>) -> Self {
+        let behind = |next: String| {
+            let separator = if page.contains('?') { '&' } else { '?' };
+            let mut query = Serializer::new(String::new());
+            format!(
+                "{page}{separator}{}",
+                query.append_pair("after", &next).finish()
+            )
+        };
         Self {
             listed,
-            first: (!after.is_empty()).then(|| address(path, query)),
+            first: (!after.is_empty()).then(|| page.to_owned()),
             next: next.map(behind),
         }
     }
@@ -53,18 +73,19 @@ mod tests {
 
     #[test]
     fn each_part_leads_to_the_first_and_to_the_next() {
-        let path = ["console", "names"];
-        let of =
-            |after: &str, next| Parts::new("names", &path, &[("status", "blocked")], after, next);
-        let parts = of("", Some("a&b"));
-        let next = "/console/names?status=blocked&after=a%26b";
+        let of = |page: &str, after: &str, next: Option<&str>| {
+            let parts = Parts::new("names", page, after, next.map(str::to_owned));
+            (parts.is_later(), parts.first, parts.next)
+        };
+        let (all, blocked) = ("/console/names", "/console/names?status=blocked");
+        let next = |next: &str| Some(next.to_owned());
+        let blocked_next = next("/console/names?status=blocked&after=a%26b");
+        assert_eq!(of(blocked, "", Some("a&b")), (false, None, blocked_next));
+        let all_next = next("/console/names?after=a%26b");
+        assert_eq!(of(all, "", Some("a&b")), (false, None, all_next));
         assert_eq!(
-            (parts.first.as_deref(), parts.next.as_deref()),
-            (None, Some(next))
+            of(blocked, "a&b", None),
+            (true, Some(blocked.to_owned()), None)
         );
-        assert!(!parts.is_later());
-        let parts = of("a&b", None);
-        let first = "/console/names?status=blocked";
-        assert_eq!((parts.first.as_deref(), parts.next), (Some(first), None));
     }
 }

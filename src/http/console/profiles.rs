@@ -1,18 +1,14 @@
 //! Profiles of many members at once: a form for lines, with a preview, and errors by line.
 
 use askama::Template;
-use axum::http::Method;
-use axum::response::Response;
+use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::forms::Form;
-use super::lines::{Fault, Faults, Record, records};
-use super::page::{Frame, html, refused, to};
-use super::session::Viewer;
+use super::lines::{Fault, Faults, Record, parse};
+use super::{Answer, Form, Frame, Viewer, html, refused, to};
 use crate::domain::access::Scope;
-use crate::domain::board::FieldError;
-use crate::http::problem::{Problem, ProblemBody, VALIDATION_FAILED};
+use crate::http::problem::ProblemBody;
 
 /// The fields of a line; the last two may be left out.
 const COLUMNS: [&str; 4] = ["member", "name", "avatar_url", "attributes"];
@@ -32,11 +28,9 @@ struct Line {
 }
 
 impl Line {
-    fn read(Record { number, fields }: Record) -> Result<Self, Fault> {
-        let fault = |detail: String| Fault { number, detail };
+    fn read(Record { number, fields }: &Record) -> Result<Self, String> {
         if !(2..=COLUMNS.len()).contains(&fields.len()) {
-            let detail = "is not a member and its name, as in 999,Ann";
-            return Err(fault(detail.to_owned()));
+            return Err("is not a member and its name, as in 999,Ann".to_owned());
         }
         let field = |index: usize| fields.get(index).cloned().unwrap_or_default();
         let [member, name, picture, attributes] = [0, 1, 2, 3].map(field);
@@ -46,11 +40,10 @@ impl Line {
         }
         if !attributes.is_empty() {
             let attributes = serde_json::from_str(&attributes);
-            let attributes = attributes.map_err(|error| fault(format!("attributes: {error}")))?;
-            profile["attributes"] = attributes;
+            profile["attributes"] = attributes.map_err(|error| format!("attributes: {error}"))?;
         }
         Ok(Self {
-            number,
+            number: *number,
             member,
             name,
             profile,
@@ -59,28 +52,14 @@ impl Line {
 }
 
 /// The profiles of a text, or what is wrong with it.
-fn parse(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
-    let records = records(text, &COLUMNS).map_err(|fault| vec![fault])?;
-    let (mut lines, mut faults) = (Vec::new(), Vec::new());
-    for record in records {
-        match Line::read(record) {
-            Ok(line) => lines.push(line),
-            Err(fault) => faults.push(fault),
-        }
-    }
-    if faults.is_empty() && lines.is_empty() {
-        let detail = "there is no line with a member and its name".to_owned();
-        faults.push(Fault { number: 0, detail });
-    }
-    if faults.is_empty() {
-        Ok(lines)
-    } else {
-        Err(faults)
-    }
+fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
+    let none = "there is no line with a member and its name";
+    parse(text, &COLUMNS, none, Line::read)
 }
 
+/// What is answered to profiles.
 #[derive(Deserialize)]
-struct Answer {
+struct Outcomes {
     results: Vec<Outcome>,
 }
 
@@ -102,48 +81,41 @@ struct Preview {
 #[template(path = "console/profiles.html")]
 struct ProfilesPage {
     frame: Frame,
-    text: String,
     faults: Faults,
     /// How many were stored, where others were not.
     stored: Option<usize>,
     preview: Option<Preview>,
-    problem: Option<Problem>,
-    curl: String,
 }
 
 impl ProfilesPage {
-    fn new(viewer: &Viewer, text: &str) -> Self {
+    fn new(viewer: &Viewer) -> Self {
         let example = json!({"profiles": [{"member": "999", "name": "Ann"}]});
+        let send = viewer.curl_to(&Method::POST, PROFILES, Some(&example));
         Self {
-            frame: Frame::new(viewer, "Many profiles"),
-            text: text.to_owned(),
+            frame: Frame::new(viewer, "Many profiles").curl([send]),
             faults: Faults::default(),
             stored: None,
             preview: None,
-            problem: None,
-            curl: viewer.curl_to(&Method::POST, PROFILES, Some(&example)),
         }
     }
 }
 
 /// The form.
-pub(super) async fn show(viewer: Viewer) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer) -> Answer {
     viewer.require(Scope::Write)?;
-    html(&ProfilesPage::new(&viewer, ""))
+    html(&ProfilesPage::new(&viewer))
 }
 
 /// Shows what would be stored, or stores it.
-pub(super) async fn store(viewer: Viewer, form: Form) -> Result<Response, Problem> {
+pub(super) async fn store(viewer: Viewer, form: Form) -> Answer {
     viewer.require(Scope::Write)?;
-    let text = form.field("profiles");
-    let mut page = ProfilesPage::new(&viewer, text);
-    let mut lines = match parse(text) {
+    let mut page = ProfilesPage::new(&viewer);
+    page.frame.form = form.clone();
+    let mut lines = match lines(form.field("profiles")) {
         Ok(lines) => lines,
         Err(faults) => {
-            let wrong = FieldError::new("/profiles", "has lines that can't be read");
-            return refused(Problem::invalid(vec![wrong]), page, |page, _| {
-                page.faults = faults.into();
-            });
+            page.faults = faults.into();
+            return refused(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
     if form.field("step") != "save" {
@@ -154,13 +126,12 @@ pub(super) async fn store(viewer: Viewer, form: Form) -> Result<Response, Proble
     }
     let profiles: Vec<&Value> = lines.iter().map(|line| &line.profile).collect();
     let profiles = json!({"profiles": profiles});
-    let sent = viewer.call::<Answer>(Method::POST, PROFILES, Some(&profiles));
-    let results = match sent.await {
-        Ok(answer) => answer.results,
+    let sent = viewer.call(Method::POST, PROFILES, Some(&profiles));
+    let Outcomes { results } = match sent.await {
+        Ok(outcomes) => outcomes,
         Err(problem) => {
-            return refused(problem.mendable()?, page, |page, problem| {
-                page.problem = Some(problem);
-            });
+            let status = page.frame.refuse(problem.mendable()?);
+            return refused(status, &page);
         }
     };
     let rejected = lines.iter().zip(results);
@@ -173,14 +144,11 @@ pub(super) async fn store(viewer: Viewer, form: Form) -> Result<Response, Proble
     });
     let rejected: Vec<Fault> = rejected.collect();
     if rejected.is_empty() {
-        let done = [("done", "profiles")];
-        return Ok(to(&["console", "members"], &done));
+        return Ok(to(&["members"], &[("done", "profiles")]));
     }
-    let problem = Problem::new(VALIDATION_FAILED, "some profiles were not stored");
-    refused(problem, page, |page, _| {
-        page.stored = Some(lines.len() - rejected.len());
-        page.faults = rejected.into();
-    })
+    page.stored = Some(lines.len() - rejected.len());
+    page.faults = rejected.into();
+    refused(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 #[cfg(test)]
@@ -189,14 +157,10 @@ mod tests {
 
     #[test]
     fn a_line_is_a_member_with_its_name_and_what_else_is_known() {
-        let lines = parse(
+        let read = lines(
             "member,name\n999,Ann\n7,Bob,,\"{\"\"country\"\":\"\"NZ\"\"}\"\n8,Cid,https://img.example/c.png",
         );
-        let profiles: Vec<_> = lines
-            .unwrap()
-            .into_iter()
-            .map(|line| line.profile)
-            .collect();
+        let profiles: Vec<_> = read.unwrap().into_iter().map(|line| line.profile).collect();
         let expected = [
             json!({"member": "999", "name": "Ann"}),
             json!({"member": "7", "name": "Bob", "attributes": {"country": "NZ"}}),
@@ -204,7 +168,7 @@ mod tests {
         ];
         assert_eq!(profiles, expected);
         let numbers = |text: &str| {
-            let faults = parse(text).unwrap_err().into_iter();
+            let faults = lines(text).unwrap_err().into_iter();
             faults.map(|fault| fault.number).collect::<Vec<_>>()
         };
         assert_eq!(numbers("999,Ann\n7\n8,Cid,,{\n9,Dan,,,,"), [2, 3, 4]);

@@ -2,17 +2,11 @@
 
 use askama::Template;
 use axum::http::Method;
-use axum::response::Response;
 
-use super::address::address;
-use super::board::{Heading, Opening};
-use super::forms::Form;
-use super::page::{self, Frame, Page, to};
-use super::parts::{PartParams, Parts};
-use super::session::Viewer;
-use super::shown::{Clock, done, pretty};
-use crate::http::dead_letters::{DeadEvent, DeadLetterBody, DeadLetterList};
-use crate::http::extract::Path;
+use super::{
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, to, v1,
+};
+use crate::http::dead_letters::{DeadLetterBody, DeadLetterList};
 use crate::http::problem::Problem;
 use crate::http::queues::QueueBody;
 
@@ -26,24 +20,13 @@ impl DeadLetterBody {
     }
 }
 
-impl DeadEvent {
-    fn data(&self) -> String {
-        self.data.as_ref().map(pretty).unwrap_or_default()
-    }
-}
-
 #[derive(Template)]
 #[template(path = "console/queue.html")]
 pub(super) struct QueuePage {
     frame: Frame,
-    heading: Heading,
-    clock: Clock,
-    done: Option<&'static str>,
     queue: QueueBody,
     letters: Vec<DeadLetterBody>,
     parts: Parts,
-    problem: Option<Problem>,
-    curl: String,
 }
 
 impl Page for QueuePage {
@@ -51,77 +34,49 @@ impl Page for QueuePage {
     type Params = PartParams;
 
     async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let queue_at = address(&["v1", "boards", board, "queue"], &[]);
+        let queue_at = v1(&["boards", board, "queue"]);
         let queue = viewer.read(&queue_at).await?;
-        let query = [("after", params.after.as_str()), ("limit", LETTERS_MAX)];
-        let listed_at = address(&["v1", "boards", board, "dead-letters"], &query);
+        let path = ["v1", "boards", board, "dead-letters"];
+        let listed_at = address(&path, &params.of_at_most(LETTERS_MAX));
         let found: DeadLetterList = viewer.read(&listed_at).await?;
-        let Opening {
-            frame,
-            heading,
-            clock,
-        } = Opening::read(viewer, board, "Queue").await?;
-        let path = ["console", "boards", board, "queue"];
-        let next = found.next.as_deref();
-        let letter_at = address(&["v1", "boards", board, "dead-letters", "ID"], &[]);
-        let curl = [
-            viewer.curl(&queue_at),
-            viewer.curl(&listed_at),
-            viewer.curl_to(&Method::POST, &format!("{letter_at}/replay"), None),
-            viewer.curl_to(&Method::DELETE, &letter_at, None),
-        ];
+        let frame = Frame::read(viewer, board, "Queue").await?;
+        let own = address(&["console", "boards", board, "queue"], &[]);
+        let letter_at = v1(&["boards", board, "dead-letters", "ID"]);
         Ok(Self {
-            frame,
-            heading,
-            clock,
-            done: done(&params.done),
+            frame: frame.done(&params.done).curl([
+                viewer.curl(&queue_at),
+                viewer.curl(&listed_at),
+                viewer.curl_to(&Method::POST, &format!("{letter_at}/replay"), None),
+                viewer.curl_to(&Method::DELETE, &letter_at, None),
+            ]),
             queue,
             letters: found.dead_letters,
-            parts: Parts::new("dead letters", &path, &[], &params.after, next),
-            problem: None,
-            curl: curl.join("\n"),
+            parts: Parts::new("dead letters", &own, &params.after, found.next),
         })
     }
 }
 
-/// Does something with a dead letter, and goes back to the page; if it is refused, the page says so.
-async fn carry_out(
-    viewer: &Viewer,
-    board: &String,
-    what: impl Future<Output = Result<(), Problem>>,
-    done: &str,
-) -> Result<Response, Problem> {
-    let path = ["console", "boards", board, "queue"];
-    let back = async { what.await.map(|()| to(&path, &[("done", done)])) };
-    let page = QueuePage::read(viewer, board, PartParams::default());
-    page::carry_out(back, page, |page, problem| page.problem = Some(problem)).await
-}
-
 /// Puts the event of a dead letter back into the queue.
-pub(super) async fn replay(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn replay(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let replayed = async {
         let letter = form.required("letter")?;
-        let path = ["v1", "boards", &board, "dead-letters", letter, "replay"];
-        viewer.order(Method::POST, &address(&path, &[]), None).await
+        let replayed_by = v1(&["boards", &board, "dead-letters", letter, "replay"]);
+        viewer.order(Method::POST, &replayed_by, None).await?;
+        Ok(to(&["boards", &board, "queue"], &[("done", "replayed")]))
     };
-    carry_out(&viewer, &board, replayed, "replayed").await
+    let page = QueuePage::read(&viewer, &board, PartParams::default());
+    carry_out(&form, replayed, page, |page| &mut page.frame).await
 }
 
 /// Deletes a dead letter.
-pub(super) async fn discard(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn discard(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let discarded = async {
         let letter = form.required("letter")?;
         form.confirm(form.field("name"))?;
-        let own = address(&["v1", "boards", &board, "dead-letters", letter], &[]);
-        viewer.order(Method::DELETE, &own, None).await
+        let own = v1(&["boards", &board, "dead-letters", letter]);
+        viewer.order(Method::DELETE, &own, None).await?;
+        Ok(to(&["boards", &board, "queue"], &[("done", "discarded")]))
     };
-    carry_out(&viewer, &board, discarded, "discarded").await
+    let page = QueuePage::read(&viewer, &board, PartParams::default());
+    carry_out(&form, discarded, page, |page| &mut page.frame).await
 }

@@ -1,24 +1,11 @@
 //! What is left of the quotas of a board for a voter, a member, a device or an address.
 
 use askama::Template;
-use axum::response::Response;
 use serde::Deserialize;
 
-use super::address::address;
-use super::board::{Heading, Opening};
-use super::page::{Frame, html};
-use super::session::Viewer;
-use super::shown::Clock;
+use super::{Answer, Frame, Path, Query, Viewer, address, html};
 use crate::domain::access::Scope;
-use crate::http::extract::{Path, Query};
-use crate::http::problem::Problem;
-use crate::http::quotas::{Allowance, QuotaState, QuotaStates};
-
-impl Allowance {
-    fn is_used_up(&self) -> bool {
-        self.left.to_string() == "0"
-    }
-}
+use crate::http::quotas::{QuotaState, QuotaStates};
 
 /// What an event would say of where it comes from.
 #[derive(Default, Deserialize)]
@@ -51,13 +38,10 @@ impl Params {
 #[template(path = "console/quotas.html")]
 struct QuotasPage {
     frame: Frame,
-    heading: Heading,
-    clock: Clock,
     params: Params,
     /// Whether the viewer may ask about others.
     may_ask: bool,
     quotas: Vec<QuotaState>,
-    curl: String,
 }
 
 /// The page.
@@ -65,22 +49,15 @@ pub(super) async fn show(
     viewer: Viewer,
     Path(board): Path<String>,
     Query(params): Query<Params>,
-) -> Result<Response, Problem> {
+) -> Answer {
     let read_at = address(&["v1", "boards", &board, "quotas"], &params.named());
     let found: QuotaStates = viewer.read(&read_at).await?;
     let summary = viewer.summary(&board).await?;
-    let Opening {
-        frame,
-        heading,
-        clock,
-    } = Opening::new(&viewer, &board, Some(&summary), "Quotas");
     html(&QuotasPage {
-        frame,
-        heading,
-        clock,
+        frame: Frame::of_board(&viewer, &board, Some(&summary), "Quotas")
+            .curl([viewer.curl(&read_at)]),
         may_ask: viewer.may_on(Scope::Configure, &board),
         params,
         quotas: found.quotas,
-        curl: viewer.curl(&read_at),
     })
 }

@@ -1,12 +1,8 @@
 //! A secret that the service has made: it is shown this once.
 
 use askama::Template;
-use axum::response::Response;
 
-use super::page::{Frame, html};
-use super::session::Viewer;
-use super::shown::{Prose, prose};
-use crate::http::problem::Problem;
+use super::{Answer, Frame, Viewer, html};
 
 #[derive(Template)]
 #[template(path = "console/secret.html")]
@@ -21,12 +17,6 @@ struct SecretPage<'a> {
     next: String,
 }
 
-impl SecretPage<'_> {
-    fn about(&self) -> Vec<Prose<'static>> {
-        prose(self.about)
-    }
-}
-
 /// Shows it.
 pub(super) fn show(
     viewer: &Viewer,
@@ -34,7 +24,7 @@ pub(super) fn show(
     (secret, warning): (&str, Option<&str>),
     about: &'static str,
     next: String,
-) -> Result<Response, Problem> {
+) -> Answer {
     html(&SecretPage {
         frame: Frame::new(viewer, title),
         secret,

@@ -2,25 +2,18 @@
 //! memory by board.
 
 use askama::Template;
-use axum::response::Response;
-use chrono_tz::Tz;
 use futures::stream::{self, StreamExt};
 use serde::Deserialize;
 
-use super::address::address;
 use super::boards::{Defined, List};
-use super::page::{Frame, html};
-use super::parts::Parts;
-use super::session::Viewer;
-use super::shown::{Clock, bytes};
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
-use crate::http::extract::Query;
 use crate::http::footprints::MemoryBody;
 use crate::http::health::Ready;
 use crate::http::instances::{InstanceBody, InstanceList};
 use crate::http::problem::Problem;
-use crate::http::queues::{LogBody, QueueBody, QueueList};
+use crate::http::queues::{LogBody, QueueList};
 
 /// How many boards with events that wait are shown.
 const QUEUES_MAX: &str = "100";
@@ -50,52 +43,28 @@ struct Overview {
     log: Result<LogBody, Problem>,
 }
 
-impl InstanceBody {
-    /// What it does, in words.
-    fn part(&self) -> &'static str {
-        match (self.serves, self.works) {
-            (true, true) => "answers requests, does background work",
-            (true, false) => "answers requests",
-            _ => "does background work",
-        }
-    }
-
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "templates pass references"
-    )]
-    fn is_silent(&self, now: &Timestamp) -> bool {
-        now.seconds_after(self.seen_at) > SILENT_AFTER_S
-    }
-}
-
-impl QueueBody {
-    /// How long its first event has waited, in words.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "templates pass references"
-    )]
-    fn lag(&self, now: &Timestamp) -> String {
-        let lag = self.waiting_since.map(|since| now.seconds_after(since));
-        lag.map_or_else(String::new, |lag_s| format!("{lag_s} s"))
-    }
-}
-
 #[derive(Template)]
 #[template(path = "console/service.html")]
 struct ServicePage {
     frame: Frame,
-    clock: Clock,
     now: Timestamp,
     version: &'static str,
     ready: Result<Ready, Problem>,
     may_moderate: bool,
     /// What the viewer may know beside that; or why it can't be told.
     overview: Option<Result<Overview, Problem>>,
-    curl: String,
 }
 
 impl ServicePage {
+    /// How many seconds have passed since an instant.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "templates pass references"
+    )]
+    fn seconds_since(&self, at: &Timestamp) -> u64 {
+        self.now.seconds_after(*at)
+    }
+
     /// Whether the instances run in more than one version.
     fn has_versions(&self) -> bool {
         let Some(Ok(overview)) = &self.overview else {
@@ -108,7 +77,7 @@ impl ServicePage {
 }
 
 /// The page.
-pub(super) async fn show(viewer: Viewer) -> Result<Response, Problem> {
+pub(super) async fn show(viewer: Viewer) -> Answer {
     let queues_at = address(&["v1", "queues"], &[("limit", QUEUES_MAX)]);
     let mut curl = vec![viewer.curl("/readyz")];
     let overview = if viewer.may(Scope::Configure) {
@@ -118,14 +87,12 @@ pub(super) async fn show(viewer: Viewer) -> Result<Response, Problem> {
         None
     };
     html(&ServicePage {
-        frame: Frame::new(&viewer, "Service"),
-        clock: Clock(Tz::UTC),
+        frame: Frame::new(&viewer, "Service").curl(curl),
         now: viewer.visitor.console.app.service.engine.clock.now(),
         version: VERSION,
         ready: viewer.ready().await,
         may_moderate: viewer.may(Scope::Moderate),
         overview,
-        curl: curl.join("\n"),
     })
 }
 
@@ -145,55 +112,27 @@ pub(super) struct Params {
     after: String,
 }
 
-/// A board with the memory that it takes, if that can be told.
-struct Measured {
-    board: String,
-    memory: Option<MemoryBody>,
-}
-
-impl MemoryBody {
-    fn is_whole(&self) -> bool {
-        self.sampled == self.keys
-    }
-
-    fn shown(&self) -> String {
-        bytes(self.bytes)
-    }
-}
-
 #[derive(Template)]
 #[template(path = "console/memory.html")]
 struct MemoryPage {
     frame: Frame,
-    boards: Vec<Measured>,
+    /// The boards, each with the memory that it takes, if that can be told.
+    boards: Vec<(String, Option<MemoryBody>)>,
     parts: Parts,
-    curl: String,
 }
 
 /// The memory by board.
-pub(super) async fn memory(
-    viewer: Viewer,
-    Query(params): Query<Params>,
-) -> Result<Response, Problem> {
-    let query = [("after", params.after.as_str()), ("limit", BOARDS_MAX)];
-    let listed_at = address(&["v1", "boards"], &query);
-    let found: List = viewer.read(&listed_at).await?;
+pub(super) async fn memory(viewer: Viewer, Query(Params { after }): Query<Params>) -> Answer {
+    let query = [("after", after.as_str()), ("limit", BOARDS_MAX)];
+    let found: List = viewer.read(&address(&["v1", "boards"], &query)).await?;
     let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {
-        let memory_at = address(&["v1", "boards", &board, "memory"], &[]);
-        let memory = viewer.read(&memory_at).await.ok();
-        Measured { board, memory }
+        let memory = viewer.read(&v1(&["boards", &board, "memory"])).await;
+        (board, memory.ok())
     });
-    let memory_at = address(&["v1", "boards", "BOARD", "memory"], &[]);
+    let memory_at = v1(&["boards", "BOARD", "memory"]);
     html(&MemoryPage {
-        frame: Frame::new(&viewer, "Memory by board"),
+        frame: Frame::new(&viewer, "Memory by board").curl([viewer.curl(&memory_at)]),
         boards: measured.buffered(BOARDS_AT_ONCE).collect().await,
-        parts: Parts::new(
-            "boards",
-            &["console", "service", "memory"],
-            &[],
-            &params.after,
-            found.next.as_deref(),
-        ),
-        curl: viewer.curl(&memory_at),
+        parts: Parts::new("boards", "/console/service/memory", &after, found.next),
     })
 }

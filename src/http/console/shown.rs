@@ -8,7 +8,6 @@ use chrono_tz::Tz;
 use serde::Serialize;
 
 use crate::domain::time::Timestamp;
-use crate::http::problem::Problem;
 
 /// An instant, as an element `<time>`.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +80,7 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
     Some(match what {
         "hidden" => "The member is hidden: no standing of this board shows it.",
         "unhidden" => "The member is back in the standings of this board.",
+        "claimed" => "The reward is claimed.",
         "erased" => "The member is erased: nothing of it is shown any more on this board.",
         "joined" => "The member has its seat in the running period.",
         "left" => {
@@ -107,48 +107,25 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
     })
 }
 
-/// A part of a text that has code between backquotes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Prose<'a> {
-    Text(&'a str),
-    Code(&'a str),
-}
+/// A text of the HTTP interface, in which code stands between backquotes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prose<'a>(&'a str);
 
-/// A text of the HTTP interface, taken apart.
-pub(super) fn prose(text: &str) -> Vec<Prose<'_>> {
-    let parts = text.split('`').enumerate();
-    let parts = parts.map(|(index, part)| match index % 2 {
-        0 => Prose::Text(part),
-        _ => Prose::Code(part),
-    });
-    parts.collect()
-}
-
-impl Problem {
-    /// What exactly is wrong.
-    pub(super) fn told(&self) -> Vec<Prose<'_>> {
-        prose(&self.detail)
-    }
-
-    /// What that means.
-    pub(super) fn meaning(&self) -> Vec<Prose<'static>> {
-        prose(self.kind.page.explanation)
-    }
-
-    /// What to do about it.
-    pub(super) fn remedy(&self) -> Vec<Prose<'static>> {
-        prose(self.kind.page.remedy)
-    }
+/// Such a text.
+pub(super) fn prose(text: &str) -> Prose<'_> {
+    Prose(text)
 }
 
 impl fmt::Display for Prose<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Text(text) | Self::Code(text)) = self;
-        let Ok(text) = escape(text, Html);
-        match self {
-            Self::Text(_) => text.fmt(f),
-            Self::Code(_) => write!(f, "<code>{text}</code>"),
+        for (index, part) in self.0.split('`').enumerate() {
+            let Ok(text) = escape(part, Html);
+            match index % 2 {
+                0 => text.fmt(f)?,
+                _ => write!(f, "<code>{text}</code>")?,
+            }
         }
+        Ok(())
     }
 }
 
@@ -183,10 +160,7 @@ mod tests {
 
     #[test]
     fn code_stands_out_and_nothing_of_it_is_html() {
-        let shown: String = prose("Send `<b>`, or <i>.")
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let shown = prose("Send `<b>`, or <i>.").to_string();
         assert_eq!(shown, "Send <code>&#60;b&#62;</code>, or &#60;i&#62;.");
     }
 }

@@ -2,15 +2,12 @@
 
 use askama::Template;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
-use super::forms::Form;
-use super::page::{Frame, html};
 use super::session::Visitor;
-use crate::http::extract::Query;
-use crate::http::observe::HasBody;
-use crate::http::problem::{Problem, UNAUTHENTICATED};
+use super::{Answer, Form, Frame, Query, html, refused};
+use crate::http::problem::UNAUTHENTICATED;
 
 /// Where somebody is led who has signed in.
 const HOME: &str = "/console";
@@ -23,6 +20,13 @@ struct SignIn<'a> {
     to: &'a str,
     /// What was wrong with the key.
     fault: Option<&'a str>,
+}
+
+impl<'a> SignIn<'a> {
+    fn new(visitor: &Visitor, to: &'a str, fault: Option<&'a str>) -> Self {
+        let frame = Frame::for_visitor(visitor, "Sign in");
+        Self { frame, to, fault }
+    }
 }
 
 /// The parameters of the page.
@@ -45,24 +49,16 @@ fn page_of(to: Option<&str>) -> &str {
 }
 
 /// The form; who is signed in already goes on.
-pub(super) async fn show(
-    visitor: Visitor,
-    Query(Params { to }): Query<Params>,
-) -> Result<Response, Problem> {
+pub(super) async fn show(visitor: Visitor, Query(Params { to }): Query<Params>) -> Answer {
     let to = page_of(to.as_deref());
     if visitor.viewer().is_some() {
         return Ok(Redirect::to(to).into_response());
     }
-    form(&visitor, to, None)
-}
-
-fn form(visitor: &Visitor, to: &str, fault: Option<&str>) -> Result<Response, Problem> {
-    let frame = Frame::for_visitor(visitor, "Sign in");
-    html(&SignIn { frame, to, fault })
+    html(&SignIn::new(&visitor, to, None))
 }
 
 /// Takes the key.
-pub(super) async fn begin(visitor: Visitor, sent: Form) -> Result<Response, Problem> {
+pub(super) async fn begin(visitor: Visitor, sent: Form) -> Answer {
     let to = page_of(sent.given("to"));
     if visitor.console.app.is_open {
         return Ok(Redirect::to(to).into_response());
@@ -75,17 +71,15 @@ pub(super) async fn begin(visitor: Visitor, sent: Form) -> Result<Response, Prob
             } else {
                 "No API key has this secret. Check that it was copied whole."
             };
-            let mut page = form(&visitor, to, Some(fault))?;
-            *page.status_mut() = StatusCode::UNAUTHORIZED;
-            page.extensions_mut().insert(HasBody);
-            Ok(page)
+            let page = SignIn::new(&visitor, to, Some(fault));
+            refused(StatusCode::UNAUTHORIZED, &page)
         }
         Err(problem) => Err(problem),
     }
 }
 
 /// Ends the session.
-pub(super) async fn end(visitor: Visitor, _: Form) -> Result<Response, Problem> {
+pub(super) async fn end(visitor: Visitor, _: Form) -> Answer {
     let cookie = visitor.sign_out().await?;
     let to = Redirect::to("/console/sign-in");
     Ok(([(header::SET_COOKIE, cookie)], to).into_response())

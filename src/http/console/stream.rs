@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderMap, HeaderName};
-use axum::response::Response;
 use futures::StreamExt;
 use futures::stream::unfold;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::address::address;
-use super::session::{Viewer, Visitor};
+use super::session::Visitor;
 use super::standing::SIZE;
-use crate::http::extract::{Path, Query};
+use super::{Answer, Path, Query, Viewer, v1_with};
 use crate::http::problem::{Problem, UNAUTHENTICATED};
 use crate::http::streams::message;
 
@@ -37,21 +35,17 @@ pub(super) async fn show(
     Path((board, window)): Path<(String, String)>,
     Query(Params { cohort }): Query<Params>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let mut parts = vec!["v1", "boards", &board, "standings", &window];
-    if !cohort.is_empty() {
-        parts.extend(["cohorts", &cohort]);
-    }
-    parts.push("stream");
-    let address = address(
-        &parts,
-        &[("size", &SIZE.to_string()), ("include", "profile")],
-    );
+) -> Answer {
+    let size = SIZE.to_string();
+    let query = [
+        ("cohort", cohort.as_str()),
+        ("size", &size),
+        ("include", "profile"),
+    ];
+    let path = ["boards", &board, "standings", &window, "stream"];
+    let address = v1_with(&path, &query);
     let known = headers.get(LAST_EVENT_ID).cloned();
-    let headers: Vec<_> = known
-        .map(|known| (LAST_EVENT_ID, known))
-        .into_iter()
-        .collect();
+    let headers = Vec::from_iter(known.map(|known| (LAST_EVENT_ID, known)));
     let response = viewer.pass_on(&address, &headers).await?;
     Ok(response.map(|body| {
         let watching = Watching {

@@ -3,33 +3,20 @@
 
 use askama::Template;
 use axum::http::Method;
-use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::address::address;
-use super::board::{Heading, Opening};
 use super::boards::Defined;
-use super::forms::Form;
-use super::page::{self, Frame, Page, html, to};
-use super::session::Viewer;
-use super::shown::{Clock, done};
+use super::{Answer, Form, Frame, Page, Path, Viewer, carry_out, html, to, v1};
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
-use crate::http::extract::Path;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::http::results::PeriodBody;
-use crate::http::shards::Spread;
 use crate::http::summary::SummaryBody;
+use crate::service::shards::Spread;
 
 /// How many periods of a window are looked at, the newest first.
 const PERIODS_MAX: &str = "20";
-
-/// A period that is over, and not final yet.
-struct Waiting {
-    window: String,
-    period: PeriodBody,
-}
 
 /// What was done before the page was shown.
 #[derive(Default, Deserialize)]
@@ -42,16 +29,12 @@ pub(super) struct Params {
 #[template(path = "console/upkeep.html")]
 pub(super) struct UpkeepPage {
     frame: Frame,
-    heading: Heading,
-    clock: Clock,
-    done: Option<&'static str>,
     definition: Defined,
-    waiting: Vec<Waiting>,
+    /// The periods that are over and not final yet, each with its window.
+    waiting: Vec<(String, PeriodBody)>,
     /// Whether the viewer may see which periods wait.
     may_read: bool,
     shards: Spread,
-    problem: Option<Problem>,
-    curl: String,
 }
 
 impl Page for UpkeepPage {
@@ -59,42 +42,29 @@ impl Page for UpkeepPage {
     type Params = Params;
 
     async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
-        let of_board = |part: &[&str]| address(&[&["v1", "boards", board], part].concat(), &[]);
-        let definition: Defined = viewer.read(&of_board(&[])).await?;
-        let shards = viewer.read(&of_board(&["shards"])).await?;
+        let own = v1(&["boards", board]);
+        let shards_at = format!("{own}/shards");
+        let definition: Defined = viewer.read(&own).await?;
+        let shards = viewer.read(&shards_at).await?;
         let summary = viewer.summary_if_shown(board).await?;
         let waiting = match &summary {
             Some(_) if definition.finalize.is_some() => waiting(viewer, board, &definition).await?,
             _ => Vec::new(),
         };
-        let Opening {
-            frame,
-            heading,
-            clock,
-        } = Opening::new(viewer, board, summary.as_ref(), "Upkeep");
         let closing = json!({"closes_at": "2027-01-01T00:00:00Z"});
-        let closed_by = of_board(&["standings", "WINDOW", "periods", "KEY", "close"]);
-        let curl = [
-            viewer.curl_to(&Method::PATCH, &of_board(&[]), Some(&closing)),
-            viewer.curl_to(&Method::POST, &closed_by, None),
-            viewer.curl_to(
-                &Method::PUT,
-                &of_board(&["shards"]),
-                Some(&json!({"count": 2})),
-            ),
-            viewer.curl_to(&Method::DELETE, &of_board(&[]), None),
-        ];
+        let closed_by = format!("{own}/standings/WINDOW/periods/KEY/close");
+        let frame = Frame::of_board(viewer, board, summary.as_ref(), "Upkeep");
         Ok(Self {
-            frame,
-            heading,
+            frame: frame.done(&params.done).curl([
+                viewer.curl_to(&Method::PATCH, &own, Some(&closing)),
+                viewer.curl_to(&Method::POST, &closed_by, None),
+                viewer.curl_to(&Method::PUT, &shards_at, Some(&json!({"count": 2}))),
+                viewer.curl_to(&Method::DELETE, &own, None),
+            ]),
             may_read: summary.is_some(),
-            clock,
-            done: done(&params.done),
             definition,
             waiting,
             shards,
-            problem: None,
-            curl: curl.join("\n"),
         })
     }
 }
@@ -104,39 +74,33 @@ async fn waiting(
     viewer: &Viewer,
     board: &str,
     definition: &Defined,
-) -> Result<Vec<Waiting>, Problem> {
+) -> Result<Vec<(String, PeriodBody)>, Problem> {
     let mut waiting = Vec::new();
     for window in &definition.windows {
         let newest = [("limit", PERIODS_MAX)];
         let periods = viewer.periods(board, window, &newest).await?;
         let over = periods.into_iter().map(|listed| listed.period);
         let over = over.filter(|period| period.state == Some(PeriodState::Closing));
-        waiting.extend(over.map(|period| Waiting {
-            window: window.clone(),
-            period,
-        }));
+        waiting.extend(over.map(|period| (window.clone(), period)));
     }
     Ok(waiting)
 }
 
 /// Carries out what a form asks, which tells what was done; if it is refused, the page says so.
-async fn carry_out(
+async fn act(
     viewer: &Viewer,
     board: &String,
+    form: &Form,
     what: impl Future<Output = Result<&'static str, Problem>>,
-) -> Result<Response, Problem> {
-    let path = ["console", "boards", board, "upkeep"];
-    let back = async { what.await.map(|done| to(&path, &[("done", done)])) };
+) -> Answer {
+    let path = ["boards", board, "upkeep"];
+    let back = async { Ok(to(&path, &[("done", what.await?)])) };
     let page = UpkeepPage::read(viewer, board, Params::default());
-    page::carry_out(back, page, |page, problem| page.problem = Some(problem)).await
+    carry_out(form, back, page, |page| &mut page.frame).await
 }
 
 /// Says until when the board takes events.
-pub(super) async fn close(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let closed = async {
         let closes_at = match form.field("step") {
             "now" => {
@@ -150,95 +114,67 @@ pub(super) async fn close(
             }
         };
         let change = json!({"closes_at": closes_at});
-        let own = address(&["v1", "boards", &board], &[]);
+        let own = v1(&["boards", &board]);
         viewer.order(Method::PATCH, &own, Some(&change)).await?;
         Ok("changed")
     };
-    carry_out(&viewer, &board, closed).await
+    act(&viewer, &board, &form, closed).await
 }
 
 /// Makes a period final.
-pub(super) async fn close_period(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn close_period(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let closed = async {
         let (window, key) = (form.required("window")?, form.required("key")?);
         form.confirm(key)?;
-        let path = [
-            "v1",
-            "boards",
-            &board,
-            "standings",
-            window,
-            "periods",
-            key,
-            "close",
-        ];
-        let closed_by = address(&path, &[]);
+        let period = v1(&["boards", &board, "standings", window, "periods", key]);
+        let closed_by = format!("{period}/close");
         viewer.order(Method::POST, &closed_by, None).await?;
         Ok("final")
     };
-    carry_out(&viewer, &board, closed).await
+    act(&viewer, &board, &form, closed).await
 }
 
 /// Moves the board to another number of shards.
-pub(super) async fn spread(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn spread(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let spread = async {
-        let count = form.required("count")?.parse::<u16>();
         let wrong = |_| Problem::invalid_field("/count", "is no number of shards");
-        let wanted = json!({"count": count.map_err(wrong)?});
-        let own = address(&["v1", "boards", &board, "shards"], &[]);
+        let count: u16 = form.required("count")?.parse().map_err(wrong)?;
+        let own = v1(&["boards", &board, "shards"]);
+        let wanted = json!({"count": count});
         let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
         Ok(spread.moving_to.map_or("changed", |_| "moving"))
     };
-    carry_out(&viewer, &board, spread).await
+    act(&viewer, &board, &form, spread).await
 }
 
 #[derive(Template)]
 #[template(path = "console/delete.html")]
 struct DeletePage {
     frame: Frame,
-    heading: Heading,
     /// What is lost; none if the board can't be read.
     summary: Option<SummaryBody>,
-    curl: String,
 }
 
 /// The page on which a board is deleted. Nothing is read for it that a board could lack which can't be read.
-pub(super) async fn last_page(
-    viewer: Viewer,
-    Path(board): Path<String>,
-) -> Result<Response, Problem> {
+pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answer {
     viewer.require_on(Scope::Configure, &board)?;
     let summary = match viewer.summary(&board).await {
         Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
         summary => summary.ok(),
     };
-    let title = |name: &str| format!("Delete {name}");
-    let opening = Opening::titled(&viewer, &board, summary.as_ref(), "Upkeep", title);
-    let own = address(&["v1", "boards", &board], &[]);
+    let mut frame = Frame::of_board(&viewer, &board, summary.as_ref(), "Upkeep");
+    frame.title = format!("Delete {}", frame.heading.name());
+    let delete = viewer.curl_to(&Method::DELETE, &v1(&["boards", &board]), None);
     html(&DeletePage {
-        frame: opening.frame,
-        heading: opening.heading,
+        frame: frame.curl([delete]),
         summary,
-        curl: viewer.curl_to(&Method::DELETE, &own, None),
     })
 }
 
 /// Deletes a board.
-pub(super) async fn delete(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    form: Form,
-) -> Result<Response, Problem> {
+pub(super) async fn delete(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     form.confirm(&board)?;
-    let own = address(&["v1", "boards", &board], &[]);
+    let own = v1(&["boards", &board]);
     viewer.order(Method::DELETE, &own, None).await?;
-    Ok(to(&["console", "boards"], &[("done", "deleted")]))
+    Ok(to(&["boards"], &[("done", "deleted")]))
 }

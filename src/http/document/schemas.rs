@@ -14,22 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::PartialSchema;
+use utoipa::openapi::path::ParameterIn;
 use utoipa::openapi::schema::{
-    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Object, ObjectBuilder, OneOf,
-    OneOfBuilder, Schema, SchemaType, Type,
+    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Discriminator, Object, ObjectBuilder,
+    OneOf, OneOfBuilder, Schema, SchemaType, Type,
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
+use super::values::VALUE;
+use super::{in_place, operations};
+use crate::domain::ids::{BoardId, MemberId, NAME_BYTES_MAX};
 use crate::domain::include::Include;
-use crate::http::table;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// What ids of members, events and voters consist of, beside their length: no control characters ([`crate::domain::ids`]).
-const ID: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
-/// The length of such an id, in characters at the most; the service counts bytes of UTF-8.
-const ID_LENGTH_MAX: usize = 128;
 /// What patterns of board ids consist of ([`crate::domain::access::BoardPattern`]).
 const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,64}$";
 /// How a reference to a schema begins.
@@ -37,12 +36,21 @@ const HERE: &str = "#/components/schemas/";
 
 /// Brings all schemas into their forms.
 pub(super) fn settle(document: &mut OpenApi) {
-    let components = document.components.as_mut();
-    let mut schemas = std::mem::take(&mut components.expect("there are schemas").schemas);
+    let mut schemas = std::mem::take(schemas_of(document));
+    let before = schemas.clone();
+    for schema in schemas.values_mut() {
+        each(schema, &mut |schema| place_value(schema, &before));
+    }
+    for (name, schema) in before {
+        if let RefOr::T(Schema::OneOf(union)) = schema {
+            tell_apart(&name, union, &mut schemas);
+        }
+    }
     add_board(&mut schemas);
-    let (taken, sent) = roots(document);
-    let taken = reachable(&schemas, &taken);
-    let sent = reachable(&schemas, &sent);
+    add_event(&mut schemas);
+    let (taken_roots, sent_roots) = roots(document);
+    let taken = reachable(&schemas, &taken_roots);
+    let sent = reachable(&schemas, &sent_roots);
 
     let forms = |names: &BTreeSet<String>, form: fn(&mut RefOr<Schema>)| -> Schemas {
         let of_name = |name: &String| {
@@ -92,12 +100,88 @@ pub(super) fn settle(document: &mut OpenApi) {
         patch.description.clone_from(&before.description);
     }
     settled.insert("DefinitionPatch".to_owned(), patch);
-    let (taken, sent) = roots(document);
-    let used = reachable(&settled, &[taken, sent].concat());
+    let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
-    let components = document.components.as_mut();
-    components.expect("there are schemas").schemas = settled;
+    *schemas_of(document) = settled;
     settle_parameters(document);
+}
+
+fn schemas_of(document: &mut OpenApi) -> &mut Schemas {
+    let components = document.components.as_mut();
+    &mut components.expect("there are schemas").schemas
+}
+
+/// Puts a value of the domain in the place of a reference to it.
+fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
+    let (reference, is_nullable) = match schema {
+        RefOr::Ref(reference) => (reference, false),
+        RefOr::T(Schema::OneOf(one)) => match one.items.as_mut_slice() {
+            [RefOr::Ref(reference), null] if is_null(null) => (reference, true),
+            _ => return,
+        },
+        RefOr::T(_) => return,
+    };
+    let Some(name) = name_of(&reference.ref_location).filter(|name| name.starts_with(VALUE)) else {
+        return;
+    };
+    let mut value = values[name].clone();
+    describe(&mut value, &reference.description);
+    if let RefOr::T(Schema::Object(value)) = &mut value {
+        value.default = reference.default.take();
+    }
+    *schema = if is_nullable { with_null(value) } else { value };
+}
+
+/// Describes a union by its discriminator: the schema of each kind has the tag. The tag `status` is a field of the kind
+/// wherever it is sent. With the tag `type` a kind may also be an answer by itself, without the tag: then it has a schema of
+/// its own in the union, such as `PageQueryResult`.
+fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
+    let mut discriminator = Discriminator::default();
+    for kind in std::mem::take(&mut one.items) {
+        let tagged = tagged(&kind).unwrap_or_else(|| panic!("invariant: {union} has a tag"));
+        let (target, field, word, description) = tagged;
+        let name = match field {
+            "status" => target.to_owned(),
+            _ => format!("{}{}{union}", word[..1].to_uppercase(), &word[1..]),
+        };
+        if let Some(own) = schemas.get_mut(&name).and_then(object_mut) {
+            let tag = own.properties.entry(field.to_owned());
+            let tag = tag.or_insert_with(|| ObjectBuilder::new().schema_type(Type::String).into());
+            describe(tag, &description);
+            if let RefOr::T(Schema::Object(tag)) = tag {
+                tag.enum_values.get_or_insert_default().push(word.into());
+            }
+            if !own.required.iter().any(|name| name == field) {
+                own.required.push(field.to_owned());
+            }
+        }
+        let reference = Ref::from_schema_name(&name);
+        field.clone_into(&mut discriminator.property_name);
+        let mapping = &mut discriminator.mapping;
+        mapping.insert(word.to_owned(), reference.ref_location.clone());
+        if !one.items.contains(&reference.clone().into()) {
+            one.items.push(reference.into());
+        }
+        schemas.entry(name).or_insert(kind);
+    }
+    one.discriminator = Some(discriminator);
+    schemas.insert(union.to_owned(), Schema::OneOf(one).into());
+}
+
+/// Of a kind of a union: the name of its schema without the tag, the field of the tag, its value, and the description of it.
+fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
+    let RefOr::T(Schema::AllOf(all)) = kind else {
+        return None;
+    };
+    let [RefOr::Ref(target), RefOr::T(Schema::Object(tag))] = all.items.as_slice() else {
+        return None;
+    };
+    let (field, RefOr::T(Schema::Object(tag))) = tag.properties.first()? else {
+        return None;
+    };
+    let word = tag.enum_values.as_ref()?.first()?.as_str()?;
+    let description = format!("`{word}`: {}", all.description.as_deref()?);
+    Some((name_of(&target.ref_location)?, field, word, description))
 }
 
 /// A board is shown as its definition with its id. The definition allows no other field, so that the two can't be composed
@@ -105,24 +189,31 @@ pub(super) fn settle(document: &mut OpenApi) {
 fn add_board(schemas: &mut Schemas) {
     let definition = object(&schemas["Definition"]).expect("a definition is an object");
     let mut board = definition.clone();
-    let id = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("The board's id."))
-        .pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"));
+    let mut id = BoardId::schema();
+    describe(&mut id, "The board's id.");
     board.description = Some("A board: its id and its definition, with all defaults.".into());
-    board.properties.insert("board".into(), id.into());
+    board.properties.insert("board".into(), id);
     board.required = board.properties.keys().cloned().collect();
     schemas.insert("Board".into(), Schema::Object(board).into());
+}
+
+/// An event whose board the path names is one of a batch without its board.
+fn add_event(schemas: &mut Schemas) {
+    let mut event = object(&schemas["BatchEvent"])
+        .expect("an event is an object")
+        .clone();
+    event.description = Some("One event, whose board the path names.".into());
+    event.properties.shift_remove("board");
+    event.required.retain(|name| name != "board");
+    schemas.insert("Event".into(), Schema::Object(event).into());
 }
 
 /// The schemas that requests and answers begin with.
 fn roots(document: &mut OpenApi) -> (Vec<String>, Vec<String>) {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
-    for item in document.paths.paths.values_mut() {
-        for (_, operation) in table::operations(item) {
-            taken.extend(references(&operation.request_body));
-            sent.extend(references(&operation.responses));
-        }
+    for (.., operation) in operations(document) {
+        taken.extend(references(&operation.request_body));
+        sent.extend(references(&operation.responses));
     }
     (taken, sent)
 }
@@ -240,12 +331,9 @@ fn as_taken(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Says what a field or a parameter of this name may consist of, if it is an id, ids, scores by ids, or patterns of boards.
+/// Says what a field or a parameter of this name may consist of, if it is an id, ids, or patterns of boards.
 fn restrict(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
-        RefOr::T(Schema::Object(map)) if name == "scores" => {
-            map.property_names = Some(Box::new(Schema::Object(id())));
-        }
         RefOr::T(Schema::Object(text)) if is_text(text) && is_id(name, text) => restrict_id(text),
         RefOr::T(Schema::Array(Array {
             items: ArrayItems::RefOrSchema(item),
@@ -267,19 +355,16 @@ fn restrict(name: &str, schema: &mut RefOr<Schema>) {
 
 /// Whether a text of this name is an id: other texts have other lengths.
 fn is_id(name: &str, text: &Object) -> bool {
-    name == "member" || text.max_length == Some(ID_LENGTH_MAX)
+    name == "member" || text.max_length == Some(NAME_BYTES_MAX)
 }
 
+/// Makes of a text an id of a member, an event or a voter. The service counts its bytes, the document characters.
 fn restrict_id(text: &mut Object) {
-    text.min_length = Some(1);
-    text.max_length = Some(ID_LENGTH_MAX);
-    text.pattern = Some(ID.to_owned());
-}
-
-fn id() -> Object {
-    let mut id = ObjectBuilder::new().schema_type(Type::String).build();
-    restrict_id(&mut id);
-    id
+    if let RefOr::T(Schema::Object(id)) = MemberId::schema() {
+        text.min_length = id.min_length;
+        text.max_length = id.max_length;
+        text.pattern = id.pattern;
+    }
 }
 
 /// Whether it is a string of any content.
@@ -324,8 +409,11 @@ fn take_default(schema: &mut RefOr<Schema>) -> Option<Value> {
     }
 }
 
-/// Adds a sentence to a description.
+/// Adds a sentence to a description, if there is one to add.
 fn describe(schema: &mut RefOr<Schema>, sentence: &str) {
+    if sentence.is_empty() {
+        return;
+    }
     let with = |before: &str| format!("{before} {sentence}").trim().to_owned();
     match schema {
         RefOr::Ref(reference) => reference.description = with(&reference.description),
@@ -462,21 +550,18 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
 
 /// A parameter is there or is not; it is never null.
 fn settle_parameters(document: &mut OpenApi) {
-    for item in document.paths.paths.values_mut() {
-        for (_, operation) in table::operations(item) {
-            for parameter in operation.parameters.iter_mut().flatten() {
-                if let RefOr::T(Parameter {
-                    name,
-                    parameter_in,
-                    schema: Some(schema),
-                    ..
-                }) = parameter
-                {
-                    drop_null(schema);
-                    restrict(name, schema);
-                    if *parameter_in == ParameterIn::Query {
-                        fill(name, schema);
-                    }
+    for (.., operation) in operations(document) {
+        for parameter in operation
+            .parameters
+            .iter_mut()
+            .flatten()
+            .filter_map(in_place)
+        {
+            if let Some(schema) = &mut parameter.schema {
+                drop_null(schema);
+                restrict(&parameter.name, schema);
+                if parameter.parameter_in == ParameterIn::Query {
+                    fill(&parameter.name, schema);
                 }
             }
         }

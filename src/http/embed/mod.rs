@@ -15,14 +15,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use http_body_util::BodyExt;
 use serde::Deserialize;
-use tower::ServiceExt;
 
 use self::colours::Colours;
 pub use self::origins::EmbedOrigins;
 use super::App;
 use super::console::address::{address, uri};
+use super::console::api::{ask, parsed};
 use super::console::assets;
 use super::extract::{Path, Query, board_id, bounded};
 use super::observe::HasBody;
@@ -201,20 +200,9 @@ impl Embed {
 
     /// Reads a standing as somebody without a key.
     async fn read(&self, address: &str, arrival: &Arrival) -> Result<PageBody, Problem> {
-        let fault =
-            |error: &dyn std::fmt::Display| Problem::internal(format!("a page to embed: {error}"));
         let request = Request::get(uri(address)?).body(Body::empty());
-        let mut request = request.map_err(|error| fault(&error))?;
-        arrival.carry_over(&mut request);
-        let Ok(mut response) = self.table.clone().oneshot(request).await;
-        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-            return Err(problem);
-        }
-        if !response.status().is_success() {
-            return Err(Problem::of_status(response.status()));
-        }
-        let body = response.into_body().collect().await;
-        let body = body.map_err(|error| fault(&error))?.to_bytes();
-        serde_json::from_slice(&body).map_err(|error| fault(&error))
+        let request = request.map_err(|error| Problem::internal(error.to_string()))?;
+        let response = ask(&self.table, arrival, request).await?;
+        parsed(response.into_body()).await
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,6 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{Problem, ProblemBody};
+use crate::join::join_all;
 use crate::service::period::CohortChoice;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::subset::{FoundSubset, SubsetView};
@@ -29,7 +29,6 @@ const BOARDS_MAX: usize = 100;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberStandings {
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// An answer for each board, in the order of the request. They are not one snapshot.
     pub standings: Vec<BoardStanding>,
@@ -52,10 +51,8 @@ pub struct BoardEntry {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
     pub total: u64,
     /// The entry; null if the member is not in the standing.
-    #[schema(required = true)]
     pub entry: Option<EntryBody>,
 }
 
@@ -63,7 +60,6 @@ pub struct BoardEntry {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BoardProblem {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// Why the board has no answer.
     pub problem: ProblemBody,

@@ -31,22 +31,19 @@ use crate::store::standings::Entry;
 #[schema(as = Entry)]
 pub struct EntryBody {
     /// The rank, from 1, as the board's `ranking` counts; null for a member that `keep_top` does not list.
-    #[schema(example = 1)]
     pub rank: Option<u64>,
     /// The member; null if it was erased and the standing is final.
-    #[schema(value_type = Option<String>, required = true, example = "999")]
     pub member: Option<Arc<str>>,
     /// The member's score.
-    #[schema(value_type = f64, example = 30)]
     pub score: ShownScore,
     /// When the member reached this score; missing on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, format = DateTime, example = "2026-11-21T00:30:00.000Z")]
+    #[schema(value_type = String, required = false, format = DateTime)]
     pub reached_at: Option<Timestamp>,
     /// About how many distinct voters the member's events in this standing came from; only on boards with
     /// `uniques: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false, example = 12)]
+    #[schema(value_type = u64, required = false)]
     pub voters: Option<u64>,
     /// With `include=profile`: what people see of the member beside its score; null if the member has no profile, or if the
     /// board does not show it.
@@ -56,7 +53,7 @@ pub struct EntryBody {
     /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it had none, or if the
     /// board has no `entry_data`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false, example = json!({"car": "gt-3"}))]
+    #[schema(value_type = Option<Object>, required = false)]
     pub data: Option<Option<EntryData>>,
     /// With `hidden=include`: `true` for a hidden member.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -65,7 +62,7 @@ pub struct EntryBody {
     /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
     /// all. Who has just come may not have had that message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>, required = false, example = 2)]
+    #[schema(value_type = Option<u64>, required = false)]
     pub previous_rank: Option<Option<u64>>,
 }
 
@@ -74,25 +71,20 @@ pub struct EntryBody {
 #[schema(as = Standing)]
 pub struct StandingBody {
     /// The board.
-    #[schema(example = "run_hero")]
     pub board: String,
     /// The window.
-    #[schema(example = "day")]
     pub window: String,
     /// The key of the period; for a rolling window the newest period in it.
-    #[schema(example = "2026-11-21")]
     pub key: String,
     /// The cohort, on a board with a league.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "silver-17")]
+    #[schema(value_type = String, required = false)]
     pub cohort: Option<String>,
     /// When the standing begins; null for `all`.
     #[serde(serialize_with = "seconds")]
-    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-20T16:00:00Z")]
     pub starts_at: Option<Timestamp>,
     /// When the standing ends; null for `all`.
     #[serde(serialize_with = "seconds")]
-    #[schema(value_type = Option<String>, format = DateTime, example = "2026-11-21T16:00:00Z")]
     pub ends_at: Option<Timestamp>,
     /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
     /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
@@ -102,7 +94,7 @@ pub struct StandingBody {
     /// What the standing has come to: while that stays, so does the standing. A text to compare, and to send as
     /// `min_revision`. Missing where nothing was read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, example = "19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d")]
+    #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
 }
 
@@ -114,11 +106,9 @@ pub struct PageBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
     pub total: u64,
     /// How many entries all pages have together: as many as `total`, unless `keep_top` cuts the list, or `from_score` and
     /// `to_score` do.
-    #[schema(example = 1000)]
     pub listed: u64,
     /// The number of the page, from 1; missing with `around_score`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,13 +129,11 @@ pub struct NeighbourBody {
     /// The neighbour's rank; null for a member that `keep_top` does not list.
     pub rank: Option<u64>,
     /// The member; null if it was erased and the standing is final.
-    #[schema(value_type = Option<String>, required = true)]
     pub member: Option<Arc<str>>,
     /// The neighbour's score.
-    #[schema(value_type = f64, example = 33)]
     pub score: ShownScore,
     /// The distance of the two scores; never negative.
-    #[schema(value_type = f64, minimum = 0, example = 3)]
+    #[schema(value_type = f64, minimum = 0)]
     pub gap: ShownScore,
     /// The neighbour's profile, as in an entry.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,13 +154,11 @@ pub struct PreviousBody {
     /// The member's rank then; null if `keep_top` did not list it.
     pub rank: Option<u64>,
     /// The member's score then.
-    #[schema(value_type = f64, example = 18)]
     pub score: ShownScore,
     /// How many ranks the member has gained since then; negative if it has lost some, null if it has no rank now or had none
     /// then.
     pub rank_change: Option<i64>,
     /// How much the member's score has grown since then; negative if it has fallen.
-    #[schema(value_type = f64, example = 12)]
     pub score_change: ShownScore,
 }
 
@@ -184,14 +170,13 @@ pub struct MemberBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
     pub total: u64,
     /// Its entry.
     #[serde(flatten)]
     pub entry: EntryBody,
     /// How many of the other members do not have a better rank, in percent with one decimal; 100 for a member alone, null for a
     /// member that `keep_top` does not list. Equal members have equal percentiles where they have equal ranks.
-    #[schema(minimum = 0, maximum = 100, example = 99.5)]
+    #[schema(minimum = 0, maximum = 100)]
     pub percentile: Option<f64>,
     /// The member next ahead; null for the first. For a member that `keep_top` does not list: the last that is listed.
     pub ahead: Option<NeighbourBody>,
@@ -215,13 +200,10 @@ pub struct MemberBody {
 #[schema(as = InLeague)]
 pub struct InLeagueBody {
     /// The tier in which the member plays, or will play once it has a seat; null while its last cohort is being decided.
-    #[schema(required = true, example = "silver")]
     pub tier: Option<String>,
     /// Where it sits; null for a member without a seat.
-    #[schema(required = true)]
     pub seat: Option<SeatBody>,
     /// What its last seat before the period has led to; null if there was none.
-    #[schema(required = true)]
     pub last: Option<PlayedBody>,
 }
 
@@ -230,22 +212,20 @@ pub struct InLeagueBody {
 #[schema(as = SeatInCohort)]
 pub struct SeatBody {
     /// The cohort.
-    #[schema(example = "silver-17")]
     pub cohort: String,
     /// What the member's place leads to, if the period ends like this; where the cohort is decided, what it has led to. Null for
     /// a hidden member, who is not counted.
-    #[schema(required = true)]
     pub zone: Option<Zone>,
     /// How many points the member has to gain to be in the promotion zone; null if it is there, and if the cohort has no such
     /// zone.
-    #[schema(value_type = Option<f64>, required = true, minimum = 0, example = 12)]
+    #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_promotion: Option<ShownScore>,
     /// How many points the member has to gain to leave the demotion zone; null if it is not there.
-    #[schema(value_type = Option<f64>, required = true, minimum = 0)]
+    #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_safety: Option<ShownScore>,
     /// How many points the member is ahead of the first one in the demotion zone; null if it is there itself, and if the cohort
     /// has no such zone.
-    #[schema(value_type = Option<f64>, required = true, minimum = 0, example = 30)]
+    #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_demotion: Option<ShownScore>,
 }
 
@@ -254,25 +234,19 @@ pub struct SeatBody {
 #[schema(as = PlayedSeat)]
 pub struct PlayedBody {
     /// The key of the period.
-    #[schema(example = "2026-11-09")]
     pub key: String,
     /// What the tier was called then.
-    #[schema(example = "bronze")]
     pub tier: String,
     /// The cohort.
-    #[schema(example = "bronze-4")]
     pub cohort: String,
     /// The member's place in the cohort when that was decided, from 1; null for a member that was hidden then.
-    #[schema(required = true, example = 2)]
     pub position: Option<u64>,
     /// Its score then.
-    #[schema(value_type = f64, example = 18)]
     pub score: ShownScore,
     /// Where it went.
     #[serde(rename = "move")]
     pub moved: Move,
     /// With which score its next seat opens, or has opened.
-    #[schema(value_type = f64, example = 20)]
     pub bonus: ShownScore,
 }
 
@@ -295,13 +269,11 @@ pub struct PercentileBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
     pub total: u64,
     /// The percentile of the request.
-    #[schema(value_type = f64, minimum = 0, maximum = 100, example = 90)]
+    #[schema(value_type = f64, minimum = 0, maximum = 100)]
     pub percentile: ShownScore,
     /// The last listed entry with at least this percentile; null if nobody is there, or nobody who is listed.
-    #[schema(required = true)]
     pub entry: Option<EntryBody>,
 }
 
@@ -313,7 +285,6 @@ pub struct SubsetBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has, also those that `keep_top` does not list.
-    #[schema(example = 1234)]
     pub total: u64,
     /// The entries of those who are in the standing, in order.
     pub entries: Vec<SubsetEntryBody>,
@@ -329,17 +300,13 @@ pub struct StatsBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// How many members the standing has.
-    #[schema(example = 3)]
     pub members: u64,
     /// About how many distinct voters the events came from, with a standard error of 0.81 %; null on boards without
     /// `uniques`.
-    #[schema(example = 120)]
     pub voters: Option<u64>,
     /// How many events the board took in the periods of the standing; null on boards without `uniques`.
-    #[schema(example = 350)]
     pub events: Option<u64>,
     /// The sum of the scores of all members; null on boards without `uniques`.
-    #[schema(value_type = Option<f64>, example = 350)]
     pub score_sum: Option<ShownScore>,
 }
 

@@ -22,7 +22,6 @@ use crate::http::problem::Problem;
 use crate::http::supply::Takers;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
-use crate::service::percentile::PercentileView;
 use crate::service::period::CohortChoice;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
@@ -52,11 +51,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let Path(ReadPath {
-            board,
-            window,
-            cohort,
-        }) = Path::from_request_parts(parts, app).await?;
+        let Path(StandingPath { board, window }) = Path::from_request_parts(parts, app).await?;
         let Query(params) = Query::<P>::from_request_parts(parts, app).await?;
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
@@ -64,7 +59,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
             request: StandingRequest {
                 includes: includes(params.include(), &caller)?,
                 sight: caller.sight(params.hidden())?,
-                cohort: cohort.into(),
+                cohort: params.cohort().map(str::to_owned).into(),
                 ..standing_request(&board, window, params.which(), (&caller, freshness))?
             },
             min_revision: min_revision(&params)?,
@@ -89,32 +84,13 @@ pub struct StandingPath {
 }
 
 /// The window of a league that a path names.
-#[expect(dead_code, reason = "it only describes what `ReadPath` reads")]
+#[expect(dead_code, reason = "it only describes what `StandingPath` reads")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub struct WindowPath {
     /// The board's window
     #[param(example = "day")]
     window: String,
-}
-
-/// The cohort that a path names.
-#[expect(dead_code, reason = "it only describes what `ReadPath` reads")]
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct CohortPath {
-    /// The cohort: the name of its tier and its number
-    #[param(example = "bronze-1")]
-    cohort: String,
-}
-
-/// The standing that a path names, or that of a cohort.
-#[derive(Debug, Deserialize)]
-pub struct ReadPath {
-    pub(in crate::http) board: String,
-    pub(in crate::http) window: String,
-    #[serde(default)]
-    pub(in crate::http) cohort: Option<String>,
 }
 
 /// The member that a path names.
@@ -151,6 +127,11 @@ pub(in crate::http) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// Which standing they name.
     fn which(&self) -> Which<'_>;
+    /// In a league, the cohort.
+    fn cohort(&self) -> Option<&str> {
+        None
+    }
+
     /// What entries are to have beside their scores: words that are separated by commas.
     fn include(&self) -> Option<&str> {
         None
@@ -175,7 +156,7 @@ pub enum HiddenChoice {
 
 /// Parameters of a read: these, those that name the standing, and of reads of entries `include`.
 macro_rules! read_params {
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $($include:ident)? $(+ $min_revision:ident)?) => {
+    ($(#[$doc:meta])* $name:ident $(of a $cohort:ident)? { $($fields:tt)* } $($include:ident)? $(+ $min_revision:ident)?) => {
         $(#[$doc])*
         #[derive(Debug, Deserialize, IntoParams)]
         #[into_params(parameter_in = Query)]
@@ -188,6 +169,10 @@ macro_rules! read_params {
             /// The period that holds this instant; not together with `key`.
             #[param(format = DateTime)]
             at: Option<String>,
+            $(
+                /// In a league, the cohort, by its tier and its number, such as `silver-17`. Other boards have none.
+                $cohort: Option<String>,
+            )?
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             #[param(default = false)]
@@ -215,6 +200,12 @@ macro_rules! read_params {
             }
 
             $(
+                fn cohort(&self) -> Option<&str> {
+                    self.$cohort.as_deref()
+                }
+            )?
+
+            $(
                 fn include(&self) -> Option<&str> {
                     self.$include.as_deref()
                 }
@@ -235,7 +226,7 @@ macro_rules! read_params {
 
 read_params! {
     /// Which page, and of which period.
-    PageParams {
+    PageParams of a cohort {
         /// The page, from 1.
         #[param(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         pub(super) page: Option<u64>,
@@ -261,7 +252,7 @@ read_params! {
 
 read_params! {
     /// Which member, and in which period.
-    MemberParams {
+    MemberParams of a cohort {
         /// How many neighbours on each side the answer has.
         #[param(minimum = 0, maximum = 100, default = 0)]
         pub(super) around: Option<u64>,
@@ -271,7 +262,7 @@ read_params! {
 
 read_params! {
     /// Which members, and in which period.
-    SubsetParams {
+    SubsetParams of a cohort {
         /// 1 to 500 member ids, separated by commas. `POST …/members/query` takes ids that contain commas.
         #[param(value_type = Vec<String>, style = Form, explode = false, min_items = 1, max_items = 500, example = json!(["999", "alice"]))]
         pub(super) ids: String,
@@ -281,7 +272,13 @@ read_params! {
 
 read_params! {
     /// Which period.
-    PeriodParams {}
+    PeriodParams of a cohort {}
+    + min_revision
+}
+
+read_params! {
+    /// Of which period the tiers are.
+    TiersParams {}
     + min_revision
 }
 
@@ -298,7 +295,7 @@ read_params! {
 
 read_params! {
     /// Which period, and what its entries have.
-    EntryParams {}
+    EntryParams of a cohort {}
     include + min_revision
 }
 
@@ -388,13 +385,13 @@ impl PageParams {
 }
 
 /// The percentile of a path, and how it is shown.
-pub(super) fn percentile_view(text: &str) -> Result<(PercentileView, ShownScore), Problem> {
+pub(super) fn percentile_view(text: &str) -> Result<(PageView, ShownScore), Problem> {
     let read = || {
         let decimals = Decimals::try_from(PERCENTILE_DECIMALS).ok()?;
         let percentile = Score::parse(text, decimals).ok()?;
         let thousandths = u64::try_from(percentile.scaled()).ok()?;
-        let view = (thousandths <= 100_000).then_some(PercentileView { thousandths });
-        Some((view?, percentile.shown(decimals)))
+        let view = PageView::of_first(Entries::Percentile(thousandths), 1);
+        (thousandths <= 100_000).then_some((view, percentile.shown(decimals)))
     };
     let detail = "must be from 0 to 100, with up to 3 decimals";
     read().ok_or_else(|| invalid("percentile", detail))

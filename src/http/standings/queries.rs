@@ -5,13 +5,8 @@ use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures::future::join_all;
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::schema::{
-    Components, Discriminator, ObjectBuilder, OneOfBuilder, Schema, Type,
-};
-use utoipa::openapi::{OpenApi, Ref, RefOr};
-use utoipa::{IntoParams, Modify, ToSchema};
+use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
@@ -27,6 +22,7 @@ use crate::http::extract::{Json, Query, invalid, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{Problem, ProblemBody};
+use crate::join::join_all;
 use crate::service::standing::{FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::profiles::Profiles;
@@ -60,10 +56,8 @@ macro_rules! queries {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             /// The board.
-            #[schema(example = "run_hero")]
             board: String,
             /// The window.
-            #[schema(example = "day")]
             window: String,
             /// The period, by its key; `current` or `previous`.
             #[serde(default)]
@@ -74,7 +68,6 @@ macro_rules! queries {
             at: Option<String>,
             /// The cohort, on a board with a league. Without one a member is found in its own; other queries need it there.
             #[serde(default)]
-            #[schema(example = "silver-17")]
             cohort: Option<String>,
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
@@ -373,61 +366,4 @@ async fn read<V: View + Send + 'static>(
         members,
         answer: Box::new(move |profiles| body(&view, &FoundIn { profiles, ..found })),
     })
-}
-
-/// Shows the unions as their discriminator tells them apart: each of their kinds has a schema of its own, with its `type`.
-pub struct QuerySchemas;
-
-impl Modify for QuerySchemas {
-    fn modify(&self, document: &mut OpenApi) {
-        let Some(components) = document.components.as_mut() else {
-            return;
-        };
-        let queries = ["page", "member", "subset", "stats"];
-        let results = ["page", "member", "subset", "stats", "problem"];
-        let unions = [
-            ("Query", &queries[..]),
-            ("QueryResult", &results),
-            ("BoardStanding", &["entry", "problem"]),
-        ];
-        for (union, kinds) in unions {
-            let mut refs = OneOfBuilder::new();
-            let mut discriminator = Discriminator::new("type");
-            let before = components.schemas.remove(union);
-            let Some(RefOr::T(Schema::OneOf(before))) = before else {
-                panic!("invariant: {union} is a union")
-            };
-            for (kind, variant) in kinds.iter().zip(before.items) {
-                let name = format!("{}{}{union}", kind[..1].to_uppercase(), &kind[1..]);
-                let schema = named(components, &name, kind, variant);
-                components.schemas.insert(name.clone(), schema);
-                let reference = Ref::from_schema_name(&name);
-                let mapping = &mut discriminator.mapping;
-                mapping.insert((*kind).to_owned(), reference.ref_location.clone());
-                refs = refs.item(reference);
-            }
-            let refs = refs
-                .description(before.description)
-                .discriminator(Some(discriminator));
-            components.schemas.insert(union.to_owned(), refs.into());
-        }
-    }
-}
-
-/// The schema of one kind of a union: where it has one of its own, this with `type`.
-fn named(
-    components: &mut Components,
-    name: &str,
-    kind: &str,
-    variant: RefOr<Schema>,
-) -> RefOr<Schema> {
-    let Some(RefOr::T(Schema::Object(mut own))) = components.schemas.remove(name) else {
-        return variant;
-    };
-    let tag = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some([kind]));
-    own.properties.insert("type".to_owned(), tag.into());
-    own.required.push("type".to_owned());
-    RefOr::T(Schema::Object(own))
 }

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{PlayedBody, StandingBody};
 use super::params::{
-    CohortsParams, HiddenChoice, MemberPath, PeriodParams, Read, TierPath, WindowPath,
+    CohortsParams, HiddenChoice, MemberPath, Read, TierPath, TiersParams, WindowPath,
 };
 use super::show;
 use crate::domain::include::Includes;
@@ -18,7 +18,7 @@ use crate::domain::league::Share;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{LeaguePath, Path, Query, board_id, bounded, member_id};
+use crate::http::extract::{LeaguePath, Path, Query, board_id, list_limit, member_id};
 use crate::http::freshness::NoCache;
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;
@@ -27,27 +27,19 @@ use crate::service::standing::FoundIn;
 use crate::service::tiers::{CohortsView, FoundCohorts, FoundTier, TiersView};
 use crate::store::standings::Sight;
 
-/// The most items of one part of a list, and as many as it has unless another number is asked for.
-const ITEMS_MAX: u64 = 100;
-
 /// A tier of a period.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = TierSummary)]
 pub struct TierBody {
     /// Its name.
-    #[schema(example = "silver")]
     pub tier: String,
     /// The share of a cohort that goes up.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub promote: Share,
     /// The share of a cohort that goes down.
-    #[schema(value_type = f64, minimum = 0, maximum = 1, example = 0.2)]
     pub demote: Share,
     /// How many cohorts were opened.
-    #[schema(example = 12)]
     pub cohorts: u64,
     /// How many members have a seat in them, hidden ones too.
-    #[schema(example = 1190)]
     pub members: u64,
 }
 
@@ -67,10 +59,8 @@ pub struct TiersBody {
 #[schema(as = CohortSummary)]
 pub struct CohortBody {
     /// The cohort.
-    #[schema(example = "silver-17")]
     pub cohort: String,
     /// How many members it has.
-    #[schema(example = 100)]
     pub members: u64,
 }
 
@@ -82,12 +72,10 @@ pub struct CohortsBody {
     #[serde(flatten)]
     pub standing: StandingBody,
     /// The tier.
-    #[schema(example = "silver")]
     pub tier: String,
     /// Its cohorts by their numbers.
     pub cohorts: Vec<CohortBody>,
     /// What `after` has to be for the next part; null at the end.
-    #[schema(required = true, example = "silver-100")]
     pub next: Option<String>,
 }
 
@@ -96,15 +84,12 @@ pub struct CohortsBody {
 #[schema(as = History)]
 pub struct HistoryBody {
     /// The board.
-    #[schema(example = "run_league")]
     pub board: String,
     /// The member.
-    #[schema(example = "999")]
     pub member: String,
     /// Its seats in periods that are decided, the newest first.
     pub seats: Vec<PlayedBody>,
     /// What `before` has to be for the next part; null at the end.
-    #[schema(required = true, example = "2026-06-15")]
     pub next: Option<String>,
 }
 
@@ -121,11 +106,6 @@ pub struct HistoryParams {
     /// `include`: also of a hidden member; needs the scope `moderate`.
     #[param(inline)]
     hidden: Option<HiddenChoice>,
-}
-
-fn limit_of(limit: Option<u64>) -> Result<usize, Problem> {
-    let limit = bounded("limit", limit, ITEMS_MAX, 1, ITEMS_MAX)?;
-    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 impl TiersBody {
@@ -152,18 +132,17 @@ impl TiersBody {
 impl CohortsBody {
     fn new(view: &CohortsView, found: &FoundIn<FoundCohorts>) -> Self {
         let (board, period) = (&found.live.board, &found.target.standing.period);
-        let FoundCohorts { cohorts, is_more } = &found.found;
-        let cohorts = cohorts.iter().map(|(cohort, members)| CohortBody {
-            cohort: board.cohort_name(period, *cohort).unwrap_or_default(),
+        let name = |cohort| board.cohort_name(period, cohort).unwrap_or_default();
+        let cohorts = found.found.items.iter();
+        let cohorts = cohorts.map(|(cohort, members)| CohortBody {
+            cohort: name(*cohort),
             members: *members,
         });
-        let cohorts: Vec<CohortBody> = cohorts.collect();
-        let last = cohorts.last().filter(|_| *is_more);
         Self {
             standing: StandingBody::found(found),
             tier: view.tier.clone(),
-            next: last.map(|last| last.cohort.clone()),
-            cohorts,
+            cohorts: cohorts.collect(),
+            next: found.found.next.map(name),
         }
     }
 }
@@ -180,7 +159,7 @@ fn of_all<P>(read: Read<P>) -> Read<P> {
 /// How many cohorts each has in a period, and how many members have a seat in them.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/tiers", tag = "leagues", operation_id = "list_tiers",
-    params(LeaguePath, WindowPath, PeriodParams, IfNoneMatch, NoCache),
+    params(LeaguePath, WindowPath, TiersParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The tiers", body = TiersBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`"),
@@ -188,7 +167,7 @@ fn of_all<P>(read: Read<P>) -> Read<P> {
 )]
 pub async fn list(
     State(app): State<Arc<App>>,
-    read: Read<PeriodParams>,
+    read: Read<TiersParams>,
 ) -> Result<Response, Problem> {
     let render = |found: &_, taken| Rendered::new(&TiersBody::new(found), taken);
     show(&app, &of_all(read), (&TiersView, 0), render).await
@@ -213,7 +192,7 @@ pub async fn cohorts(
     let view = CohortsView {
         tier,
         after: read.params.after.clone(),
-        count: limit_of(read.params.limit)?,
+        count: list_limit(read.params.limit, 100, 100)?,
     };
     let render = |found: &_, taken| Rendered::new(&CohortsBody::new(&view, found), taken);
     show(&app, &of_all(read), (&view, view.count), render).await
@@ -240,17 +219,18 @@ pub async fn history(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (id, member) = (board_id(&board)?, member_id(&member)?);
-    let part = (params.before.as_deref(), limit_of(params.limit)?);
+    let limit = list_limit(params.limit, 100, 100)?;
     let sight = caller.sight(params.hidden)?;
-    let taken = app.memory.for_read(&caller.takers(), part.1).await?;
-    let found = app.service.history(&id, &member, part, sight).await?;
-    let board = &found.live.board;
-    let seats = found.seats.iter();
+    let taken = app.memory.for_read(&caller.takers(), limit).await?;
+    let part = (params.before.as_deref(), limit);
+    let (live, seats) = app.service.history(&id, &member, part, sight).await?;
+    let board = &live.board;
+    let (seats, next) = seats.shown(|played| PlayedBody::new(board, &played));
     let body = HistoryBody {
         board: id.to_string(),
         member: member.to_string(),
-        seats: seats.map(|played| PlayedBody::new(board, played)).collect(),
-        next: found.next,
+        seats,
+        next,
     };
     let caching = Caching::of(&app, board, Includes::default());
     let caching = caching.restricted_if(sight == Sight::Everybody);

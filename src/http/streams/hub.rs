@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::sync::watch::Receiver;
@@ -17,6 +16,7 @@ use super::topic::{News, Topic, TopicName};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
 use crate::http::problem::Problem;
+use crate::join::join_all;
 use crate::supervise::restarted;
 
 /// How often a board is looked at.
@@ -42,10 +42,6 @@ impl Watching {
         gauge!("standings_stream_watchers").increment(1);
         Self(Arc::clone(topic))
     }
-
-    fn topic(&self) -> &Topic {
-        &self.0
-    }
 }
 
 impl Drop for Watching {
@@ -65,9 +61,9 @@ impl Hub {
     ) -> Result<(Watching, Receiver<News>), Problem> {
         loop {
             let watching = self.sit_down(app, name.clone());
-            match watching.topic().watch(app, member).await {
+            match watching.0.watch(app, member).await {
                 // It was about what was there before: another topic begins.
-                Err(_) if watching.topic().is_over() => {}
+                Err(_) if watching.0.is_over() => {}
                 watched => return Ok((watching, watched?)),
             }
         }

@@ -111,10 +111,8 @@ pub(super) fn retry(ms: u32) -> Bytes {
 #[schema(as = StreamPeriod)]
 pub struct PeriodBody<'a> {
     /// The key of the period that has ended.
-    #[schema(example = "2026-11-21")]
     ended: &'a str,
     /// The key of the one that has begun.
-    #[schema(example = "2026-11-22")]
     begun: &'a str,
 }
 
@@ -123,10 +121,8 @@ pub struct PeriodBody<'a> {
 #[schema(as = StreamEnd)]
 pub struct EndBody<'a> {
     /// The `code` of the problem that whoever comes back is answered with.
-    #[schema(example = "board-not-found")]
     reason: &'a str,
     /// What it is for developers.
-    #[schema(example = "there is no board run_hero")]
     detail: &'a str,
 }
 

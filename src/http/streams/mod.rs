@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -28,28 +28,22 @@ use self::watcher::Watcher;
 use super::App;
 use super::auth::{Caller, Needs};
 use super::connection::Endless;
-use super::extract::{LeaguePath, bounded, member_id};
+use super::extract::{bounded, member_id};
 use super::problem::Problem;
-use super::standings::params::{
-    CohortPath, HiddenChoice, Read, ReadParams, StandingPath, Which, WindowPath,
-};
+use super::standings::params::{HiddenChoice, Read, ReadParams, StandingPath, Which};
 use crate::domain::access::Scope;
 use crate::domain::include::Include;
 use crate::domain::series::Track;
-use crate::service::period::CohortChoice;
 
 /// The entries of a message unless another size is asked for.
 const SIZE: u64 = 10;
 /// The most entries of a message: it is sent again with each change.
 const SIZE_MAX: u64 = 100;
 /// Proxies that know this header pass an answer on as it comes.
-const UNBUFFERED: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("x-accel-buffering"),
-    HeaderValue::from_static("no"),
-);
+const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// Who watches what on this instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Streams {
     hub: Hub,
     permits: Permits,
@@ -76,6 +70,8 @@ pub struct StreamParams {
     /// A member whose entry each message has too, as `me`.
     #[param(max_length = 128)]
     member: Option<String>,
+    /// In a league, the cohort, by its tier and its number, such as `silver-17`. Other boards have none.
+    cohort: Option<String>,
     /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
     #[serde(default)]
     #[param(default = false)]
@@ -91,6 +87,10 @@ pub struct StreamParams {
 impl ReadParams for StreamParams {
     fn which(&self) -> Which<'_> {
         (None, None, self.raw)
+    }
+
+    fn cohort(&self) -> Option<&str> {
+        self.cohort.as_deref()
     }
 
     fn include(&self) -> Option<&str> {
@@ -119,14 +119,15 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 ///
 /// Server-Sent Events about the period that runs. `standing` has the page, as the page route answers it, with each entry's
 /// `previous_rank`: first what it is, and then each change, at most four times a second. Each message is the whole truth.
-/// `period` says that another period has begun, and `end` why nothing more will come.
+/// `period` says that another period has begun, and `end` why nothing more will come. The stream of a cohort ends with the
+/// period: the next one has other cohorts, also if they have the same names.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stream", tag = "standings", operation_id = "stream",
     params(StandingPath, StreamParams, LastEventId),
     responses(
         (status = 200, description = "The events, one after the other; without an end", content_type = "text/event-stream", body = String, example = "event: standing\ndata: {\"board\":\"run_hero\",\"window\":\"day\",\"key\":\"2026-11-21\",\"total\":1,\"listed\":1,\"page\":1,\"size\":10,\"entries\":[{\"rank\":1,\"member\":\"999\",\"score\":30,\"previous_rank\":null}],\"me\":null}\nid: 2026-11-21/19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d\n\n"),
         (status = 400, description = "`cohort-required`: a league is watched cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
     )
 )]
 pub async fn stream(
@@ -146,10 +147,7 @@ pub async fn stream(
     let name = TopicName {
         board: request.board,
         window: request.window,
-        cohort: match request.cohort {
-            CohortChoice::Named(name) => Some(name),
-            _ => None,
-        },
+        cohort: params.cohort,
         track: request.track,
         includes: request.includes,
         size: bounded("size", params.size, SIZE, 1, SIZE_MAX)?,
@@ -168,33 +166,11 @@ pub async fn stream(
     let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream"),
-        ),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
         UNBUFFERED,
     ];
     let mut response = (headers, Body::from_stream(watcher.parts())).into_response();
     response.extensions_mut().insert(Endless);
     Ok(response)
-}
-
-/// Watch a cohort.
-///
-/// The same of a cohort of a league. The stream ends with the period: the next one has other cohorts, also if they have the same names.
-#[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/cohorts/{cohort}/stream", tag = "leagues", operation_id = "stream_cohort",
-    params(LeaguePath, WindowPath, CohortPath, StreamParams, LastEventId),
-    responses(
-        (status = 200, description = "The events, one after the other; without an end", content_type = "text/event-stream", body = String, example = "event: end\ndata: {\"reason\":\"cohort-not-found\",\"detail\":\"there is no cohort bronze-1 in day 2026-11-22 of board run_league\"}\n\n"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-    )
-)]
-pub async fn cohort_stream(
-    app: State<Arc<App>>,
-    caller: Caller,
-    read: Read<StreamParams>,
-) -> Result<Response, Problem> {
-    stream(app, caller, read).await
 }

@@ -34,12 +34,6 @@ pub(super) struct Permits {
     supply: Supply,
 }
 
-impl Default for Permits {
-    fn default() -> Self {
-        Self::new(StreamLimits::default())
-    }
-}
-
 impl Permits {
     pub(super) fn new(limits: StreamLimits) -> Self {
         let supply = Supply::new(limits.all);

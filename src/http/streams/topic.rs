@@ -47,9 +47,10 @@ pub(super) struct TopicName {
 }
 
 /// The last that there is to tell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum News {
     /// Nothing yet.
+    #[default]
     None,
     /// What the standing shows.
     Message(Arc<Message>),
@@ -105,7 +106,7 @@ struct Shown {
 type Ranks = HashMap<Arc<str>, Option<u64>>;
 
 /// A member whose entry some watch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Member {
     news: watch::Sender<News>,
     /// Whether its turn is to come.
@@ -129,7 +130,7 @@ impl Topic {
             name,
             watchers: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
-            news: watch::Sender::new(News::None),
+            news: watch::Sender::default(),
             progress: Mutex::default(),
             coming: parking_lot::Mutex::default(),
         }
@@ -178,11 +179,8 @@ impl Topic {
             self.coming.lock().push(member.clone());
         }
         let mut progress = self.lock().await?;
-        if progress
-            .shown
-            .as_ref()
-            .is_none_or(|shown| shown.as_of < begun)
-        {
+        let shown = progress.shown.as_ref();
+        if shown.is_none_or(|shown| shown.as_of < begun) {
             let look = app.service.look(&self.name.board).await?;
             self.catch_up_or_end(app, &look, &mut progress, true)
                 .await?;
@@ -275,13 +273,9 @@ impl Topic {
                 return Ok(());
             }
         }
-        let shown = self
-            .read(app, (look, moment), progress.shown.as_ref())
-            .await?;
-        let is_news = progress
-            .shown
-            .as_ref()
-            .is_none_or(|before| before.content != shown.content);
+        let before = progress.shown.as_ref();
+        let shown = self.read(app, (look, moment), before).await?;
+        let is_news = before.is_none_or(|before| before.content != shown.content);
         let message = Arc::new(shown.written.without_member());
         self.news.send_if_modified(|news| {
             *news = News::Message(message);
@@ -367,11 +361,8 @@ impl Topic {
 
     /// Waits for the memory of so many entries. They are read for all who watch.
     async fn memory(&self, app: &App, entries: usize) -> Result<Taken, Problem> {
-        let nobody = Takers::default();
-        let memory = &app.memory;
-        memory
-            .for_entries(&nobody, entries, self.name.includes)
-            .await
+        let (nobody, includes) = (Takers::default(), self.name.includes);
+        app.memory.for_entries(&nobody, entries, includes).await
     }
 
     /// How the standing is read.
@@ -397,11 +388,8 @@ impl Topic {
         };
         let count = progress.turns.len().min(max);
         let members: Vec<MemberId> = progress.turns.drain(..count).collect();
-        if self
-            .read_members(app, &mut progress, &members)
-            .await
-            .is_err()
-        {
+        let read = self.read_members(app, &mut progress, &members).await;
+        if read.is_err() {
             // They stay the first: Redis may be back in a moment.
             for member in members.into_iter().rev() {
                 progress.turns.push_front(member);
@@ -498,16 +486,6 @@ impl Shown {
     }
 }
 
-impl Default for Member {
-    fn default() -> Self {
-        Self {
-            news: watch::Sender::new(News::None),
-            waits: false,
-            told: None,
-        }
-    }
-}
-
 impl Member {
     /// Tells those who watch the member of a page and of its entry. `edition`: that of the entry, if it is not that of the page.
     fn tell(
@@ -523,13 +501,10 @@ impl Member {
         let contents = [shown.content, content_of_member(me.as_ref())?];
         let rank = me.as_ref().and_then(|me| me.rank);
         let before = self.told.take().filter(|before| before.key == shown.key);
-        let is_same = before
-            .as_ref()
-            .is_some_and(|before| before.contents == contents);
-        let ranks = match before {
-            Some(before) if is_same => before.ranks,
-            Some(before) => [rank, before.ranks[0]],
-            None => [rank, None],
+        let (is_same, ranks) = match before {
+            Some(before) if before.contents == contents => (true, before.ranks),
+            Some(before) => (false, [rank, before.ranks[0]]),
+            None => (false, [rank, None]),
         };
         if let Some(me) = &mut me {
             me.previous_rank = Some(ranks[1]);

@@ -50,12 +50,6 @@ pub(super) struct Watcher {
     is_over: bool,
 }
 
-/// Whether a message went out.
-enum Told {
-    Yes,
-    NotYet,
-}
-
 impl Watcher {
     /// One who may watch, and who has had a message with this id before.
     pub(super) fn new(
@@ -124,7 +118,7 @@ impl Watcher {
         match news {
             News::None => {}
             News::Message(message) => {
-                if let Told::NotYet = self.tell(&message) {
+                if !self.tell(&message) {
                     self.news.mark_changed();
                     tokio::time::sleep(UNCERTAIN_PAUSE).await;
                 }
@@ -133,24 +127,25 @@ impl Watcher {
         }
     }
 
-    fn tell(&mut self, message: &Message) -> Told {
+    /// Sends a message; `false`: it is to be tried again.
+    fn tell(&mut self, message: &Message) -> bool {
         match self.check(message) {
             Ok(()) => {}
             Err(problem) if problem.kind == STORE_UNAVAILABLE => {
                 if self.silent_until <= Instant::now() {
                     self.parts.push_back(COMMENT);
                 }
-                return Told::NotYet;
+                return false;
             }
             Err(problem) => {
                 self.end(&problem);
-                return Told::Yes;
+                return true;
             }
         }
         let ended = self.key.replace(Arc::clone(&message.key));
         // Who has come back has it already, as long as it is the first.
         if self.known.take().is_some_and(|known| known == message.id) {
-            return Told::Yes;
+            return true;
         }
         let ended = ended.filter(|ended| *ended != message.key);
         let period = ended.map(|ended| message::period(&ended, &message.key));
@@ -158,7 +153,7 @@ impl Watcher {
         self.parts.extend(message.parts.iter().cloned());
         self.quiet_until = Instant::now() + MESSAGE_INTERVAL;
         counter!("standings_stream_messages_total").increment(1);
-        Told::Yes
+        true
     }
 
     /// Lets the reader hear something, if it still may watch.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Check, LOOK_AGAIN_AFTER, Place, Stop};
+use super::{Check, LOOK_AGAIN_AFTER, Place};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
@@ -19,8 +19,8 @@ impl Check<'_> {
             let before = self.report.clone();
             match self.check_defined(id).await {
                 Ok(()) => return Ok(()),
-                Err(Stop::Stale) => {}
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(StoreError::Stale) => {}
+                Err(error) => return Err(error),
             }
             if !self.mends {
                 self.report = before;
@@ -32,7 +32,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn check_defined(&mut self, id: &BoardId) -> Result<(), Stop> {
+    async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
         let place = || Place::of_board(id);
         let head = self.store.load_head(id.as_str()).await?;
         if head.found == "none" {
@@ -94,7 +94,7 @@ impl Check<'_> {
     }
 
     /// A board that is to move has to be noted as such, or else nobody moves it.
-    async fn check_moving(&mut self, board: &Board) -> Result<(), Stop> {
+    async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
             if self.store.moving_boards().await?.contains(id) {
@@ -103,7 +103,7 @@ impl Check<'_> {
             if attempt == 0 {
                 tokio::time::sleep(LOOK_AGAIN_AFTER).await;
                 if self.is_changed(board).await? {
-                    return Err(Stop::Stale);
+                    return Err(StoreError::Stale);
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Check<'_> {
         Ok(head.version != Some(board.version()))
     }
 
-    async fn check_shard(&mut self, shard: &Shard) -> Result<(), Stop> {
+    async fn check_shard(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let tag = shard.tag();
         let place = || Place::of_shard(shard);
         let registry = keys::registry(tag, shard.generation);
@@ -168,7 +168,7 @@ impl Check<'_> {
         shard: &Shard,
         head: &Head,
         has_data: bool,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, StoreError> {
         let known = head.version.as_deref().unwrap_or_default();
         let (generation, revision) = known.rsplit_once('-').unwrap_or_default();
         let is_own = generation == shard.generation.to_string();
@@ -179,7 +179,7 @@ impl Check<'_> {
             return Ok(true);
         }
         if self.is_changed(shard).await? {
-            return Err(Stop::Stale);
+            return Err(StoreError::Stale);
         }
         if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
             let known = match head.found.as_str() {
@@ -195,7 +195,7 @@ impl Check<'_> {
     }
 
     /// All that is in the registry of a shard.
-    async fn check_registered(&mut self, shard: &Shard) -> Result<(), Stop> {
+    async fn check_registered(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         loop {
             let names = self.store.names(shard, &cursor).await;

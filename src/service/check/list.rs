@@ -24,18 +24,14 @@ impl Check<'_> {
                 continue;
             }
             if self.mends {
-                self.store
-                    .announce_board(id, wrong.version.is_some(), None)
-                    .await?;
+                let store = self.store;
+                let was_defined = wrong.version.is_some();
+                store.announce_board(id, was_defined, None).await?;
                 // Nobody else may have defined or deleted it meanwhile.
-                let is_defined = self
-                    .store
-                    .load_head(id.as_str())
-                    .await?
-                    .definition
-                    .is_some();
-                if is_defined != wrong.version.is_some() {
-                    self.store.announce_board(id, is_defined, None).await?;
+                let head = store.load_head(id.as_str()).await?;
+                let is_defined = head.definition.is_some();
+                if is_defined != was_defined {
+                    store.announce_board(id, is_defined, None).await?;
                 }
             }
             let detail = match (&wrong.version, wrong.is_listed) {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use futures::FutureExt;
+
 use super::{Check, Place};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -122,7 +124,7 @@ impl Check<'_> {
             left_over.push((key, judged));
         }
         for unneeded in &marked {
-            while Box::pin(self.store.purge(unneeded)).await? {}
+            while self.store.purge(unneeded).boxed().await? {}
         }
         for (key, judged) in left_over {
             let is_mended = self.mends && self.store.lasts_ms(&key).await? == -2;

@@ -1,14 +1,14 @@
 //! Queues: their keys, and whether the index names those that have something.
 
-use super::{Check, LOOK_AGAIN_AFTER, Place, Stop};
+use super::{Check, LOOK_AGAIN_AFTER, Place};
 use crate::domain::shard::Shard;
-use crate::store::keys;
 use crate::store::kinds::Kind;
 use crate::store::queues::QueueName;
+use crate::store::{StoreError, keys};
 
 impl Check<'_> {
     /// The queue of a shard.
-    pub(super) async fn check_queue(&mut self, shard: &Shard) -> Result<(), Stop> {
+    pub(super) async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let key = keys::single(shard, Kind::Queue);
         let place = || Place::of_key(shard, &key);
         let mends = self.manner(shard).mends;
@@ -36,7 +36,7 @@ impl Check<'_> {
     }
 
     /// Whether a queue has something that the index does not name. It is read before its size: what is emptied meanwhile is not told.
-    async fn is_unlisted(&self, shard: &Shard) -> Result<bool, Stop> {
+    async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
         let listed = self.store.queues().await?;
         let is_listed = listed.iter().any(|queue| queue.name == name);

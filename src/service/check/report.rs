@@ -220,119 +220,64 @@ impl Report {
 fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) {
     let Difference { code, stored, .. } = difference;
     let text = |index: usize| stored.get(index).map_or("", String::as_str);
-    let key = |index| keys::short(shard, text(index));
+    let [first, second, third] = [0, 1, 2].map(text);
+    let member = match code.as_str() {
+        "number" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => Some(first),
+        "hidden" | "hidden_total" => Some(first).filter(|member| !member.is_empty()),
+        "unreadable" => Some(second),
+        _ => None,
+    };
+    let key = || keys::short(shard, first);
     let score = |index| shown(shard, text(index));
     let entry = |index| listed(shard, text(index), text(index + 1));
-    let member = || Some(text(0).to_owned());
-    match code.as_str() {
-        "type" => (None, {
-            let (found, expected) = (text(1), text(2));
-            format!("{} is a {found}, where a {expected} should be", key(0))
-        }),
-        "no_state" => (None, "its series knows no such standing".to_owned()),
+    let detail = match code.as_str() {
+        "type" => format!("{} is a {second}, where a {third} should be", key()),
+        "no_state" => "its series knows no such standing".to_owned(),
         "expiry" => {
-            let [first, last] = [0, 1].map(|index| end(text(index)));
-            let detail = format!("its keys end at different times: {first} and {last}");
-            (None, detail)
+            let [first, last] = [first, second].map(end);
+            format!("its keys end at different times: {first} and {last}")
         }
-        "no_expiry" => {
-            let detail = "it never expires, though the board's retention says when";
-            (None, detail.to_owned())
-        }
-        "remnant" => (
-            None,
-            format!("it has expired, but {} members are left", text(0)),
-        ),
-        "no_hash" => {
-            let detail = format!(
-                "the sorted set lists {} members, and their hash is gone",
-                text(0)
-            );
-            (None, detail)
-        }
-        "too_long" => {
-            let detail = format!("{} members are listed, not {}", text(0), text(1));
-            (None, detail)
-        }
-        "number" => {
-            let detail = format!("the score {} is no whole number within the bounds", text(1));
-            (member(), detail)
-        }
-        "unreadable" => {
-            let detail = format!("what {} has of it can't be read", key(0));
-            (Some(text(1).to_owned()), detail)
-        }
-        "unlisted" => {
-            let detail = format!("the hash has {}, the sorted set nothing", entry(1));
-            (member(), detail)
-        }
-        "score" => {
-            let detail = format!("the hash has {}, the sorted set {}", entry(1), score(3));
-            (member(), detail)
-        }
-        "stray" => {
-            let detail = format!("the sorted set has {}, the hash {}", entry(1), entry(3));
-            (member(), detail)
-        }
-        "undistinct" => {
-            let detail = format!("the score {} is not among the distinct scores", score(0));
-            (None, detail)
-        }
-        "distinct" => {
-            let detail = format!("the distinct scores have {}, which nobody has", score(1));
-            (None, detail)
-        }
-        "hidden" | "hidden_total" => describe_hidden(code, text(0)),
+        "no_expiry" => "it never expires, though the board's retention says when".to_owned(),
+        "remnant" => format!("it has expired, but {first} members are left"),
+        "no_hash" => format!("the sorted set lists {first} members, and their hash is gone"),
+        "too_long" => format!("{first} members are listed, not {second}"),
+        "number" => format!("the score {second} is no whole number within the bounds"),
+        "unreadable" => format!("what {} has of it can't be read", key()),
+        "unlisted" => format!("the hash has {}, the sorted set nothing", entry(1)),
+        "score" => format!("the hash has {}, the sorted set {}", entry(1), score(3)),
+        "stray" => format!("the sorted set has {}, the hash {}", entry(1), entry(3)),
+        "undistinct" => format!("the score {} is not among the distinct scores", score(0)),
+        "distinct" => format!("the distinct scores have {}, which nobody has", score(1)),
+        "hidden_total" => "the list of hidden members has another sum than its entries".to_owned(),
+        "hidden" if first.is_empty() => "the list of hidden members has lost entries".to_owned(),
+        "hidden" => "the list of hidden members is not as its hide says".to_owned(),
         "total" => {
             let whole = |index: usize| {
                 let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));
                 whole_of(high, low)
             };
-            (None, total(shard, whole(0), whole(2)))
+            total(shard, whole(0), whole(2))
         }
-        "sum" => (member(), by_terms(&entry(1), &entry(3))),
-        "data" => (member(), by_terms(data(text(1)), data(text(2)))),
+        "sum" => by_terms(&entry(1), &entry(3)),
+        "data" => by_terms(data(second), data(third)),
         "carried" => {
             let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
-            let detail = format!(
+            format!(
                 "it has {all}, without what was carried over {own}, and in the period before {before}"
-            );
-            (member(), detail)
+            )
         }
-        "queue_bytes" | "queue_id" => (None, describe_queue(code, stored)),
-        "state" => {
-            let detail = format!("the state of the series can't be read; it is a {}", text(0));
-            (None, detail)
+        "queue_bytes" => format!("it counts {first} bytes, its entries {second}"),
+        "queue_id" => {
+            let [known, right] = [second, third].map(|entries| match entries {
+                "" => "no entry",
+                entries => entries,
+            });
+            format!("the event {first} is noted with {known}, it has {right}")
         }
-        other => (None, format!("{other}: {}", stored.join(", "))),
-    }
-}
-
-/// The same of the queue.
-fn describe_queue(code: &str, stored: &[String]) -> String {
-    let text = |index: usize| stored.get(index).map_or("", String::as_str);
-    if code == "queue_bytes" {
-        return format!("it counts {} bytes, its entries {}", text(0), text(1));
-    }
-    let [known, right] = [1, 2].map(|index| match text(index) {
-        "" => "no entry",
-        entries => entries,
-    });
-    format!(
-        "the event {} is noted with {known}, it has {right}",
-        text(0)
-    )
-}
-
-/// The same of the list of hidden members.
-fn describe_hidden(code: &str, member: &str) -> (Option<String>, String) {
-    let detail = match (code, member) {
-        ("hidden_total", _) => "the list of hidden members has another sum than its entries",
-        (_, "") => "the list of hidden members has lost entries",
-        _ => "the list of hidden members is not as its hide says",
+        "state" => format!("the state of the series can't be read; it is a {first}"),
+        other => format!("{other}: {}", stored.join(", ")),
     };
-    let member = Some(member.to_owned()).filter(|member| !member.is_empty());
-    (member, detail.to_owned())
+    (member.map(ToOwned::to_owned), detail)
 }
 
 fn by_terms(stored: &str, of_terms: &str) -> String {

@@ -1,10 +1,10 @@
 //! One standing: its keys beside each other, and beside its terms.
 
-use super::{Check, Place, Stop, report};
+use super::{Check, Place, report};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
-use crate::domain::series::{Derived, List, Series, Standing};
+use crate::domain::series::{Derived, List, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -18,7 +18,7 @@ impl Check<'_> {
         shard: &Shard,
         kind: Kind,
         zset: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StoreError> {
         let place = Place::of_key(shard, zset);
         let standing = keys::standing_of(shard, zset);
         let of_events = standing.filter(|_| kind == Kind::Standing);
@@ -99,7 +99,7 @@ impl Check<'_> {
         shard: &Shard,
         standing: Standing,
         zset: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StoreError> {
         let List::Period(unit) = standing.series.list else {
             return Ok(());
         };
@@ -135,7 +135,7 @@ impl Check<'_> {
         &mut self,
         shard: &Shard,
         derived: &Derived,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StoreError> {
         let place = || Place::of_key(shard, &keys::state(shard, derived.series));
         let entries = self.store.derived_entries(shard, derived.series).await;
         let Some(entries) = self.unless_damaged(place, entries)? else {
@@ -155,7 +155,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn check_sum(&mut self, shard: &Shard, sum: &Sum) -> Result<(), Stop> {
+    async fn check_sum(&mut self, shard: &Shard, sum: &Sum) -> Result<(), StoreError> {
         let zset = keys::sorted_set(shard, &sum.standing);
         let place = Place::of_key(shard, &zset);
         // The new shards of a board that has moved know nothing of terms that had expired before.
@@ -205,18 +205,12 @@ impl Check<'_> {
 
 /// Whether all that was added to a period is also in its base: both are recorded since the board began, or the same moment.
 fn has_whole_base(board: &Board, standing: Standing) -> bool {
-    let Series {
-        list: List::Period(unit),
-        ..
-    } = standing.series
-    else {
+    let List::Period(unit) = standing.series.list else {
         return false;
     };
     let own = board.epoch(Some(Window::Period(unit)));
-    let rolling =
-        board.definition.windows.iter().filter(
-            |window| matches!(window, Window::Rolling { unit: other, .. } if *other == unit),
-        );
+    let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;
+    let rolling = board.definition.windows.iter().filter(is_of_unit);
     let mut epochs = rolling.map(|window| board.epoch(Some(*window)));
     epochs.any(|epoch| epoch <= own)
 }

@@ -240,7 +240,13 @@ impl Instance {
         service: Arc<Service>,
         options: Options,
     ) -> Self {
-        Self::start_whole((limits, memory_mb), service, options, Streams::default()).await
+        Self::start_whole(
+            (limits, memory_mb),
+            service,
+            options,
+            Streams::new(StreamLimits::default()),
+        )
+        .await
     }
 
     async fn start_whole(

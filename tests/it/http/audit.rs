@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::domain::audit::Intent;
 use standings::domain::ids::MemberId;
 use standings::domain::time::Span;
 use standings::engine::jobs::JobKind;
@@ -507,7 +508,10 @@ async fn a_player_is_written_down_by_a_pseudonym() {
     let world = World::start(NOW).await;
     let service = world.service();
     let request = Request {
-        by: MEMBER.to_owned(),
+        intent: Intent {
+            by: MEMBER.to_owned(),
+            ..Intent::default()
+        },
         player: Some(member()),
         ..Request::default()
     };

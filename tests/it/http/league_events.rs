@@ -58,7 +58,7 @@ fn cohort_of(result: &Value) -> String {
 
 /// Ranks, members and scores of a cohort.
 async fn page(client: &Client, cohort: &str, key: &str) -> Vec<(u64, String, i64)> {
-    let path = format!("/v1/boards/l/standings/week/cohorts/{cohort}?key={key}");
+    let path = format!("/v1/boards/l/standings/week?cohort={cohort}&key={key}");
     let page = client.get(&path).await.expect(200);
     let entries = page["entries"].as_array().unwrap().iter();
     let entries = entries.map(|entry| {

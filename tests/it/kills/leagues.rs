@@ -389,7 +389,7 @@ async fn compare_period(client: &Client, model: &mut Model, (period, key): (i64,
     let cohorts: Vec<_> = model.cohorts(period).into_keys().collect();
     for cohort in cohorts {
         let name = model.settings_of(period).name(cohort);
-        let path = format!("/v1/boards/b/standings/season/cohorts/{name}?key={key}&size=1000");
+        let path = format!("/v1/boards/b/standings/season?cohort={name}&key={key}&size=1000");
         let page = client.get(&path).await.expect(200);
         let entries = page["entries"].as_array().unwrap();
         for entry in entries {

@@ -38,7 +38,7 @@ impl Game<'_> {
         let cohorts: Vec<Cohort> = self.model.cohorts(period).into_keys().collect();
         let reads = cohorts.iter().map(|cohort| {
             let path = self.standing(&format!(
-                "/cohorts/{}?key={key}&size=1000",
+                "?cohort={}&key={key}&size=1000",
                 settings.name(*cohort)
             ));
             let client = client.clone();

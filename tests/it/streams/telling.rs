@@ -187,7 +187,7 @@ async fn what_can_not_be_watched_is_a_problem() {
     get("/v1/boards/b/standings/week/stream")
         .await
         .expect_problem(404, "unknown-window");
-    get("/v1/boards/b/standings/day/cohorts/a-1/stream")
+    get("/v1/boards/b/standings/day/stream?cohort=a-1")
         .await
         .expect_problem(404, "no-league");
     for wrong in [
@@ -216,14 +216,14 @@ async fn a_stream_of_a_cohort_ends_with_its_period_also_if_the_next_one_has_a_co
         client.post("/v1/boards/l/events", event).await.expect(200);
     };
     send("ann").await;
-    let path = "/v1/boards/l/standings/day/cohorts/bronze-1";
-    let mut stream = Stream::open(client, &format!("{path}/stream")).await;
+    let path = "/v1/boards/l/standings/day";
+    let mut stream = Stream::open(client, &format!("{path}/stream?cohort=bronze-1")).await;
     let message = stream.expect("standing").await.data;
     assert_eq!(message["entries"][0]["member"], "ann");
     world.set_time("2026-11-22T00:00:01Z");
     send("bob").await;
-    let next = client.get(path).await.expect(200);
-    assert_eq!(next["entries"][0]["member"], "bob");
+    let next = client.get(&format!("{path}?cohort=bronze-1")).await;
+    assert_eq!(next.expect(200)["entries"][0]["member"], "bob");
     assert_eq!(
         stream.expect("end").await.data["reason"],
         "cohort-not-found"

@@ -7,7 +7,6 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::hidden::FoundHidden;
 use standings::store::hidden::new_hide_id;
 
 use super::{Closed, Game, Hiding, expect_equal, pick};
@@ -59,7 +58,7 @@ impl Game<'_> {
         for (id, model) in &self.boards {
             let (board, mut after, mut listed) = (BoardId::parse(id).unwrap(), None, Vec::new());
             loop {
-                let found: Mutex<Option<FoundHidden>> = Mutex::default();
+                let found = Mutex::new(None);
                 eventually("hidden members are listed", async || {
                     let read = service.engine.hidden(&board, after.as_ref(), LIMIT).await;
                     *found.lock() = read.ok();
@@ -67,7 +66,7 @@ impl Game<'_> {
                 })
                 .await;
                 let found = found.into_inner().unwrap();
-                listed.extend(found.members.iter().map(|(member, _)| member.to_string()));
+                listed.extend(found.items.iter().map(|(member, _)| member.to_string()));
                 after = found.next;
                 if after.is_none() {
                     break;

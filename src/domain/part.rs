@@ -1,0 +1,52 @@
+//! A part of a list, and where the next one begins.
+
+/// A part of a list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Part<T, N = String> {
+    /// Its items, in the order of the list.
+    pub items: Vec<T>,
+    /// Behind which item the next part begins; `None`: this was the last.
+    pub next: Option<N>,
+}
+
+impl<T, N> Part<T, N> {
+    /// A part behind which nothing follows.
+    pub fn last(items: Vec<T>) -> Self {
+        Self { items, next: None }
+    }
+
+    /// The first `limit` of the items that were found. One more than wanted tells that there is a next part; `name` says what
+    /// names the last item of this one.
+    pub fn split(mut found: Vec<T>, limit: usize, name: impl FnOnce(&T) -> N) -> Self {
+        let is_more = found.len() > limit;
+        found.truncate(limit);
+        Self {
+            next: found.last().filter(|_| is_more).map(name),
+            items: found,
+        }
+    }
+}
+
+impl<T, N: ToString> Part<T, N> {
+    /// Its items as `show` shows them, and `next` as text.
+    pub fn shown<U>(self, show: impl FnMut(T) -> U) -> (Vec<U>, Option<String>) {
+        let next = self.next.map(|next| next.to_string());
+        (self.items.into_iter().map(show).collect(), next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_than_wanted_tells_that_more_follows() {
+        let split = |count: u32, limit| Part::split((1..=count).collect(), limit, u32::clone);
+        assert_eq!(split(0, 2), Part::last(vec![]));
+        assert_eq!(split(2, 2), Part::last(vec![1, 2]));
+        let first = split(3, 2);
+        assert_eq!((&first.items, first.next), (&vec![1, 2], Some(2)));
+        let shown = first.shown(|item| item * 10);
+        assert_eq!(shown, (vec![10, 20], Some("2".to_owned())));
+    }
+}

@@ -1,0 +1,106 @@
+//! Declares types that are texts in JSON and in what is stored.
+
+/// An enum each of whose values has a name, which is also what JSON and what is stored have.
+macro_rules! words {
+    (
+        $(#[$attribute:meta])*
+        pub enum $type:ident {
+            $($(#[$of_word:meta])* $word:ident = $name:tt,)+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, serde::Deserialize, Eq, PartialEq, serde::Serialize)]
+        pub enum $type {
+            $($(#[$of_word])* #[serde(rename = $name)] $word,)+
+        }
+
+        impl $type {
+            /// All of them, in the order of declaration.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$word),+];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name,)+
+                }
+            }
+
+            /// The one of this name, if there is one.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+/// A text that has passed a check, such as an id. The check may take something away, such as blanks around the text.
+macro_rules! checked_text {
+    ($(#[$attribute:meta])* $type:ident, $check:expr, $error:ty) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub struct $type(std::sync::Arc<str>);
+
+        impl $type {
+            /// Checks a text.
+            ///
+            /// # Errors
+            /// It is not as the type demands.
+            pub fn parse(text: &str) -> Result<Self, $error> {
+                let check: fn(&str) -> Result<&str, $error> = $check;
+                check(text).map(|checked| Self(checked.into()))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(from)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+/// Types that JSON has as the texts which they are shown as and read from.
+macro_rules! serde_as_text {
+    ($($type:ty),+) => {
+        $(
+            impl serde::Serialize for $type {
+                fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                    to.collect_str(self)
+                }
+            }
+
+            impl<'de> serde::Deserialize<'de> for $type {
+                fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                    let text = <String as serde::Deserialize>::deserialize(from)?;
+                    text.parse().map_err(serde::de::Error::custom)
+                }
+            }
+        )+
+    };
+}
+
+pub(crate) use {checked_text, serde_as_text, words};
