@@ -232,7 +232,7 @@ impl<'de> Deserializer<'de> for Part<'_> {
         let is_none = match self.list.as_slice().first() {
             Some(Value::String(text)) => text.is_empty(),
             Some(Value::Bytes(bytes)) => bytes.is_empty(),
-            Some(_) => false,
+            Some(other) => other.is_null(),
             None => return visitor.visit_none(),
         };
         if is_none {
@@ -405,7 +405,9 @@ mod tests {
         let closed = Reply::Closed(Timestamp::from_ms_clamped(5));
         assert_eq!(read(list(["CLOSED", "5"])).unwrap(), closed);
         assert!(matches!(read(list(["STALE"])), Err(StoreError::Stale)));
-        for wrong in [list(["OTHER"]), list(["OK", "7"]), list(["OK", "x", ""])] {
+        // A list of Lua ends before a last `nil`.
+        assert_eq!(read(list(["OK", "7"])).unwrap(), Reply::Ok(7, None));
+        for wrong in [list(["OTHER"]), list(["OK"]), list(["OK", "x", ""])] {
             assert!(matches!(read(wrong), Err(StoreError::Unexpected(_))));
         }
     }

@@ -403,7 +403,7 @@ async fn world() -> World {
             client.post(&path, event).await.expect(200);
         }
     }
-    let league = json!({"windows": ["week"], "score_min": 0, "shards": 2, "league": {"tiers": [
+    let league = json!({"windows": ["week"], "score_min": 0, "league": {"tiers": [
         {"name": "bronze", "promote": 0.3, "demote": 0}, {"name": "silver", "promote": 0, "demote": 0.5},
     ]}});
     client.define("league", league).await;
