@@ -43,7 +43,10 @@ impl Job for Announcements {
         if let Some(Ok(board)) = &stored
             && board.generation == *stamp
         {
-            engine.carry_out_orders(board).await?;
+            match engine.carry_out_orders(board).await {
+                Ok(_) | Err(Error::Again(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         if let Some(Ok(board)) = &stored
             && board.placement.next.is_some()

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::jobs::Progress;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
 
 /// Makes an attempt until nothing that it begins with changes meanwhile.
@@ -18,7 +18,7 @@ where
 {
     for _ in 0..ATTEMPTS_MAX {
         match attempt().await {
-            Err(Error::Again) => {}
+            Err(Error::Again(_)) => {}
             ended => return ended,
         }
     }
@@ -63,7 +63,7 @@ impl Engine {
         Ok(progress.unwrap_or(Progress::More))
     }
 
-    /// What an attempt with the board in memory has come to; `None` if the board had changed: then it was read again.
+    /// What an attempt with the board in memory has come to; `None`: it is to be made again, and the board was read where it had changed.
     pub(crate) async fn unless_again<T>(
         &self,
         id: &BoardId,
@@ -71,7 +71,8 @@ impl Engine {
     ) -> Result<Option<T>, Error> {
         match attempted.map_err(Into::into) {
             Ok(done) => Ok(Some(done)),
-            Err(Error::Again) => self.reload(id).await.map(|()| None),
+            Err(Error::Again(Outdated::Board)) => self.reload(id).await.map(|()| None),
+            Err(Error::Again(Outdated::Read)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -84,7 +85,9 @@ impl Engine {
     pub(crate) fn require_current(&self, live: &LiveBoard) -> Result<(), Error> {
         let held = self.boards.get(&live.board.id);
         let is_current = held.is_some_and(|held| held.board.version() == live.board.version());
-        is_current.then_some(()).ok_or(Error::Again)
+        is_current
+            .then_some(())
+            .ok_or(Error::Again(Outdated::Board))
     }
 }
 

@@ -167,7 +167,7 @@ impl Engine {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
                     match self.carry_out_orders(closed).await {
-                        Ok(_) | Err(Error::Again) => {}
+                        Ok(_) | Err(Error::Again(_)) => {}
                         Err(error) => return Err(error),
                     }
                     return Ok(self.store.load_board(id).await?);

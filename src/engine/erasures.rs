@@ -15,7 +15,7 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::revisions::Revised;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
@@ -103,7 +103,7 @@ impl Engine {
             let revised = Revised::default();
             let erased = self.erase_on(live, member, &last, Some(&revised));
             if erased.await? != Erased::Done {
-                return Err(Error::Again);
+                return Err(Error::Again(Outdated::Board));
             }
         }
         Ok(())

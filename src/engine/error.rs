@@ -19,6 +19,15 @@ use crate::problems::{
 use crate::store::StoreError;
 use crate::store::boards::Unreadable;
 
+/// What has to be read anew before work begins again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outdated {
+    /// The definition of the board in memory.
+    Board,
+    /// What was read with it: it has changed, or was not complete, and is now.
+    Read,
+}
+
 /// Why a request was not carried out. What the service itself reacts to is a variant of its own.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
@@ -65,10 +74,9 @@ pub enum Error {
     /// Others change the same, or have it in hand: it is to be tried again.
     #[error("{0}")]
     Busy(String),
-    /// What the work began with has changed meanwhile, such as the definition of a board: it is to begin again (`attempts.rs`). No client
-    /// gets this.
+    /// What the work began with is out of date: it is to begin again (`attempts.rs`). No client gets this.
     #[error("what is to be changed changes too quickly")]
-    Again,
+    Again(Outdated),
     /// Redis failed.
     #[error(transparent)]
     Store(StoreError),
@@ -100,7 +108,7 @@ impl From<Error> for Problem {
                 return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
                     .because(detail);
             }
-            Error::Busy(_) | Error::Again | Error::Store(StoreError::Unavailable(_)) => {
+            Error::Busy(_) | Error::Again(_) | Error::Store(StoreError::Unavailable(_)) => {
                 return Self::new(STORE_UNAVAILABLE, STORE_UNAVAILABLE.page.example)
                     .because(detail);
             }
@@ -131,7 +139,7 @@ impl From<Error> for Problem {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Stale => Self::Again,
+            StoreError::Stale => Self::Again(Outdated::Board),
             error => Self::Store(error),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 
 use super::reader::Reader;
-use super::{Error, LiveBoard, LiveShard};
+use super::{Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::board::Ranking;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
@@ -207,7 +207,7 @@ impl<'a> Merged<'a> {
         behind.truncate(around.saturating_add(1).min(listed));
         if behind.first().map(|line| &line.mark) != Some(&mark) {
             // It has moved in between.
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Read));
         }
         let from = position - ahead.len() as u64;
         let lines = ahead.iter().chain(&behind).copied();
@@ -345,7 +345,7 @@ impl<'a> Merged<'a> {
             let from = offset.unwrap_or(position);
             let Some(skip) = from.checked_sub(position) else {
                 // So many have moved ahead in between that the search has to begin anew.
-                return Err(Error::Again);
+                return Err(Error::Again(Outdated::Read));
             };
             let count = count.min(self.listed_behind(from));
             // Behind the last entry of a shard that has more there may be others.

@@ -60,7 +60,7 @@ mod warnings;
 
 use std::sync::Arc;
 
-pub use error::Error;
+pub use error::{Error, Outdated};
 pub use live::{LiveBoard, LiveShard};
 
 use self::jobs::faults::Faults;

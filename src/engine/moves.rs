@@ -37,7 +37,7 @@ use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
-use super::{Engine, Error};
+use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
@@ -107,7 +107,7 @@ impl Job for Moves {
         let given_back = mover.copier.lease.give_back(&position).await;
         match stepped {
             // If another instance has taken over, or the definition has changed, the next one that takes the lease goes on.
-            Ok(_) | Err(Error::Again) => {}
+            Ok(_) | Err(Error::Again(_)) => {}
             Err(error) => return Err(error),
         }
         given_back?;
@@ -252,7 +252,7 @@ impl Mover {
         store.end_change(&board.id, stamp).await?;
         if defined != Defined::Stored {
             // The definition has changed meanwhile: the next move closes that one.
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         self.board = closed;
         Ok(())
@@ -284,7 +284,7 @@ impl Mover {
         store.open_shards(&moved).await?;
         if store.define_board(&moved, Some(board), None).await? != Defined::Stored {
             store.end_change(&board.id, stamp).await?;
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         engine.reload(&moved.id).await?;
         store.announce_board(&moved.id, true, Some(stamp)).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::{Engine, Error};
+use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 use crate::store::boards::Defined;
 use crate::store::orders::{Order, Whom};
@@ -49,7 +49,7 @@ impl Engine {
         self.store.end_change(&board.id, stamp).await?;
         (defined == Defined::Stored)
             .then_some(open)
-            .ok_or(Error::Again)
+            .ok_or(Error::Again(Outdated::Board))
     }
 
     /// Hides the members of some orders.

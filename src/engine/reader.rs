@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 
 use super::batcher::{SMALL_COST_US_MAX, Work};
 use super::past::{Asker, Turn};
-use super::{Engine, Error, LiveBoard, LiveShard};
+use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
 use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
                 return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
             }
         }
-        Err(Error::Again)
+        Err(Error::Again(Outdated::Read))
     }
 
     async fn complete(&self, shard: &Shard, series: Series, start_ms: i64) -> Result<(), Error> {

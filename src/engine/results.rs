@@ -9,7 +9,7 @@ use serde_json::json;
 use super::merge::Merged;
 use super::reader::Reader;
 use super::rewards::Handing;
-use super::{Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::league::Section;
@@ -122,7 +122,7 @@ impl Engine {
         }
         let handed_out = self.hand_out(live, section, revision, handing).await?;
         if handed_out.meanwhile != before {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Read));
         }
         let pinned = board.pinned(period);
         let hides = before.iter();
@@ -227,7 +227,7 @@ impl Engine {
         if stands.await?.result == result {
             return Ok(());
         }
-        Err(Error::Again)
+        Err(Error::Again(Outdated::Board))
     }
 
     /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.

@@ -20,7 +20,7 @@ use super::merge::Merged;
 use super::reader::Reader;
 use super::results::{standing_of, window_of};
 use super::rewards::Handing;
-use super::{Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::hide::HideId;
 use crate::domain::ids::{BoardId, MemberId};
@@ -144,7 +144,7 @@ impl Engine {
     ) -> Result<Progress, Error> {
         self.step_with_board(id, async |live| {
             let revised = self.revise_due(&live, due).await;
-            if in_turn && matches!(revised, Err(Error::Again)) {
+            if in_turn && matches!(revised, Err(Error::Again(_))) {
                 let turn = self.store.timeouts.times(TURN);
                 self.store.hold_moderation(&live.board, turn).await?;
             }
@@ -401,7 +401,7 @@ impl Engine {
         let (lines, members) = self.revised_members(live, section, &covered).await?;
         if lines.is_empty() {
             // Its member was erased meanwhile.
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         let revision = Revision {
             at: self.clock.now(),
@@ -423,7 +423,7 @@ impl Engine {
         if revised.await? {
             return Ok(());
         }
-        Err(Error::Again)
+        Err(Error::Again(Outdated::Board))
     }
 
     /// The lines that a result takes into account which was made by this walk, and the one `before` does not: the cause, and

@@ -23,7 +23,7 @@ use super::jobs::lease::Lease;
 use super::merge::Merged;
 use super::reader::{Reader, Size};
 use super::results::standing_of;
-use super::{Engine, Error, LiveBoard, LiveShard};
+use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Unit;
@@ -272,7 +272,7 @@ impl<'a> Walk<'a> {
             self.stay(until).await?;
         }
         if self.engine.moderated(self.live, self.section).await? != self.at.before {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Read));
         }
         Ok(HandedOut {
             meanwhile: self.at.before.clone(),
@@ -297,7 +297,7 @@ impl<'a> Walk<'a> {
         };
         let Some(final_line) = lines.last() else {
             // There were more when the walk began.
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Read));
         };
         let mut course = self.at.course;
         let mut of_shards = vec![Vec::new(); self.shards().len()];
@@ -366,7 +366,7 @@ impl<'a> Walk<'a> {
         if self.lease.renew(self.noted).await? {
             return Ok(());
         }
-        Err(Error::Again)
+        Err(Error::Again(Outdated::Board))
     }
 
     /// Those where rewards of the section lie.
@@ -385,7 +385,7 @@ impl<'a> Walk<'a> {
 fn taken<T>(walked: Walked<T>) -> Result<T, Error> {
     match walked {
         Walked::On(met) => Ok(met),
-        Walked::Superseded => Err(Error::Again),
+        Walked::Superseded => Err(Error::Again(Outdated::Board)),
     }
 }
 

@@ -197,7 +197,7 @@ impl Engine {
                     tokio::time::sleep(ERASED_PAUSE).await;
                 }
                 Err(Obstacle::Erasing) => self.forget(id, member).await?,
-                Err(Obstacle::Failed(Error::Again)) => self.reload(id).await?,
+                Err(Obstacle::Failed(Error::Again(_))) => self.reload(id).await?,
                 Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
                     // Perhaps the last period can't be closed because results of the one before are missing.
                     has_helped = true;

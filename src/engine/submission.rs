@@ -415,7 +415,7 @@ impl Submission {
     pub(crate) fn holds_up(&self) -> bool {
         matches!(
             self.state,
-            State::Blocked(_) | State::Ended(Err(Error::Again | Error::Store(_)))
+            State::Blocked(_) | State::Ended(Err(Error::Again(_) | Error::Store(_)))
         )
     }
 
@@ -643,7 +643,7 @@ impl Engine {
             return Err(Problem::invalid_parameter("ranks", detail).into());
         }
         match self.note_use(&live).await {
-            Err(Error::Again) => return self.reload(id).await,
+            Err(Error::Again(_)) => return self.reload(id).await,
             noted => noted?,
         }
         let now = self.clock.now();

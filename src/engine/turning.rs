@@ -11,7 +11,7 @@ use futures::FutureExt;
 use super::merge::Merged;
 use super::reader::{Reader, Size};
 use super::results::standing_of;
-use super::{Engine, Error, LiveBoard, LiveShard};
+use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::closing;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::decision::{Outcome, Placed, Summary};
@@ -73,7 +73,7 @@ impl Engine {
                 [PlayerWritten::Erasing] => self.forget(id, member).await?,
                 _ => {}
             }
-            Err(Error::Again)
+            Err(Error::Again(Outdated::Board))
         })
         .await
     }
@@ -106,7 +106,7 @@ impl Engine {
                     self.close_league_until(id, end).await?;
                 }
             }
-            Err(Error::Again)
+            Err(Error::Again(Outdated::Board))
         })
         .await
     }
@@ -156,7 +156,7 @@ impl Engine {
         match recorded.await? {
             Recorded::Done => Ok(CohortState::Decided),
             Recorded::Open => Ok(CohortState::Open),
-            Recorded::Moderated => Err(Error::Again),
+            Recorded::Moderated => Err(Error::Again(Outdated::Read)),
         }
     }
 
@@ -317,7 +317,7 @@ impl Engine {
         }
         let written = self.store.write_players(shard, &changes).await?;
         if written.contains(&PlayerWritten::Changed) {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         Ok(())
     }

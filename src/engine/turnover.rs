@@ -13,7 +13,7 @@ use serde_json::json;
 use super::jobs::Progress;
 use super::results::window_of;
 use super::turning::{CohortState, PAUSE_MS};
-use super::{Engine, Error, LiveBoard};
+use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::league::Section;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
@@ -217,7 +217,7 @@ impl Engine {
         let expired = try_join_all(expired).await?;
         // The walk over members is for voters, which a league does not count.
         if expired.iter().any(Option::is_some) {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         Ok(())
     }

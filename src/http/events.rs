@@ -440,7 +440,7 @@ pub async fn post_many(
             let result = results.next().unwrap_or_else(|| Err(Error::busy()));
             let received = result.map(|received| EventResult::new(&sound[index], &received));
             received.map_err(|error| match error {
-                Error::Again | Error::Store(_) => {
+                Error::Again(_) | Error::Store(_) => {
                     let fault = faults.entry(error.to_string());
                     fault.or_insert_with(|| error.into()).clone()
                 }

@@ -89,8 +89,9 @@ pub async fn serve(
         gauge!("standings_http_connections"),
         counter!("standings_http_connections_refused_total"),
     );
+    let count = |tasks: &JoinSet<_>| open.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
     loop {
-        open.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
+        count(&tasks);
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -139,7 +140,9 @@ pub async fn serve(
         connections.add(key, Open { activity, task }, place);
     }
     drop(listener);
-    while tasks.join_next().await.is_some() {}
+    while tasks.join_next().await.is_some() {
+        count(&tasks);
+    }
 }
 
 impl Connections {

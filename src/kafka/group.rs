@@ -257,10 +257,13 @@ impl Membership {
             if let Some(before) = before {
                 before.end().await;
             }
-            tokio::select! {
-                () = restarted("kafka-lane", || own.run()) => {}
-                () = own.measure() => {}
-            }
+            let work = || async {
+                tokio::select! {
+                    () = own.run() => {}
+                    () = own.measure() => {}
+                }
+            };
+            restarted("kafka-lane", work).await;
         });
         Running { lane, task }
     }

@@ -14,6 +14,7 @@ use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::ATTEMPTS_MAX;
+use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::Problem;
 use crate::store::boards::{Defined, StoredBoard};
@@ -149,7 +150,7 @@ impl Service {
             {
                 Defined::Stored => {
                     let board = match self.engine.open_if_new(board, is_new).await {
-                        Err(Error::Again) => {
+                        Err(Error::Again(_)) => {
                             self.engine.store.end_change(id, stamp).await?;
                             continue;
                         }
@@ -193,7 +194,7 @@ impl Service {
                 match store.may_define(board, change.unused_since).await? {
                     Defined::Stored => {}
                     Defined::Used => return Err(change.refusal),
-                    Defined::Changed => return Err(Error::Again),
+                    Defined::Changed => return Err(Error::Again(Outdated::Board)),
                 }
             }
             let now = self.engine.clock.now();

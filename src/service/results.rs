@@ -17,6 +17,7 @@ use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
+use crate::engine::Outdated;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
 use crate::engine::results::winner_of;
@@ -391,7 +392,7 @@ impl Service {
                         None => self.engine.finish_closing(id).await?,
                     };
                     is_finished.store(finished, Ordering::Relaxed);
-                    return Err(Error::Again);
+                    return Err(Error::Again(Outdated::Read));
                 }
                 self.revised(live, found).await
             })

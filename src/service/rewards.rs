@@ -14,6 +14,7 @@ use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
+use crate::engine::Outdated;
 use crate::engine::revisions::Revised;
 use crate::join::try_join_all;
 use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
@@ -192,7 +193,7 @@ impl Service {
         let shard = &live.shard_in(at.section, member).shard;
         let hides = self.engine.store.moderated(shard).await?.hides;
         if !revised.has(shard.tag(), hides) || !self.has_all_hides(&live, &revised).await? {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Read));
         }
         let claiming = Claiming {
             member: member.as_str(),
@@ -204,7 +205,7 @@ impl Service {
         };
         let claimed = self.engine.store.claim(shard, &at.section, claiming);
         let (entry, is_new) = match claimed.await? {
-            Claimed::Behind => return Err(Error::Again),
+            Claimed::Behind => return Err(Error::Again(Outdated::Read)),
             Claimed::None => return Err(not_found()),
             Claimed::New(entry) => (entry, true),
             Claimed::Same(entry) => (entry, false),

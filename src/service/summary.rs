@@ -13,6 +13,7 @@ use crate::domain::include::Includes;
 use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::engine::LiveBoard;
+use crate::engine::Outdated;
 use crate::engine::reader::Size;
 use crate::join::try_join_all;
 use crate::problems::UNKNOWN_WINDOW;
@@ -87,13 +88,13 @@ impl Service {
                     .map(|request| self.read(request, &SummaryView));
                 let found = try_join_all(read).await.map_err(|error| match error {
                     // The definition has changed meanwhile.
-                    error if error.is(UNKNOWN_WINDOW) => Error::Again,
+                    error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
                     error => error,
                 })?;
                 let live = found.last().map(|last| Arc::clone(&last.live));
-                let live = live.ok_or(Error::Again)?;
+                let live = live.ok_or(Error::Again(Outdated::Board))?;
                 if found.iter().any(|one| one.live.board != live.board) {
-                    return Err(Error::Again);
+                    return Err(Error::Again(Outdated::Board));
                 }
                 let as_of = found.iter().filter_map(|one| one.as_of).min();
                 let windows = found.into_iter();

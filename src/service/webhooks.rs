@@ -11,6 +11,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::webhook::{
     GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
 };
+use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
 use crate::store::StoreError;
@@ -239,7 +240,7 @@ impl Service {
                 .store
                 .end_delivery(name, &stored, &delivery, now);
             if !ended.await? {
-                return Err(Error::Again);
+                return Err(Error::Again(Outdated::Board));
             }
             let id = id.clone();
             Ok(NamedDelivery { id, delivery })
@@ -286,7 +287,7 @@ impl Service {
         let store = &self.engine.store;
         match store.change_webhook(name, seen, new, now).await? {
             Changed::Done => Ok(()),
-            Changed::Not => Err(Error::Again),
+            Changed::Not => Err(Error::Again(Outdated::Board)),
             Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
         }
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::decode::{Done, Flat, Tail, parsed};
 use super::dispatch::Store;
 use super::kinds::SEPARATOR;
+use super::reply::for_each_of;
 use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
@@ -108,7 +109,7 @@ impl Store {
             let pseudonym = random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?;
             call = call.arg(member.as_str()).arg(pseudonym);
         }
-        call.write().await
+        for_each_of(call.write().await?, members.len())
     }
 
     /// Forgets which pseudonym a member has in the audit log: nobody can tell any more which lines name it.

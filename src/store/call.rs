@@ -174,8 +174,8 @@ impl<'a> ScriptCall<'a> {
     pub(super) fn write<R: DeserializeOwned>(
         self,
     ) -> impl Future<Output = Result<R, StoreError>> + Send + use<'a, R> {
-        let reply = self.write_for_reply();
-        async move { decode(reply.await?) }
+        let (script, reply) = (self.script, self.write_for_reply());
+        async move { decoded(script, reply.await?) }
     }
 
     /// The same for a reply that its caller takes apart.
@@ -193,13 +193,14 @@ impl<'a> ScriptCall<'a> {
     pub(super) fn derive<R: DeserializeOwned>(
         self,
     ) -> impl Future<Output = Result<R, StoreError>> + Send + use<'a, R> {
+        let script = self.script;
         let reply: BoxFuture<'a, _> = match self.ready() {
             Ok(call) => call
                 .store
                 .derive_at(&call.tag, call.script, call.keys, call.args),
             Err(error) => Box::pin(ready(Err(error))),
         };
-        async move { decode(reply.await?) }
+        async move { decoded(script, reply.await?) }
     }
 
     /// Runs a script that writes, or the twin of it that only reads.
@@ -214,6 +215,17 @@ impl<'a> ScriptCall<'a> {
     /// Runs a script that reads.
     pub(super) async fn read<R: DeserializeOwned>(self) -> Result<R, StoreError> {
         let call = self.ready()?;
-        decode(call.store.read(call.script, call.keys, call.args).await?)
+        let reply = call.store.read(call.script, call.keys, call.args);
+        decoded(call.script, reply.await?)
     }
+}
+
+/// A reply as this type. An error names the script.
+fn decoded<R: DeserializeOwned>(script: &Script, reply: Value) -> Result<R, StoreError> {
+    decode(reply).map_err(|error| match error {
+        StoreError::Unexpected(detail) => {
+            StoreError::Unexpected(format!("{}: {detail}", script.name))
+        }
+        other => other,
+    })
 }

@@ -121,6 +121,12 @@ pub(super) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreEr
     })
 }
 
+/// A list that has something for each of so many things that were asked for.
+pub(super) fn for_each_of<T>(found: Vec<T>, count: usize) -> Result<Vec<T>, StoreError> {
+    let found = (found.len() == count).then_some(found);
+    require(found, "each has an answer")
+}
+
 /// A code that a script doesn't have.
 pub(super) fn unknown_code<T>(code: &str) -> Result<T, StoreError> {
     Err(StoreError::Unexpected(format!("the reply code {code:?}")))

@@ -157,21 +157,23 @@ impl Store {
             .arg(after)
             .arg(CALL_LINES_MAX);
         let Done::Ok((last, Tail(Flat(said)))) = read
-            .read::<Done<(u64, Tail<Flat<(MemberId, u64, String)>>)>>()
+            .read::<Done<(u64, Tail<Flat<(String, u64, String)>>)>>()
             .await?;
         let is_more = said.len() == CALL_LINES_MAX;
         let number = said.last().map_or(after, |(_, number, _)| *number);
         let lines = said
             .into_iter()
             .filter(|(_, _, says)| says != "erasing")
-            .map(|(member, number, _)| JournalLine {
-                tag: shard.tag().to_owned(),
-                number,
-                member,
+            .map(|(member, number, _)| {
+                Ok(JournalLine {
+                    tag: shard.tag().to_owned(),
+                    number,
+                    member: require(MemberId::parse(&member).ok(), "a journal names members")?,
+                })
             });
         Ok(JournalPart {
             up_to: if is_more { number } else { last },
-            lines: lines.collect(),
+            lines: lines.collect::<Result<_, StoreError>>()?,
             is_more,
         })
     }

@@ -9,6 +9,7 @@ use super::args::{LayoutArgs, each, stored_score};
 use super::decode::{Done, Flat, Raw, Tail, ms, tie_key, us};
 use super::dispatch::Store;
 use super::kinds::Kind;
+use super::reply::for_each_of;
 use super::stored::to_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
@@ -259,7 +260,7 @@ impl Store {
                 .args(members.iter().map(MemberId::as_str));
             let Done::Ok(Tail(Flat(texts))) = read.read::<Done<Tail<Flat<_>>>>().await?;
             found.extend(
-                texts
+                for_each_of(texts, members.len())?
                     .into_iter()
                     .map(|(Raw(text), was_erased)| (text, was_erased)),
             );
@@ -289,7 +290,7 @@ impl Store {
             .field("played", played.collect::<Result<Vec<_>, _>>()?)
             .field("taken", each(changes, PlayerChange::taken));
         let Done::Ok(Tail(written)) = written.write::<Done<Tail<Vec<_>>>>().await?;
-        Ok(written)
+        for_each_of(written, changes.len())
     }
 
     /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard.
@@ -342,7 +343,7 @@ impl Store {
             .field("expires", expires)
             .field("names", each(wishes, |wish| wish.member.as_str()));
         Ok(match suggested.write().await? {
-            Reply::Ok(Tail(numbers)) => numbers
+            Reply::Ok(Tail(numbers)) => for_each_of(numbers, wishes.len())?
                 .into_iter()
                 .map(|number| match number {
                     0 => Suggested::Erasing,
@@ -424,7 +425,7 @@ impl Store {
                 }),
             );
         let Done::Ok(Tail(seated)) = seated.write::<Done<Tail<Vec<_>>>>().await?;
-        Ok(seated)
+        for_each_of(seated, sitters.len())
     }
 
     /// How many seats of tiers were given out in a period, in their order.

@@ -120,7 +120,7 @@ impl Intake {
                 match outcome.end {
                     End::Done => count += 1,
                     End::GoneBack => return Ok(None),
-                    End::Waits(Error::Again) => {
+                    End::Waits(Error::Again(_)) => {
                         left.insert(outcome.live.board.id.clone());
                     }
                     End::Waits(error) => failed = Some(error),

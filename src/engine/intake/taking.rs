@@ -17,7 +17,7 @@ use crate::domain::intake::{Extent, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
-use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::join::join_all;
 use crate::problems::Problem;
 use crate::store::intake::{Take, Taken};
@@ -152,7 +152,7 @@ impl Intake {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_to_take().await {
                 Ok(taking) => return taking,
-                Err(Error::Again) => {}
+                Err(Error::Again(_)) => {}
                 Err(error) => return Taking::Waits(error),
             }
         }
@@ -179,7 +179,7 @@ impl Intake {
             };
             let (id, prepared) = (&live.board.id, prepared.await);
             if self.engine.unless_again(id, prepared).await?.is_none() {
-                return Err(Error::Again);
+                return Err(Error::Again(Outdated::Board));
             }
             let of_board = shards.into_iter().enumerate();
             let of_board = of_board.filter(|(index, _)| is_asked[*index]);
@@ -197,7 +197,7 @@ impl Intake {
             match outcome.end {
                 End::Done => {}
                 End::GoneBack => return Ok(Taking::GoneBack),
-                End::Waits(Error::Again) => {
+                End::Waits(Error::Again(_)) => {
                     self.engine.reload(&outcome.live.board.id).await?;
                     is_stale = true;
                 }
@@ -210,7 +210,7 @@ impl Intake {
             return Err(error);
         }
         if is_stale {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         self.batch.clear();
         self.position = self.upto;

@@ -12,8 +12,8 @@ use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::intake::KnownOffsets;
 use crate::domain::shard::{Shard, Sharding};
-use crate::engine::Error;
 use crate::engine::jobs::lease::Lease;
+use crate::engine::{Error, Outdated};
 use crate::join::try_join_all;
 use crate::store::dead_letters::DeadLetter;
 use crate::store::kinds::{Copying, Form, Kind};
@@ -266,7 +266,7 @@ impl Copier {
         let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
         let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
         if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
-            return Err(Error::Again);
+            return Err(Error::Again(Outdated::Board));
         }
         self.copied.fetch_add(entries as u64, Ordering::Relaxed);
         Ok(())

@@ -483,7 +483,8 @@ impl<'a> Worker<'a> {
         match error {
             Error::Store(StoreError::Unexpected(detail)) => Ok(Fate::BrokeOff(detail)),
             Error::Store(StoreError::Full(_) | StoreError::Unusable(_)) => Err(error),
-            Error::Store(_)
+            Error::Again(_)
+            | Error::Store(_)
             | Error::Log(_)
             | Error::BoardNotFound(_)
             | Error::Unreadable { .. }

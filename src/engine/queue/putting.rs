@@ -148,7 +148,7 @@ impl Engine {
             return Ok(());
         }
         match self.note_use(live).await {
-            Err(Error::Again) => return self.reload(&live.board.id).await,
+            Err(Error::Again(_)) => return self.reload(&live.board.id).await,
             noted => noted?,
         }
         let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
@@ -309,7 +309,7 @@ impl QueuedBatch {
     fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
         let Takable { index, event, .. } = takable;
         let result = match reply {
-            Err(Error::Again) => return open.push(index),
+            Err(Error::Again(_)) => return open.push(index),
             Ok(Put::BeforeBarrier) => return self.left.push(index),
             Ok(Put::Queued(_)) => Ok(event),
             Ok(Put::Known(known)) => Ok(known),

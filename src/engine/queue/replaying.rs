@@ -7,7 +7,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::engine::{Engine, Error, LiveBoard};
+use crate::engine::{Engine, Error, LiveBoard, Outdated};
 use crate::problems::Problem;
 use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
 use crate::store::queued::EntryId;
@@ -77,7 +77,7 @@ impl Engine {
                 }
                 Replayed::NoRoom => return Err(Problem::queue_full().into()),
             }
-            Err(Error::Again)
+            Err(Error::Again(Outdated::Board))
         })
         .await
     }
