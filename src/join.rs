@@ -1,7 +1,10 @@
 //! Several futures at a time, each behind a pointer.
 //!
-//! With the functions of `futures` every caller has machinery of its own for its type of future, which is a sixth of what the compiler
-//! makes of this program. Here all callers with one type of result share it.
+//! With the functions of `futures` every caller has machinery of its own for its type of future, which was a sixth of what the compiler
+//! made of this program. Here all callers with one type of result share it.
+//!
+//! The pointers have a second reason, as `boxed()` has elsewhere: that a future can be sent to another thread is proved by a walk through
+//! everything that it holds, for each route again. The walk ends at a `BoxFuture`. Half of a build's time went into it.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, JoinAll, TryJoinAll};
