@@ -407,7 +407,7 @@ async fn compare_period(client: &Client, model: &mut Model, (period, key): (i64,
         assert_eq!(
             entries.collect::<Vec<_>>(),
             expected.collect::<Vec<_>>(),
-            "{name}"
+            "{name}: {page}"
         );
     }
 }
