@@ -134,17 +134,7 @@ impl Store {
 
     /// The webhooks for which something is to be done.
     pub async fn due_webhooks(&self, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
-        let (now, count) = (now.ms().to_string(), WEBHOOKS_MAX.to_string());
-        let range = [
-            keys::WEBHOOKS_DUE,
-            "-inf",
-            &now,
-            "BYSCORE",
-            "LIMIT",
-            "0",
-            &count,
-        ];
-        let names: Vec<String> = self.command("ZRANGE", range).await?;
+        let names = self.due(keys::WEBHOOKS_DUE, now, WEBHOOKS_MAX).await?;
         let names = names.iter().flat_map(|name| WebhookName::parse(name));
         Ok(names.collect())
     }

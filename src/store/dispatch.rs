@@ -24,7 +24,7 @@ use super::staleness::Registration;
 use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::shard::Shard;
-use crate::domain::time::Span;
+use crate::domain::time::{Span, Timestamp};
 use crate::join::join_all;
 use crate::timeouts::TimeoutFactor;
 
@@ -284,6 +284,18 @@ impl Store {
             async move { node.command(name, args).await }
         };
         self.at_slot(slot, command).await
+    }
+
+    /// What is due by now in a sorted set of times in milliseconds: up to `count` of its members, those first that were due first.
+    pub(super) async fn due(
+        &self,
+        key: &'static str,
+        now: Timestamp,
+        count: impl ToString,
+    ) -> Result<Vec<String>, StoreError> {
+        let (now, count) = (now.ms().to_string(), count.to_string());
+        let range = [key, "-inf", &now, "BYSCORE", "LIMIT", "0", &count];
+        self.command("ZRANGE", range).await
     }
 
     /// About how many bytes a key takes; `None` if it is not there.

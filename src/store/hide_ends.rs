@@ -66,17 +66,7 @@ impl Store {
 
     /// Where hides have ended by now; those first that ended first.
     pub async fn ended_hides(&self, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
-        let (now, count) = (now.ms().to_string(), CALL_ENDS_MAX.to_string());
-        let range = [
-            keys::HIDES_END,
-            "-inf",
-            &now,
-            "BYSCORE",
-            "LIMIT",
-            "0",
-            &count,
-        ];
-        let ends: Vec<String> = self.command("ZRANGE", range).await?;
+        let ends = self.due(keys::HIDES_END, now, CALL_ENDS_MAX).await?;
         Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
     }
 
