@@ -10,11 +10,19 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits until a condition holds, and panics if it never does.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    assert!(came_true(condition).await, "it never came true that {what}");
+}
+
+/// Waits until a condition holds; false if it never does.
+pub async fn came_true(condition: impl AsyncFn() -> bool) -> bool {
     let begun = Instant::now();
     while !condition().await {
-        assert!(begun.elapsed() < WAIT_MAX, "it never came true that {what}");
+        if begun.elapsed() >= WAIT_MAX {
+            return false;
+        }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
+    true
 }
 
 /// A running program; it ends with this value.

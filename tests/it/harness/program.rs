@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use super::PATIENT;
 use super::client::Client;
 use super::redis::eventually;
+use crate::kit::process::came_true;
 
 /// A running `standings serve`; it is killed with this value.
 pub struct Program {
@@ -127,8 +128,10 @@ impl Program {
             let (_, rest) = log.split_once("serving on ")?;
             Some(rest.split_once(';')?.0.to_owned())
         };
-        eventually("the program serves", async || address().is_some()).await;
-        let client = Client::new(&address().unwrap());
+        came_true(async || address().is_some() || reading.is_finished()).await;
+        let address = address();
+        let address = address.unwrap_or_else(|| panic!("it does not serve: {}", log.lock()));
+        let client = Client::new(&address);
         eventually("the program is ready", async || {
             client.get("/readyz").await.status == 200
         })

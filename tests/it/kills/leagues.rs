@@ -390,7 +390,8 @@ async fn compare_period(client: &Client, model: &mut Model, (period, key): (i64,
     for cohort in cohorts {
         let name = model.settings_of(period).name(cohort);
         let path = format!("/v1/boards/b/standings/season?cohort={name}&key={key}&size=1000");
-        let page = client.get(&path).await.expect(200);
+        // Its text has the microseconds by which equal scores are in order.
+        let page: Value = serde_json::from_str(&client.get(&path).await.text).unwrap();
         let entries = page["entries"].as_array().unwrap();
         for entry in entries {
             let member = model.members.get_mut(entry["member"].as_str().unwrap());
