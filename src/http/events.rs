@@ -392,7 +392,7 @@ pub async fn post_many(
 ) -> Result<(HeaderMap, Written), Problem> {
     let key = headers.key()?;
     let BatchBody { events } = body.parse()?;
-    require_count("/events", ("a batch", "events"), events.len(), BATCH_MAX)?;
+    require_count("a batch", "events", events.len(), BATCH_MAX)?;
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<(), Problem>> = events
         .iter()

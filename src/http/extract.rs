@@ -291,19 +291,13 @@ pub fn bounded(
     }
 }
 
-/// Checks that a body has from 1 to `max` of something: `what` names the body, and those.
-pub fn require_count(
-    pointer: &str,
-    what: (&str, &str),
-    count: usize,
-    max: usize,
-) -> Result<(), Problem> {
+/// Checks that the list `items` of a body has from 1 to `max` of them.
+pub fn require_count(body: &str, items: &str, count: usize, max: usize) -> Result<(), Problem> {
     if (1..=max).contains(&count) {
         return Ok(());
     }
-    let (body, items) = what;
     let detail = format!("{body} has 1 to {max} {items}, not {count}");
-    Err(Problem::invalid_field(pointer, detail))
+    Err(Problem::invalid_field(format!("/{items}"), detail))
 }
 
 /// How many items of a list a request wants at once: its `limit`.

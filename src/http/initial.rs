@@ -81,12 +81,7 @@ pub async fn patch(
     Json(InitialBody { scores }, _): Json<InitialBody>,
 ) -> Result<JsonResponse<InitialCount>, Problem> {
     let board = board_id(&board)?;
-    require_count(
-        "/scores",
-        ("a request", "scores"),
-        scores.len(),
-        INITIAL_MAX,
-    )?;
+    require_count("a request", "scores", scores.len(), INITIAL_MAX)?;
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();
     let scores = scores.map(|(member, score)| (member, score.map(text)));

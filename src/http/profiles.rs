@@ -239,12 +239,7 @@ pub async fn post_many(
     body: JsonBytes,
 ) -> Result<Written, Problem> {
     let ProfilesBody { profiles } = body.parse()?;
-    require_count(
-        "/profiles",
-        ("a request", "profiles"),
-        profiles.len(),
-        PROFILES_MAX,
-    )?;
+    require_count("a request", "profiles", profiles.len(), PROFILES_MAX)?;
     let by = caller.takers();
     let taken = app.memory.for_profiles(&by, profiles.len()).await?;
     let mut sound = Vec::with_capacity(profiles.len());

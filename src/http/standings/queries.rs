@@ -234,12 +234,7 @@ pub async fn query(
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
     let includes = includes(params.include.as_deref(), &caller)?;
-    require_count(
-        "/queries",
-        ("a request", "queries"),
-        queries.len(),
-        QUERIES_MAX,
-    )?;
+    require_count("a request", "queries", queries.len(), QUERIES_MAX)?;
     let entries: usize = queries.iter().map(QueryBody::entries).sum();
     if entries > QUERY_ENTRIES_MAX {
         let detail = format!(
