@@ -56,7 +56,7 @@ pub struct EntryBody {
     #[schema(value_type = Option<Object>, required = false)]
     pub data: Option<Option<EntryData>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
     /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
@@ -140,7 +140,7 @@ pub struct NeighbourBody {
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
 }
@@ -518,11 +518,6 @@ impl StatsBody {
             score_sum: is_counted.then_some(score_sum),
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// The share of the other members that do not have a better rank, in percent, rounded to one decimal, half up; 100 for a member
