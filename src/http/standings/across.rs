@@ -102,7 +102,7 @@ pub async fn standings_of(
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
     let (member, by) = (&member_id(&member)?, &caller.takers());
-    let includes = includes(params.include.as_deref(), caller)?;
+    let includes = includes(params.named().include, caller)?;
     let read = async |freshness| {
         let taken = app.memory.for_entries(by, boards.len(), includes).await?;
         let found = boards
