@@ -167,7 +167,7 @@ impl Detail {
 }
 
 /// How an event that was taken ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It changed a standing.

@@ -51,14 +51,23 @@ impl PartialEq for Profile {
     }
 }
 
-/// A profile as somebody sends it.
-#[derive(Clone, Debug)]
+/// A profile as it is written.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewProfile)]
 pub struct Draft {
-    /// The name.
+    /// What the member is called: 1 to 64 characters of any script, without control characters and without characters that
+    /// show nothing.
+    #[schema(min_length = 1, example = "Ann")]
     pub name: String,
-    /// The address of the picture.
+    /// Where its picture is: an address that begins with `https://`.
+    #[serde(default)]
+    #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
-    /// The attributes; `None`: they stay as they are.
+    /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
+    // Without them the attributes stay as they are.
+    #[serde(default)]
+    #[schema(value_type = Option<Map<String, Value>>, example = json!({"country": "NZ"}))]
     pub attributes: Option<Box<RawValue>>,
 }
 

@@ -256,7 +256,6 @@ pub async fn put(
     request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
     responses(
         (status = 200, description = "The service has changed the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
         (status = 412, description = "`precondition-failed`"),
     )
@@ -305,10 +304,7 @@ async fn change(
 #[utoipa::path(
     get, path = "/v1/boards/{board}", tag = "boards", operation_id = "get_board",
     params(BoardPath),
-    responses(
-        (status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
@@ -355,7 +351,6 @@ pub async fn list(
     ),
     responses(
         (status = 204, description = "The service has deleted the board; it unlinks the data in the background"),
-        (status = 404, description = "`board-not-found`"),
         (status = 412, description = "`precondition-failed`"),
     )
 )]

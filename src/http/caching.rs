@@ -48,15 +48,11 @@ impl Caching {
     pub(super) fn of(app: &App, board: &Board, includes: Includes) -> Self {
         let definition = &board.definition;
         let is_for_all = includes.without(definition.public_includes()).is_empty();
-        let audience = match (definition.public && is_for_all, app.is_open) {
-            (true, _) => Audience::Public,
-            (false, true) => Audience::Anybody,
-            (false, false) => Audience::Caller,
-        };
-        Self {
-            audience,
-            is_fixed: false,
+        let mut caching = Self::of_read(app.is_open);
+        if definition.public && is_for_all {
+            caching.audience = Audience::Public;
         }
+        caching
     }
 
     /// Of one that shows more than readers may see, if it does.

@@ -94,19 +94,13 @@ fn audited(letter: &FoundLetter) -> Value {
 
 impl DeadLetterBody {
     fn new(board: &Board, letter: FoundLetter) -> Self {
-        let FoundLetter {
-            id,
-            reason,
-            detail,
-            died_at,
-            event,
-        } = letter;
+        let event = letter.event.map(|event| DeadEvent::new(board, event));
         Self {
-            id: id.to_string(),
-            reason,
-            detail,
-            died_at,
-            event: event.map(|event| DeadEvent::new(board, event)),
+            id: letter.id.to_string(),
+            reason: letter.reason,
+            detail: letter.detail,
+            died_at: letter.died_at,
+            event,
         }
     }
 }
@@ -142,10 +136,7 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
     params(BoardPath, PartParams),
-    responses(
-        (status = 200, description = "The dead letters, the oldest first", body = DeadLetterList),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "The dead letters, the oldest first", body = DeadLetterList))
 )]
 pub async fn list(
     State(app): State<Arc<App>>,

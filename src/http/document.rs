@@ -145,20 +145,48 @@ const PROBLEMS_OF_REVISIONS: [(&str, &str); 2] = [
     ("503", "`revision-pending`, with `Retry-After`"),
 ];
 
+/// That of every operation on a board, but of the one that creates it.
+const PROBLEMS_OF_BOARDS: [(&str, &str); 1] = [("404", "`board-not-found`")];
+/// That of every operation on a league.
+const PROBLEMS_OF_LEAGUES: [(&str, &str); 1] = [("404", "`board-not-found`, `no-league`")];
+/// Those of every read of one standing of any period.
+const PROBLEMS_OF_STANDINGS: [(&str, &str); 2] = [
+    (
+        "404",
+        "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`",
+    ),
+    ("429", "`rate-limited`, with `Retry-After`"),
+];
+/// That of those that name no member, whose cohort it could be.
+const PROBLEMS_OF_COHORTS: [(&str, &str); 1] = [(
+    "400",
+    "`cohort-required`: a league is read cohort by cohort",
+)];
+
 /// The problems that an operation can answer with beside those that its route names; and the body of all of them.
 fn add_problems(document: &mut OpenApi) {
-    for (path, _, operation) in operations(document) {
-        let has_body = operation.request_body.is_some();
-        let waits = names(operation, &ParameterIn::Query, "min_revision");
+    for (path, method, operation) in operations(document) {
+        let has = |name| names(operation, &ParameterIn::Query, name);
+        let creates_board = method == Method::PUT && path.ends_with("/{board}");
+        let is_of_standing = has("at") && has("cohort");
+        let problems: [(bool, &[_]); 7] = [
+            (is_of_standing, &PROBLEMS_OF_STANDINGS),
+            (
+                is_of_standing && !path.contains("{member}"),
+                &PROBLEMS_OF_COHORTS,
+            ),
+            (path.contains("/league/"), &PROBLEMS_OF_LEAGUES),
+            (
+                path.contains("{board}") && !creates_board,
+                &PROBLEMS_OF_BOARDS,
+            ),
+            (path.starts_with("/v1"), &PROBLEMS),
+            (has("min_revision"), &PROBLEMS_OF_REVISIONS),
+            (operation.request_body.is_some(), &PROBLEMS_OF_BODIES),
+        ];
         let responses = &mut operation.responses.responses;
-        if path.starts_with("/v1") {
-            add(responses, &PROBLEMS);
-        }
-        if waits {
-            add(responses, &PROBLEMS_OF_REVISIONS);
-        }
-        if has_body {
-            add(responses, &PROBLEMS_OF_BODIES);
+        for (_, problems) in problems.iter().filter(|(is_own, _)| *is_own) {
+            add(responses, problems);
         }
         give_bodies(responses);
     }

@@ -21,10 +21,7 @@ use super::tasks::{self, TaskBody};
         ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
         ("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128),
     ),
-    responses(
-        (status = 204, description = "The service has erased the member"),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 204, description = "The service has erased the member"))
 )]
 pub async fn delete(
     State(app): State<Arc<App>>,

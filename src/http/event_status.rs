@@ -12,13 +12,11 @@ use super::auth::Caller;
 use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
 use super::problem::{Problem, ProblemBody};
 use crate::domain::board::Board;
-use crate::domain::event::Status;
+pub use crate::domain::event::Status as EventOutcome;
 use crate::domain::ids::EventId;
-use crate::domain::queued::QueuedEvent;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::service::dead_letters::FoundLetter;
 use crate::service::event_status::{EventStatus, EventsRequest};
 
 /// Which events are looked for.
@@ -113,16 +111,6 @@ pub struct BuriedEvent {
     pub died_at: Timestamp,
 }
 
-/// How an event ended that was taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum EventOutcome {
-    /// It changed a standing.
-    Applied,
-    /// It changed none: a `max` that did not improve.
-    Unchanged,
-}
-
 /// A member's score in a standing after an event.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct StandingScore {
@@ -134,54 +122,47 @@ pub struct StandingScore {
     pub score: ShownScore,
 }
 
-impl WaitingEvent {
-    fn new(event: &QueuedEvent) -> Self {
-        Self {
-            id: event.id.as_sent().to_owned(),
-            member: event.member.to_string(),
-            at: event.at,
-            queued_at: event.queued_at,
-        }
-    }
-}
-
-impl BuriedEvent {
-    fn new(id: &EventId, letter: FoundLetter) -> Self {
-        let event = letter.event.as_ref();
-        Self {
-            id: id.as_sent().to_owned(),
-            member: event.map(|event| event.member.to_string()),
-            at: event.map(|event| event.at),
-            reason: letter.reason,
-            died_at: letter.died_at,
-        }
-    }
-}
-
-impl AppliedEvent {
-    fn new(
-        board: &Board,
-        id: &EventId,
-        status: Status,
-        at: Timestamp,
-        scores: &[(Window, Score)],
-    ) -> Self {
-        let standing = |(window, score): &(Window, Score)| {
-            let period = board.calendar.containing(window.unit(), at);
-            StandingScore {
-                window: window.to_string(),
-                key: board.calendar.key(&period),
-                score: score.shown(board.definition.decimals),
+impl EventStatusBody {
+    fn new(board: &Board, id: &EventId, event: EventStatus) -> Self {
+        let id = id.as_sent().to_owned();
+        match event {
+            EventStatus::Queued(event) => Self::Queued(WaitingEvent {
+                id: event.id.as_sent().to_owned(),
+                member: event.member.to_string(),
+                at: event.at,
+                queued_at: event.queued_at,
+            }),
+            EventStatus::Dead(letter) => {
+                let event = letter.event.as_ref();
+                Self::Dead(BuriedEvent {
+                    id,
+                    member: event.map(|event| event.member.to_string()),
+                    at: event.map(|event| event.at),
+                    reason: letter.reason,
+                    died_at: letter.died_at,
+                })
             }
-        };
-        Self {
-            id: id.as_sent().to_owned(),
-            at,
-            outcome: match status {
-                Status::Applied => EventOutcome::Applied,
-                Status::Unchanged => EventOutcome::Unchanged,
-            },
-            standings: scores.iter().map(standing).collect(),
+            EventStatus::Rejected { at, error } => Self::Rejected(Box::new(RefusedEvent {
+                id,
+                at,
+                problem: Problem::from(error).item(),
+            })),
+            EventStatus::Applied { status, at, scores } => {
+                let standing = |(window, score): (Window, Score)| {
+                    let period = board.calendar.containing(window.unit(), at);
+                    StandingScore {
+                        window: window.to_string(),
+                        key: board.calendar.key(&period),
+                        score: score.shown(board.definition.decimals),
+                    }
+                };
+                Self::Applied(AppliedEvent {
+                    id,
+                    at,
+                    outcome: status,
+                    standings: scores.into_iter().map(standing).collect(),
+                })
+            }
         }
     }
 }
@@ -193,15 +174,11 @@ impl AppliedEvent {
 /// player finds the events that it has sent itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/events", tag = "events", operation_id = "get_events",
-    params(
-        BoardPath,
-        EventStatusParams,
-    ),
+    params(BoardPath, EventStatusParams),
     responses(
         (status = 200, description = "What became of the events of this id", body = EventStatuses, example = json!({"events": [
             {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
                 "standings": [{"window": "day", "key": "2026-11-21", "score": 71}]}]})),
-        (status = 404, description = "`board-not-found`"),
         (status = 503, description = "`log-unavailable`, `log-too-long`, with `Retry-After`"),
     )
 )]
@@ -222,20 +199,8 @@ pub async fn get(
         member: params.member.as_deref().map(member_id).transpose()?,
     };
     let found = app.service.event_status(&request).await?;
-    let events = found.events.into_iter().map(|event| match event {
-        EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
-        EventStatus::Dead(letter) => EventStatusBody::Dead(BuriedEvent::new(&request.id, *letter)),
-        EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
-            id: request.id.as_sent().to_owned(),
-            at,
-            problem: Problem::from(error).item(),
-        })),
-        EventStatus::Applied { status, at, scores } => {
-            let board = &found.live.board;
-            let applied = AppliedEvent::new(board, &request.id, status, at, &scores);
-            EventStatusBody::Applied(applied)
-        }
-    });
+    let (board, events) = (&found.live.board, found.events.into_iter());
+    let events = events.map(|event| EventStatusBody::new(board, &request.id, event));
     Ok(JsonResponse(EventStatuses {
         events: events.collect(),
     }))

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
-use super::extract::{BoardPath, JsonBytes, Path, Query, board_id};
+use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, require_count};
 use super::memory::Written;
 use super::problem::{
     LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED, parse_json,
@@ -24,7 +24,6 @@ use super::ratelimit;
 use crate::domain::event::{Detail, Ranks, Status};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::plan::StandingName;
-use crate::domain::queued::QueuedEvent;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
@@ -260,17 +259,6 @@ impl TakenEvent {
     }
 }
 
-impl QueuedEventBody {
-    fn new(board: &BoardId, queued: &QueuedEvent) -> Self {
-        Self {
-            id: queued.id.as_sent().to_owned(),
-            board: board.clone(),
-            member: queued.member.clone(),
-            at: queued.at,
-        }
-    }
-}
-
 impl EventResult {
     fn new(incoming: &Incoming, received: &Received) -> Self {
         match received {
@@ -282,7 +270,12 @@ impl EventResult {
                     Status::Unchanged => Self::Unchanged(event),
                 }
             }
-            Received::Queued(queued) => Self::Queued(QueuedEventBody::new(&incoming.board, queued)),
+            Received::Queued(queued) => Self::Queued(QueuedEventBody {
+                id: queued.id.as_sent().to_owned(),
+                board: incoming.board.clone(),
+                member: queued.member.clone(),
+                at: queued.at,
+            }),
         }
     }
 }
@@ -325,7 +318,6 @@ impl RejectedEvent {
         (status = 202, description = "The event is queued", body = QueuedEventBody, headers(
             ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request has asked for it")),
             example = json!({"id": "run-88231", "board": "run_hero", "member": "999", "status": "queued", "at": "2026-11-21T12:00:00.000Z"})),
-        (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`"),
         (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers"),
@@ -400,12 +392,9 @@ pub async fn post_many(
 ) -> Result<(HeaderMap, Written), Problem> {
     let key = headers.key()?;
     let BatchBody { events } = body.parse()?;
-    if events.is_empty() || events.len() > BATCH_MAX {
-        let detail = format!("a batch has 1 to {BATCH_MAX} events, not {}", events.len());
-        return Err(Problem::invalid_field("/events", detail));
-    }
+    require_count("a batch", "events", events.len(), BATCH_MAX)?;
     let mut sound = Vec::with_capacity(events.len());
-    let checked: Vec<Result<usize, Problem>> = events
+    let checked: Vec<Result<(), Problem>> = events
         .iter()
         .enumerate()
         .map(|(index, raw)| {
@@ -415,7 +404,7 @@ pub async fn post_many(
             let event = event.check(None, id.as_deref(), app.service.engine.clock.arrival())?;
             caller.require_board(Some(&event.board))?;
             sound.push(caller.send(event)?);
-            Ok(sound.len() - 1)
+            Ok(())
         })
         .collect();
     let sound: Arc<[Incoming]> = sound.into();
@@ -423,41 +412,50 @@ pub async fn post_many(
     let data = sound.iter().filter_map(|event| event.data.as_ref());
     let data = data.map(|data| data.as_str().len()).sum();
     let by = caller.takers();
-    let taken = app
-        .memory
-        .for_batch(&by, events.len(), (detail, data))
-        .await?;
+    let taken = app.memory.for_batch(&by, events.len(), (detail, data));
+    let taken = taken.await?;
     let options = headers.options(&caller, detail, false);
     let results = app.service.submit(&sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
     let applied = preference(options.prefers_async && results.iter().any(is_queued));
-    let mut results = results.into_iter();
-    let mut answers = Vec::with_capacity(events.len());
     // The same fault is told to all of its events, and logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
-    for (raw, checked) in events.iter().zip(checked) {
-        let result = checked.and_then(|index| {
-            let result = results.next().unwrap_or_else(|| Err(Error::busy()));
-            let received = result.map(|received| EventResult::new(&sound[index], &received));
-            received.map_err(|error| match error {
-                Error::Again(_) | Error::Store(_) => {
-                    let fault = faults.entry(error.to_string());
-                    fault.or_insert_with(|| error.into()).clone()
-                }
-                error => error.into(),
-            })
-        });
-        answers.push(match result {
-            Ok(answer) => answer,
-            // The store is missing: nothing more is known of any of them.
-            Err(problem)
-                if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
-                    && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
-            {
-                return Err(problem);
+    let results = results.into_iter().zip(&*sound).map(|(result, incoming)| {
+        let received = result.map_err(|error| match error {
+            Error::Again(_) | Error::Store(_) => {
+                let fault = faults.entry(error.to_string());
+                fault.or_insert_with(|| error.into()).clone()
             }
-            Err(problem) => EventResult::Rejected(Box::new(RejectedEvent::new(raw, &problem))),
-        });
-    }
-    Ok((applied, taken.write(&BatchResult { results: answers })?))
+            error => error.into(),
+        })?;
+        Ok(EventResult::new(incoming, &received))
+    });
+    let rejected =
+        |raw: &_, problem: &_| EventResult::Rejected(Box::new(RejectedEvent::new(raw, problem)));
+    let results = results_of((&events, checked), results, rejected)?;
+    Ok((applied, taken.write(&BatchResult { results })?))
+}
+
+/// What became of the items of a batch, in their order: of those that are sound what `results` say, of the others why not.
+/// If the store is missing, nothing is known of any of them.
+pub(super) fn results_of<R>(
+    (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
+    mut results: impl Iterator<Item = Result<R, Problem>>,
+    rejected: impl Fn(&RawValue, &Problem) -> R,
+) -> Result<Vec<R>, Problem> {
+    let items = items.iter().zip(checked);
+    items
+        .map(|(item, checked)| {
+            let busy = || Err(Error::busy().into());
+            match checked.and_then(|()| results.next().unwrap_or_else(busy)) {
+                Err(problem)
+                    if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
+                        && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
+                {
+                    Err(problem)
+                }
+                result => Ok(result.unwrap_or_else(|problem| rejected(item, &problem))),
+            }
+        })
+        .collect()
 }

@@ -21,7 +21,6 @@ use super::problem::Problem;
 use super::results::PeriodPath;
 use super::standings::params::includes;
 use super::supply::Taken;
-use crate::domain::board::Names;
 use crate::domain::export::{ExportLine, write_header};
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
@@ -29,7 +28,6 @@ use crate::domain::profile::ShownProfile;
 use crate::engine::LiveBoard;
 use crate::service::Error;
 use crate::service::export::{Export, PART_ENTRIES};
-use crate::store::standings::Entry;
 
 /// Which revision of the result an export begins with.
 const REVISION: HeaderName = HeaderName::from_static("standings-revision");
@@ -49,17 +47,11 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    fn content_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Csv => "text/csv; charset=utf-8",
-            Self::Ndjson => "application/x-ndjson",
-        })
-    }
-
-    fn ending(self) -> &'static str {
+    /// Its content type, and how the names of its files end.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Csv => "csv",
-            Self::Ndjson => "ndjson",
+            Self::Csv => ("text/csv; charset=utf-8", "csv"),
+            Self::Ndjson => ("application/x-ndjson", "ndjson"),
         }
     }
 }
@@ -87,16 +79,11 @@ struct Outgoing {
     export: Export,
     format: ExportFormat,
     includes: Includes,
+    /// Whether its first part was written, and its last one.
+    is_begun: bool,
+    is_written: bool,
     /// Given back when the stream ends, or is dropped.
     _taken: Taken,
-}
-
-/// What comes next.
-enum Next {
-    Header(Box<Outgoing>),
-    Part(Box<Outgoing>),
-    Trailer(Box<Outgoing>),
-    End,
 }
 
 /// Export a final period.
@@ -119,98 +106,68 @@ pub async fn get(
     Query(params): Query<ExportParams>,
     caller: Caller,
 ) -> Result<Response, Problem> {
-    let ExportParams {
-        format,
-        include,
-        cohort,
-    } = params;
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
-    let includes = includes(include.as_deref(), &caller)?;
+    let includes = includes(params.include.as_deref(), &caller)?;
     let taken = app
         .memory
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
-    let cohort = cohort.as_deref();
+    let cohort = params.cohort.as_deref();
     let found = app.service.period_to_export(&id, &window, &choice, cohort);
     let found = found.await?;
     let export = app.service.export(&found).await?;
-    let (key, ending) = (&found.period.target.key, format.ending());
+    let (key, (content_type, ending)) = (&found.period.target.key, params.format.names());
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
-    let name = format!("{id}-{window}-{key}{cohort}.{ending}");
-    let headers = headers(format, &name, export.result.revision)?;
-    let outgoing = Box::new(Outgoing {
+    // Keys of hours have colons, which files can't have everywhere.
+    let name = format!("{id}-{window}-{key}{cohort}.{ending}").replace(':', "");
+    let headers = [
+        (header::CONTENT_TYPE, content_type.to_owned()),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+        (header::TRAILER, CHANGED.to_string()),
+        (REVISION, export.result.revision.to_string()),
+    ];
+    let body = StreamBody::new(frames(Outgoing {
         app,
         id,
         live: found.live,
         export,
-        format,
+        format: params.format,
         includes,
+        is_begun: false,
+        is_written: false,
         _taken: taken,
-    });
-    let first = match format {
-        ExportFormat::Csv => Next::Header(outgoing),
-        ExportFormat::Ndjson => Next::Part(outgoing),
-    };
-    Ok((headers, Body::new(StreamBody::new(frames(first)))).into_response())
-}
-
-fn headers(format: ExportFormat, name: &str, revision: u64) -> Result<HeaderMap, Problem> {
-    // Keys of hours have colons, which files can't have everywhere.
-    let name = name.replace(':', "");
-    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
-    let disposition = disposition.map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(HeaderMap::from_iter([
-        (header::CONTENT_TYPE, format.content_type()),
-        (header::CONTENT_DISPOSITION, disposition),
-        (
-            header::CACHE_CONTROL,
-            HeaderValue::from_static("private, no-store"),
-        ),
-        (header::TRAILER, HeaderValue::from_name(CHANGED)),
-        (REVISION, HeaderValue::from(revision)),
-    ]))
+    }));
+    Ok((headers, Body::new(body)).into_response())
 }
 
 /// The frames of the body. An error ends the connection, so that nobody takes the part for the whole.
-fn frames(first: Next) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
-    try_unfold(first, async |next| {
-        Ok(match next {
-            Next::Header(outgoing) => {
-                let mut csv = csv::Writer::from_writer(Vec::new());
-                let has_profiles = outgoing.includes.has(Include::Profile);
-                write_header(&mut csv, has_profiles).expect(IN_MEMORY);
-                Some((Frame::data(bytes_of(csv)), Next::Part(outgoing)))
-            }
-            Next::Part(mut outgoing) => {
-                let (bytes, is_last) = outgoing.part().await?;
-                let next = if is_last { Next::Trailer } else { Next::Part };
-                Some((Frame::data(bytes), next(outgoing)))
-            }
-            Next::Trailer(outgoing) => {
-                let Outgoing {
-                    app, id, export, ..
-                } = &*outgoing;
-                let has_changed = app.service.has_changed(export, id).await?;
-                let changed = if has_changed { "true" } else { "false" };
-                let changed = HeaderValue::from_static(changed);
-                let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
-                Some((Frame::trailers(trailer), Next::End))
-            }
-            Next::End => None,
-        })
+fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
+    try_unfold(Some(Box::new(outgoing)), async |outgoing| {
+        let Some(mut outgoing) = outgoing else {
+            return Ok(None);
+        };
+        if !outgoing.is_written {
+            let part = outgoing.part().await?;
+            return Ok(Some((Frame::data(part), Some(outgoing))));
+        }
+        let service = &outgoing.app.service;
+        let has_changed = service.has_changed(&outgoing.export, &outgoing.id).await?;
+        let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
+        let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
+        Ok(Some((Frame::trailers(trailer), None)))
     })
 }
 
 /// Why writing can't fail.
 const IN_MEMORY: &str = "invariant: an export is written to memory";
 
-fn bytes_of(csv: csv::Writer<Vec<u8>>) -> Bytes {
-    csv.into_inner().expect(IN_MEMORY).into()
-}
-
 impl Outgoing {
-    /// The next part, and whether it is the last.
-    async fn part(&mut self) -> Result<(Bytes, bool), Error> {
+    /// The next part.
+    async fn part(&mut self) -> Result<Bytes, Error> {
         let service = &self.app.service;
         let entries = service.export_on(&mut self.export).await?;
         let has_profiles = self.includes.has(Include::Profile);
@@ -221,22 +178,24 @@ impl Outgoing {
             None
         };
         let (board, names) = (&self.live.board, self.live.board.definition.names);
-        let shown = |entry: &Entry, names: Names| {
-            let profiles = profiles.as_ref()?;
-            let record = profiles.of(&entry.member);
-            Some(record.and_then(|record| ShownProfile::of(record, names)))
-        };
         let lines = entries.iter().map(|entry| ExportLine {
-            profile: shown(entry, names),
+            profile: profiles
+                .as_ref()
+                .map(|profiles| ShownProfile::of(profiles.of(&entry.member)?, names)),
             ..entry.export_line(board)
         });
-        let bytes = match self.format {
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        self.is_written = entries.len() < PART_ENTRIES;
+        Ok(match self.format {
             ExportFormat::Csv => {
                 let mut csv = csv::Writer::from_writer(Vec::new());
+                if is_first {
+                    write_header(&mut csv, has_profiles).expect(IN_MEMORY);
+                }
                 for line in lines {
                     line.write_csv(&mut csv).expect(IN_MEMORY);
                 }
-                bytes_of(csv)
+                csv.into_inner().expect(IN_MEMORY).into()
             }
             ExportFormat::Ndjson => {
                 let mut json = Vec::new();
@@ -245,7 +204,6 @@ impl Outgoing {
                 }
                 json.into()
             }
-        };
-        Ok((bytes, entries.len() < PART_ENTRIES))
+        })
     }
 }

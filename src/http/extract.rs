@@ -291,6 +291,15 @@ pub fn bounded(
     }
 }
 
+/// Checks that the list `items` of a body has from 1 to `max` of them.
+pub fn require_count(body: &str, items: &str, count: usize, max: usize) -> Result<(), Problem> {
+    if (1..=max).contains(&count) {
+        return Ok(());
+    }
+    let detail = format!("{body} has 1 to {max} {items}, not {count}");
+    Err(Problem::invalid_field(format!("/{items}"), detail))
+}
+
 /// How many items of a list a request wants at once: its `limit`.
 pub fn list_limit(limit: Option<u64>, default: u64, max: u64) -> Result<usize, Problem> {
     let limit = bounded("limit", limit, default, 1, max)?;

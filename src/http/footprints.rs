@@ -32,10 +32,7 @@ pub struct MemoryBody {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/memory", tag = "operations", operation_id = "get_memory",
     params(BoardPath),
-    responses(
-        (status = 200, description = "How much it takes", body = MemoryBody),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "How much it takes", body = MemoryBody))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id};
+use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id, require_count};
 use super::problem::Problem;
 use crate::domain::ids::MemberId;
 use crate::domain::score::{Score, ShownScore};
@@ -71,7 +71,6 @@ pub struct InitialList {
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
-        (status = 404, description = "`board-not-found`"),
         (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
     )
 )]
@@ -82,13 +81,7 @@ pub async fn patch(
     Json(InitialBody { scores }, _): Json<InitialBody>,
 ) -> Result<JsonResponse<InitialCount>, Problem> {
     let board = board_id(&board)?;
-    if scores.is_empty() || scores.len() > INITIAL_MAX {
-        let detail = format!(
-            "a request has 1 to {INITIAL_MAX} scores, not {}",
-            scores.len()
-        );
-        return Err(Problem::invalid_field("/scores", detail));
-    }
+    require_count("a request", "scores", scores.len(), INITIAL_MAX)?;
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();
     let scores = scores.map(|(member, score)| (member, score.map(text)));
@@ -112,10 +105,7 @@ pub async fn patch(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
     params(BoardPath, PartParams),
-    responses(
-        (status = 200, description = "The initial scores", body = InitialList),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "The initial scores", body = InitialList))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
@@ -124,10 +114,8 @@ pub async fn get(
 ) -> Result<JsonResponse<InitialList>, Problem> {
     let (after, limit) = params.part(str::parse::<String>)?;
     let id = board_id(&board)?;
-    let found = app
-        .service
-        .initial_scores(&id, after.as_deref(), limit)
-        .await?;
+    let found = app.service.initial_scores(&id, after.as_deref(), limit);
+    let found = found.await?;
     let decimals = found.live.board.definition.decimals;
     let (entries, next) = found.entries.shown(|entry| InitialEntry {
         member: entry.member,

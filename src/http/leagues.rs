@@ -17,11 +17,11 @@ use super::problem::Problem;
 use super::standings::params::MemberPath;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
-use crate::domain::league::player::{Player, start_of};
+use crate::domain::league::player::start_of;
 use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::engine::seats::{FoundPlayer, Left};
+use crate::engine::seats::FoundPlayer;
 use crate::service::leagues::Joined;
 
 /// Who joins or leaves.
@@ -126,23 +126,15 @@ impl LeagueSeat {
 
 impl LeagueMemberState {
     fn new(member: &MemberId, found: &FoundPlayer) -> Self {
-        let FoundPlayer {
-            live,
-            period,
-            player,
-            place,
-        } = found;
-        let board = &live.board;
+        let (board, period, player) = (&found.live.board, &found.period, &found.player);
         let league = board.league_of(period);
         let league = league.expect("invariant: a board with players is a league");
         let seat = player.seat_in(period);
         let tier = seat.map(|seat| seat.cohort.tier);
-        let tier = tier.or_else(|| place.map(|place| place.tier));
-        let Player {
-            order, left_from, ..
-        } = player;
+        let tier = tier.or_else(|| found.place.map(|place| place.tier));
         // One of an earlier period is in its tier, also if it is stored still.
-        let order = order.as_ref().filter(|order| order.from > start_of(period));
+        let order = player.order.as_ref();
+        let order = order.filter(|order| order.from > start_of(period));
         Self {
             member: member.to_string(),
             key: board.calendar.key(period),
@@ -152,13 +144,13 @@ impl LeagueMemberState {
                 tier: order.tier.to_string(),
                 from: key_from(board, period, order.from),
             }),
-            left_from: left_from.map(|from| key_from(board, period, from)),
+            left_from: player.left_from.map(|from| key_from(board, period, from)),
         }
     }
 }
 
-/// A member that the caller may join or leave for.
-fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
+/// A member that the caller may act for.
+pub(super) fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
     if let Some((player, _)) = caller.player() {
         player.require_own(&member)?;
     }
@@ -177,7 +169,6 @@ fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
     responses(
         (status = 201, description = "The member has joined", body = LeagueSeat),
         (status = 200, description = "The member has its seat already", body = LeagueSeat),
-        (status = 404, description = "`board-not-found`, `no-league`"),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
     )
 )]
@@ -207,7 +198,6 @@ pub async fn join(
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
         (status = 200, description = "The member has left", body = LeftLeague),
-        (status = 404, description = "`board-not-found`, `no-league`"),
         (status = 409, description = "`board-closed`"),
     )
 )]
@@ -219,15 +209,10 @@ pub async fn leave(
 ) -> Result<JsonResponse<LeftLeague>, Problem> {
     let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
     let left = app.service.engine.leave_league(&board, &member).await?;
-    let Left {
-        live,
-        player,
-        period,
-    } = left;
-    let from = player.left_from.unwrap_or(Timestamp::MAX);
+    let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {
         member: member.to_string(),
-        left_from: key_from(&live.board, &period, from),
+        left_from: key_from(&left.live.board, &left.period, from),
     }))
 }
 
@@ -241,7 +226,6 @@ pub async fn leave(
     request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
     responses(
         (status = 200, description = "The order is given", body = LeagueMemberState),
-        (status = 404, description = "`board-not-found`, `no-league`"),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
         (status = 422, description = "`validation-failed`: also where the next period has no such tier"),
     )
@@ -254,11 +238,8 @@ pub async fn put(
     Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
 ) -> Result<JsonResponse<LeagueMemberState>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let ordered = app
-        .service
-        .engine
-        .order_tier(&board, &member, &tier)
-        .await?;
+    let engine = &app.service.engine;
+    let ordered = engine.order_tier(&board, &member, &tier).await?;
     let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
     audit.before(&json!({"tier": before.tier, "order": before.order}));
     audit.after(&json!({"tier": after.tier, "order": after.order}));
@@ -274,7 +255,6 @@ pub async fn put(
     params(LeaguePath, MemberPath),
     responses(
         (status = 200, description = "What is known of the member", body = LeagueMemberState),
-        (status = 404, description = "`board-not-found`, `no-league`"),
         (status = 409, description = "`board-closed`"),
     )
 )]

@@ -32,25 +32,18 @@ impl Meters {
         status: StatusCode,
         elapsed: Duration,
     ) {
-        if !self.count_known(method, route, status, elapsed) {
-            let meter = Meter::new(method, route, status);
-            meter.count(elapsed);
-            let mut of_routes = self.of_routes.write();
-            of_routes.entry(route.to_owned()).or_default().push(meter);
-        }
-    }
-
-    fn count_known(
-        &self,
-        method: &'static str,
-        route: &str,
-        status: StatusCode,
-        elapsed: Duration,
-    ) -> bool {
+        let is_own = |meter: &&Meter| meter.method == method && meter.status == status;
         let of_routes = self.of_routes.read();
-        let mut meters = of_routes.get(route).into_iter().flatten();
-        let found = meters.find(|meter| meter.method == method && meter.status == status);
-        found.map(|meter| meter.count(elapsed)).is_some()
+        let mut known = of_routes.get(route).into_iter().flatten();
+        if let Some(meter) = known.find(is_own) {
+            meter.count(elapsed);
+            return;
+        }
+        drop(of_routes);
+        let meter = Meter::new(method, route, status);
+        meter.count(elapsed);
+        let mut of_routes = self.of_routes.write();
+        of_routes.entry(route.to_owned()).or_default().push(meter);
     }
 }
 

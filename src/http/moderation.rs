@@ -268,7 +268,6 @@ impl ModerationBody {
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
-        (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`too-many-hidden`"),
     )
 )]
@@ -341,7 +340,6 @@ pub async fn get(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
-        (status = 404, description = "`board-not-found`"),
     )
 )]
 pub async fn hidden(

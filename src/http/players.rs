@@ -14,6 +14,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicK
 use jsonwebtoken::signature::{Error as SignatureError, Verifier};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use ring::{hmac, signature};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
@@ -211,11 +212,8 @@ struct Claims(Map<String, Value>);
 impl Claims {
     fn read(&self, audience: &str, now_s: i64) -> Result<Token, String> {
         let aud = self.claim("aud")?;
-        let is_meant = aud == audience
-            || aud
-                .as_array()
-                .is_some_and(|all| all.iter().any(|one| one == audience));
-        if !is_meant {
+        let is_among = |all: &Vec<Value>| all.iter().any(|one| one == audience);
+        if aud != audience && !aud.as_array().is_some_and(is_among) {
             return Err(format!("has an `aud` that does not name {audience:?}"));
         }
         let (iat, exp) = (self.seconds("iat")?, self.seconds("exp")?);
@@ -267,12 +265,8 @@ impl Claims {
     }
 
     fn texts(&self, name: &str) -> Result<Vec<String>, String> {
-        let texts = self.claim(name)?.as_array();
-        let texts = texts.and_then(|texts| {
-            let texts = texts.iter().map(|text| Some(text.as_str()?.to_owned()));
-            texts.collect()
-        });
-        texts.ok_or_else(|| format!("has `{name}` that are no list of texts"))
+        let texts = Vec::deserialize(self.claim(name)?);
+        texts.map_err(|_| format!("has `{name}` that are no list of texts"))
     }
 }
 

@@ -184,16 +184,8 @@ pub async fn list() -> Response {
 pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
     let kind = KINDS.iter().find(|kind| kind.name == name);
     let kind = kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
-    let Kind {
-        title,
-        status,
-        page: Page {
-            explanation,
-            remedy,
-            ..
-        },
-        ..
-    } = kind;
+    let Kind { title, status, .. } = kind;
+    let (explanation, remedy) = (kind.page.explanation, kind.page.remedy);
     let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();
     Ok(plain(format!(
         "{title} ({status})\n\n{explanation}\n\nWhat to do: {remedy}\n\nAn example:\n\n{example}\n\nAll problems: /problems\n"
@@ -219,12 +211,8 @@ impl Kind {
         let problem = Problem::new(*self, detail).in_fields(errors.into_iter().collect());
         let mut body = problem.body(Some("0f3b1c9a-27"));
         if [ALREADY_CLAIMED, REWARD_REVOKED].contains(self) {
-            let by = if *self == ALREADY_CLAIMED {
-                "grant-87"
-            } else {
-                "grant-88"
-            };
-            body.claimed_by = Some(by.to_owned());
+            let is_first = *self == ALREADY_CLAIMED;
+            body.claimed_by = Some(if is_first { "grant-87" } else { "grant-88" }.to_owned());
             body.claimed_at = Timestamp::parse("2026-11-23T00:10:02Z").ok();
         }
         if *self == QUOTA_EXCEEDED {

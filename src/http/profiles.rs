@@ -13,7 +13,9 @@ use utoipa::ToSchema;
 use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, JsonBytes, Path, Query, member_id, part_params};
+use super::events::results_of;
+use super::extract::{Json, JsonBytes, Path, Query, member_id, part_params, require_count};
+use super::leagues::own_member;
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody, parse_json};
 use super::standings::params::MemberPath;
@@ -25,25 +27,6 @@ use crate::domain::profile::{
 use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX, Reviewed};
-
-/// A profile as it is written.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewProfile)]
-pub struct ProfileBody {
-    /// What the member is called: 1 to 64 characters of any script, without control characters and without characters that
-    /// show nothing.
-    #[schema(min_length = 1, example = "Ann")]
-    name: String,
-    /// Where its picture is: an address that begins with `https://`.
-    #[serde(default)]
-    #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
-    avatar_url: Option<String>,
-    /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
-    #[serde(default)]
-    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>, example = json!({"country": "NZ"}))]
-    attributes: Option<Box<RawValue>>,
-}
 
 /// A profile as it is written, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -200,25 +183,17 @@ fn identity(app: &App, caller: &Caller) -> String {
 }
 
 /// A profile as the caller may write it. What a player does not say stays.
-fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft, Problem> {
-    let attributes = match caller.player() {
-        Some((player, _)) => {
-            player.require_own(member)?;
-            if body.attributes.is_some() {
-                return Err(Problem::invalid_field(
-                    "/attributes",
-                    "is not for players to say",
-                ));
-            }
-            None
+fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result<Draft, Problem> {
+    if let Some((player, _)) = caller.player() {
+        player.require_own(member)?;
+        if draft.attributes.is_some() {
+            let detail = "is not for players to say";
+            return Err(Problem::invalid_field("/attributes", detail));
         }
-        None => Some(body.attributes.unwrap_or_else(no_attributes)),
-    };
-    Ok(Draft {
-        name: body.name,
-        avatar_url: body.avatar_url,
-        attributes,
-    })
+    } else {
+        draft.attributes.get_or_insert_with(no_attributes);
+    }
+    Ok(draft)
 }
 
 /// Give a member a profile.
@@ -229,19 +204,17 @@ fn draft(caller: &Caller, member: &MemberId, body: ProfileBody) -> Result<Draft,
 #[utoipa::path(
     put, path = "/v1/members/{member}/profile", tag = "profiles", operation_id = "put_profile",
     params(MemberPath),
-    request_body(content = ProfileBody, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
-    responses(
-        (status = 200, description = "The profile as it is now", body = MemberProfile),
-    )
+    request_body(content = Draft, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
+    responses((status = 200, description = "The profile as it is now", body = MemberProfile))
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
     Path(MemberPath { member }): Path<MemberPath>,
     caller: Caller,
-    Json(body, _): Json<ProfileBody>,
+    Json(draft, _): Json<Draft>,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
     let member = member_id(&member)?;
-    let draft = draft(&caller, &member, body)?;
+    let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let incoming = [Incoming { member, draft }];
     let mut written = app.service.write_profiles(&incoming, rules, &writer).await;
@@ -258,9 +231,7 @@ pub async fn put(
     request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
-    responses(
-        (status = 200, description = "What became of each profile", body = ProfileResults),
-    )
+    responses((status = 200, description = "What became of each profile", body = ProfileResults))
 )]
 pub async fn post_many(
     State(app): State<Arc<App>>,
@@ -268,13 +239,7 @@ pub async fn post_many(
     body: JsonBytes,
 ) -> Result<Written, Problem> {
     let ProfilesBody { profiles } = body.parse()?;
-    if profiles.is_empty() || profiles.len() > PROFILES_MAX {
-        let detail = format!(
-            "a request has 1 to {PROFILES_MAX} profiles, not {}",
-            profiles.len()
-        );
-        return Err(Problem::invalid_field("/profiles", detail));
-    }
+    require_count("a request", "profiles", profiles.len(), PROFILES_MAX)?;
     let by = caller.takers();
     let taken = app.memory.for_profiles(&by, profiles.len()).await?;
     let mut sound = Vec::with_capacity(profiles.len());
@@ -287,29 +252,14 @@ pub async fn post_many(
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let written = app.service.write_profiles(&sound, rules, &writer).await;
-    let mut written = written.into_iter();
-    let results = profiles.into_iter().zip(checked).map(|(raw, checked)| {
-        let written = checked.and_then(|()| {
-            let written = written.next().unwrap_or_else(|| Err(Error::busy()));
-            written.map_err(Problem::from)
-        });
-        ProfileResult::new(raw, written)
+    let written = written.into_iter().map(|written| {
+        Ok(ProfileResult::Stored(StoredProfile {
+            profile: written?.into(),
+        }))
     });
-    let results = results.collect::<Result<_, Problem>>()?;
+    let rejected = |raw: &_, problem: &_| ProfileResult::Rejected(Box::new(rejected(raw, problem)));
+    let results = results_of((&profiles, checked), written, rejected)?;
     taken.write(&ProfileResults { results })
-}
-
-impl ProfileResult {
-    /// What became of a profile. Where the store is missing, nothing is known of any of them.
-    fn new(raw: &RawValue, written: Result<FoundProfile, Problem>) -> Result<Self, Problem> {
-        match written {
-            Ok(found) => Ok(Self::Stored(StoredProfile {
-                profile: found.into(),
-            })),
-            Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => Err(problem),
-            Err(problem) => Ok(Self::Rejected(Box::new(rejected(raw, &problem)))),
-        }
-    }
 }
 
 /// One of many profiles.
@@ -317,12 +267,12 @@ fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
     let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
     let member =
         MemberId::parse(&item.member).map_err(|error| Problem::invalid_field("/member", error))?;
-    let body = ProfileBody {
+    let draft = Draft {
         name: item.name,
         avatar_url: item.avatar_url,
         attributes: item.attributes,
     };
-    let draft = draft(caller, &member, body)?;
+    let draft = checked_draft(caller, &member, draft)?;
     Ok(Incoming { member, draft })
 }
 
@@ -356,10 +306,7 @@ pub async fn get(
     Path(MemberPath { member }): Path<MemberPath>,
     caller: Caller,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = member_id(&member)?;
-    if let Some((player, _)) = caller.player() {
-        player.require_own(&member)?;
-    }
+    let member = own_member(&caller, member_id(&member)?)?;
     let found = app.service.profile(&member).await?;
     Ok(JsonResponse(found.into()))
 }

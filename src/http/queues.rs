@@ -74,10 +74,7 @@ impl QueueBody {
 #[utoipa::path(
     get, path = "/v1/boards/{board}/queue", tag = "operations", operation_id = "get_queue",
     params(BoardPath),
-    responses(
-        (status = 200, description = "What waits", body = QueueBody),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "What waits", body = QueueBody))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,

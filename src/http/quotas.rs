@@ -113,14 +113,8 @@ impl QuotaState {
 /// `configure`. A player reads what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
-    params(
-        BoardPath,
-        QuotasParams,
-    ),
-    responses(
-        (status = 200, description = "What is left of each quota", body = QuotaStates),
-        (status = 404, description = "`board-not-found`"),
-    )
+    params(BoardPath, QuotasParams),
+    responses((status = 200, description = "What is left of each quota", body = QuotaStates))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
@@ -128,24 +122,17 @@ pub async fn get(
     Query(params): Query<QuotasParams>,
     caller: Caller,
 ) -> Result<JsonResponse<QuotaStates>, Problem> {
-    let QuotasParams {
-        voter,
-        member,
-        channel,
-        device,
-        ip,
-    } = params;
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let mut origin = Origin {
-        voter: label("voter", &voter)?,
-        channel: label("channel", &channel)?,
-        device: label("device", &device)?,
-        ip: parsed("ip", ip.as_deref(), Network::parse)?,
+        voter: label("voter", &params.voter)?,
+        channel: label("channel", &params.channel)?,
+        device: label("device", &params.device)?,
+        ip: parsed("ip", params.ip.as_deref(), Network::parse)?,
     };
     let player = caller.player();
     let is_other = |name: &String| player.is_none_or(|(player, _)| player.is_other(name));
-    let names_others = voter.iter().chain(&member).any(is_other);
-    if names_others || device.is_some() || ip.is_some() {
+    let names_others = params.voter.iter().chain(&params.member).any(is_other);
+    if names_others || params.device.is_some() || params.ip.is_some() {
         caller.require(Scope::Configure)?;
     }
     if let Some((player, ip)) = player {
@@ -157,7 +144,7 @@ pub async fn get(
     let request = QuotasRequest {
         board: board_id(&board)?,
         origin,
-        member: member.as_deref().map(member_id).transpose()?,
+        member: params.member.as_deref().map(member_id).transpose()?,
     };
     let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);

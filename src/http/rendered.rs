@@ -20,9 +20,9 @@ pub struct Rendered {
     /// Tells its content from others, apart from its revision.
     content: u128,
     /// Tells what was asked, and the edition that was found, from others, if they tell the content.
-    edition: Option<u64>,
+    pub edition: Option<u64>,
     /// What comes before and after it: its `Link`.
-    links: Option<HeaderValue>,
+    pub links: Option<HeaderValue>,
 }
 
 impl Rendered {
@@ -35,12 +35,6 @@ impl Rendered {
             links: None,
             body,
         })
-    }
-
-    /// The same where what was asked and the edition that was found tell the content.
-    #[must_use]
-    pub fn of_edition(self, edition: Option<u64>) -> Self {
-        Self { edition, ..self }
     }
 
     /// The same for a page, which is written once for all who share it.
@@ -62,12 +56,6 @@ impl Rendered {
             edition: None,
             links: None,
         })
-    }
-
-    /// The same with links.
-    #[must_use]
-    pub fn linked(self, links: Option<HeaderValue>) -> Self {
-        Self { links, ..self }
     }
 
     /// The answer to a request with these headers: the document, or that the client has it.

@@ -17,7 +17,6 @@ use super::standings::answers::StandingBody;
 use super::standings::params::StandingPath;
 use super::supply::{Taken, Takers};
 use crate::domain::include::Includes;
-use crate::domain::league::decision::Summary;
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
@@ -189,11 +188,10 @@ pub struct PeriodsParams {
 
 impl WinnerBody {
     fn of(live: &LiveBoard, found: &FoundPeriod) -> Option<Self> {
-        let decimals = live.board.definition.decimals;
         let winner = found.winner.as_ref()?;
         Some(Self {
             member: winner.member.clone(),
-            score: winner.score.shown(decimals),
+            score: winner.score.shown(live.board.definition.decimals),
             reached_at: winner.reached_at,
         })
     }
@@ -244,30 +242,18 @@ impl ResultBody {
             cut_off: period.cut_off,
             turned: result
                 .and_then(|result| result.league)
-                .map(TurnedBody::from),
-        }
-    }
-}
-
-impl From<Summary> for TurnedBody {
-    fn from(summary: Summary) -> Self {
-        let Summary {
-            counted,
-            promoted,
-            demoted,
-            at,
-        } = summary;
-        Self {
-            counted,
-            promoted,
-            demoted,
-            decided_at: at,
+                .map(|turned| TurnedBody {
+                    counted: turned.counted,
+                    promoted: turned.promoted,
+                    demoted: turned.demoted,
+                    decided_at: turned.at,
+                }),
         }
     }
 }
 
 /// The answer to a read of what a board shows to everybody who may read it.
-fn answer<T: Serialize>(
+pub(super) fn answer<T: Serialize>(
     app: &App,
     live: &LiveBoard,
     (body, taken): (&T, Taken),
@@ -296,13 +282,11 @@ pub async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
-    let PeriodsParams {
-        before,
-        after,
-        limit,
-    } = params;
-    let limit = list_limit(limit, 20, 100)?;
-    let between = Between { after, before };
+    let limit = list_limit(params.limit, 20, 100)?;
+    let between = Between {
+        after: params.after,
+        before: params.before,
+    };
     let taken = app.memory.for_read(&by, limit).await?;
     let found = app.service.periods(&id, &window, &between, limit);
     let (live, periods) = found.await?;
@@ -332,15 +316,10 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let cohort = cohort.as_deref();
     let found = app
         .service
-        .period_result(&id, &window, &choice, cohort)
-        .await?;
-    answer(
-        &app,
-        &found.live,
-        (&ResultBody::new(&found), taken),
-        &headers,
-    )
+        .period_result(&id, &window, &choice, cohort.as_deref());
+    let found = found.await?;
+    let body = ResultBody::new(&found);
+    answer(&app, &found.live, (&body, taken), &headers)
 }

@@ -19,7 +19,7 @@ use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::service::rewards::{ClaimRequest, FoundRevision, FoundReward};
-use crate::store::revisions::Moderation;
+pub use crate::store::revisions::Moderation as RevisionAction;
 use crate::store::rewards::{RewardChange, RewardState};
 
 /// What a member has won by a rule.
@@ -122,16 +122,6 @@ pub struct RevisedMemberBody {
     pub place: u64,
 }
 
-/// What was done with a member.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RevisionAction {
-    /// It was hidden.
-    Hidden,
-    /// It was brought back.
-    Unhidden,
-}
-
 /// How a revision has changed a reward.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = RewardChange)]
@@ -143,21 +133,7 @@ pub struct RewardChangeBody {
     /// `gained`: it can be claimed. `lost`: it can't any more. `revoked`: it was claimed, and is not won any more. `restored`: it
     /// was revoked, and is claimed again.
     #[schema(inline)]
-    pub change: RewardChangeKind,
-}
-
-/// How a reward has changed.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RewardChangeKind {
-    /// It can be claimed.
-    Gained,
-    /// It can't be claimed any more.
-    Lost,
-    /// It was claimed, and is not won any more.
-    Revoked,
-    /// It was revoked, and is claimed again.
-    Restored,
+    pub change: RewardChange,
 }
 
 /// Some revisions of the result of a period.
@@ -208,19 +184,14 @@ pub struct RewardPath {
 
 impl RewardBody {
     fn new(found: FoundReward, decimals: Decimals) -> Self {
-        let FoundReward {
-            rule,
-            reward,
-            member,
-            entry,
-        } = found;
+        let entry = found.entry;
         let claim = entry.claim.as_ref();
         Self {
-            rule,
-            member: shown_member(member),
+            rule: found.rule,
+            member: shown_member(found.member),
             rank: entry.rank,
             score: entry.score().shown(decimals),
-            reward,
+            reward: found.reward,
             state: match entry.state {
                 RewardState::Open | RewardState::Lost => RewardStateBody::Open,
                 RewardState::Claimed => RewardStateBody::Claimed,
@@ -232,58 +203,37 @@ impl RewardBody {
     }
 
     /// As it was answered first to whoever has claimed it.
-    fn as_claimed(found: FoundReward, decimals: Decimals) -> Self {
-        let rank = found.entry.claim.as_ref().map(|claim| claim.rank);
-        let body = Self::new(found, decimals);
-        Self {
-            rank: rank.unwrap_or(body.rank),
-            ..body
+    fn as_claimed(mut found: FoundReward, decimals: Decimals) -> Self {
+        if let Some(claim) = &found.entry.claim {
+            found.entry.rank = claim.rank;
         }
+        Self::new(found, decimals)
     }
 }
 
 impl From<FoundRevision> for RevisionBody {
     fn from(found: FoundRevision) -> Self {
-        let FoundRevision {
-            revision,
-            change,
-            members,
-            rewards,
-            has_more,
-        } = found;
-        let rewards = rewards.into_iter();
-        let members = change.members.iter().zip(members);
-        let members = members.map(|(change, member)| RevisedMemberBody {
+        let change = found.change;
+        let members = change.members.into_iter().zip(found.members);
+        let members = members.map(|(revised, member)| RevisedMemberBody {
             member,
-            action: match change.action {
-                Moderation::Hidden => RevisionAction::Hidden,
-                Moderation::Unhidden => RevisionAction::Unhidden,
-            },
-            place: change.place,
+            action: revised.action,
+            place: revised.place,
+        });
+        let rewards = found.rewards.into_iter();
+        let rewards = rewards.map(|(rule, member, change)| RewardChangeBody {
+            rule,
+            member: shown_member(member),
+            change,
         });
         Self {
-            revision,
+            revision: found.revision,
             at: change.at,
             members: members.collect(),
             total_before: change.total_before,
             total: change.total,
-            rewards: rewards.map(RewardChangeBody::from).collect(),
-            more_rewards: has_more,
-        }
-    }
-}
-
-impl From<(RuleId, String, RewardChange)> for RewardChangeBody {
-    fn from((rule, member, change): (RuleId, String, RewardChange)) -> Self {
-        Self {
-            rule,
-            member: shown_member(member),
-            change: match change {
-                RewardChange::Gained => RewardChangeKind::Gained,
-                RewardChange::Lost => RewardChangeKind::Lost,
-                RewardChange::Revoked => RewardChangeKind::Revoked,
-                RewardChange::Restored => RewardChangeKind::Restored,
-            },
+            rewards: rewards.collect(),
+            more_rewards: found.has_more,
         }
     }
 }

@@ -35,7 +35,6 @@ pub struct SpreadBody {
     responses(
         (status = 200, description = "The board is spread over this number of shards", body = Spread),
         (status = 202, description = "A move to this number of shards is under way", body = Spread),
-        (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
     )
 )]
@@ -60,10 +59,7 @@ pub async fn put(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
     params(BoardPath),
-    responses(
-        (status = 200, description = "How it is spread", body = Spread),
-        (status = 404, description = "`board-not-found`"),
-    )
+    responses((status = 200, description = "How it is spread", body = Spread))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,

@@ -18,13 +18,13 @@ use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody}
 use self::links::links;
 use self::params::{
     EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
-    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, includes,
-    member_view, min_revision, percentile_view, standing_request, subset_view,
+    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view,
+    named_members, percentile_view, subset_view,
 };
 use super::App;
 use super::auth::Caller;
 use super::caching::{Caching, IfNoneMatch};
-use super::extract::{Json, Path, Query, invalid, member_id};
+use super::extract::{Json, Path, Query};
 use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::rendered::{self, Rendered};
@@ -56,26 +56,15 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
 async fn show<V: View, P>(
     app: &App,
-    Read {
-        request,
-        min_revision,
-        by,
-        headers,
-        uri,
-        ..
-    }: &Read<P>,
+    read: &Read<P>,
     (view, entries): (&V, usize),
     render: impl Fn(&FoundIn<V::Found>, Taken) -> Result<Rendered, Problem>,
 ) -> Result<Response, Problem> {
-    let render = &render;
-    let freshness = await_revision(app, request, min_revision.as_ref()).await?;
-    let edition_of =
-        |target: &Target, edition: &Edition| rendered::edition_hash(uri, &target.key, edition);
-    let read = async |freshness| {
-        let request = StandingRequest {
-            freshness,
-            ..request.clone()
-        };
+    let (render, headers) = (&render, &read.headers);
+    let edition_of = |target: &Target, edition: &Edition| {
+        rendered::edition_hash(&read.uri, &target.key, edition)
+    };
+    let answer = async |request: StandingRequest| {
         if rendered::names_editions(headers)
             && let Some(found) = app.service.read_edition(&request, view).await?
         {
@@ -86,32 +75,45 @@ async fn show<V: View, P>(
                 return Ok(Dated { value, as_of });
             }
         }
-        let taken = app.memory.for_entries(by, entries, request.includes);
-        let taken = taken.await?;
+        let taken = app
+            .memory
+            .for_entries(&read.by, entries, request.includes)
+            .await?;
         let found = app.service.read_with_profiles(&request, view).await?;
-        let edition = found
-            .follows_edition
-            .then(|| edition_of(&found.target, &found.edition));
-        let rendered = render(&found, taken)?.of_edition(edition);
+        let mut rendered = render(&found, taken)?;
+        if found.follows_edition {
+            rendered.edition = Some(edition_of(&found.target, &found.edition));
+        }
         Ok(Dated {
             value: rendered.answer(headers, caching(app, &request, &found)),
             as_of: found.as_of,
         })
     };
-    freshness::answer(app, freshness, read).await
+    answer_with(app, &read.request, read.min_revision.as_ref(), answer).await
 }
 
-/// Waits until a board has the revision that a request names; returns how fresh the answer has to be, so that it has it, too.
-async fn await_revision(
+/// Waits until the board has the revision that a request names, and answers: so that the answer has it, too.
+async fn answer_with<F>(
     app: &App,
     request: &StandingRequest,
     min_revision: Option<&Edition>,
-) -> Result<Freshness, Problem> {
-    let Some(edition) = min_revision else {
-        return Ok(request.freshness);
+    answer: impl Fn(StandingRequest) -> F,
+) -> Result<Response, Problem>
+where
+    F: Future<Output = Result<Dated<Response>, Problem>>,
+{
+    let mut freshness = request.freshness;
+    if let Some(edition) = min_revision {
+        app.service.await_edition(&request.board, edition).await?;
+        freshness = Freshness::Current;
+    }
+    let answer = |freshness| {
+        answer(StandingRequest {
+            freshness,
+            ..request.clone()
+        })
     };
-    app.service.await_edition(&request.board, edition).await?;
-    Ok(Freshness::Current)
+    freshness::answer(app, freshness, answer).await
 }
 
 /// Read a page of a standing.
@@ -120,12 +122,7 @@ async fn await_revision(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}", tag = "standings", operation_id = "get_page",
     params(StandingPath, PageParams, IfNoneMatch, NoCache),
-    responses(
-        (status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))),
-        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
-    )
+    responses((status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))))
 )]
 pub async fn page(
     State(app): State<Arc<App>>,
@@ -137,9 +134,10 @@ pub async fn page(
     let render = |found: &FoundIn<FoundPage>, taken| {
         let page = &found.found.page;
         let page_of = (&**page, (found.includes, found.state));
-        let rendered = Rendered::of_page(page_of, || PageBody::new(&view, found), taken)?;
+        let mut rendered = Rendered::of_page(page_of, || PageBody::new(&view, found), taken)?;
         let links = |number| links(&read.uri, number, view.size, page.listed);
-        Ok(rendered.linked(view.number().and_then(links)))
+        rendered.links = view.number().and_then(links);
+        Ok(rendered)
     };
     show(&app, &read, (&view, entries), render).await
 }
@@ -151,12 +149,7 @@ pub async fn page(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
     params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),
-    responses(
-        (status = 200, description = "The entry", body = PercentileBody),
-        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
-    )
+    responses((status = 200, description = "The entry", body = PercentileBody))
 )]
 pub async fn at_percentile(
     State(app): State<Arc<App>>,
@@ -178,24 +171,18 @@ pub async fn at_percentile(
     responses(
         (status = 200, description = "The member", body = MemberBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`, `member-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
     )
 )]
 pub async fn member(
     State(app): State<Arc<App>>,
     Path(path): Path<MemberPath>,
-    read: Read<MemberParams>,
+    mut read: Read<MemberParams>,
 ) -> Result<Response, Problem> {
     let view = member_view(&path.member, read.params.around)?;
-    let read = Read {
-        request: read.request.of_member(&view.member),
-        ..read
-    };
+    read.request = read.request.of_member(&view.member);
+    let (service, board) = (&app.service, &read.request.board);
     let entries = entries_of_member(read.params.around);
-    let entries = app
-        .service
-        .entries_with_member(&read.request.board, entries);
-    let entries = entries.await?;
+    let entries = service.entries_with_member(board, entries).await?;
     let render = |found: &_, taken| Rendered::new(&MemberBody::new(&view, found), taken);
     show(&app, &read, (&view, entries), render).await
 }
@@ -215,21 +202,13 @@ pub async fn member_named_query(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members", tag = "standings", operation_id = "get_subset",
     params(StandingPath, SubsetParams, IfNoneMatch, NoCache),
-    responses(
-        (status = 200, description = "The members", body = SubsetBody),
-        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
-    )
+    responses((status = 200, description = "The members", body = SubsetBody))
 )]
 pub async fn subset(
     State(app): State<Arc<App>>,
     read: Read<SubsetParams>,
 ) -> Result<Response, Problem> {
-    let members: Result<Vec<MemberId>, Problem> =
-        read.params.ids.split(',').map(member_id).collect();
-    let wrong = |detail| invalid("ids", detail);
-    let view = subset_view(&members?).map_err(wrong)?;
+    let view = named_members(read.params.ids.split(','))?;
     let render = |found: &_, taken| Rendered::new(&SubsetBody::new(found), taken);
     let entries = view.members.len();
     show(&app, &read, (&view, entries), render).await
@@ -252,12 +231,7 @@ pub struct SubsetIdsBody {
     post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
     params(StandingPath, EntryParams, NoCache),
     request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
-    responses(
-        (status = 200, description = "The members", body = SubsetBody),
-        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
-    )
+    responses((status = 200, description = "The members", body = SubsetBody))
 )]
 pub async fn query_subset(
     State(app): State<Arc<App>>,
@@ -269,32 +243,19 @@ pub async fn query_subset(
 ) -> Result<Response, Problem> {
     let wrong = |detail| Problem::invalid_field("/ids", detail);
     let view = &subset_view(&ids).map_err(wrong)?;
-    let by = caller.takers();
-    let request = &StandingRequest {
-        includes: includes(params.include(), &caller)?,
-        sight: caller.sight(params.hidden())?,
-        cohort: params.cohort().map(str::to_owned).into(),
-        ..standing_request(&board, window, params.which(), (&caller, freshness))?
-    };
-    let app = &*app;
-    let freshness = await_revision(app, request, min_revision(&params)?.as_ref()).await?;
-    let answer = async |freshness| {
-        let request = StandingRequest {
-            freshness,
-            ..request.clone()
-        };
-        let members = view.members.len();
-        let taken = app
-            .memory
-            .for_entries(&by, members, request.includes)
-            .await?;
+    let (app, named, by) = (&*app, params.named(), &caller.takers());
+    let request = named.request(&board, window, (&caller, freshness))?;
+    let min_revision = named.min_revision()?;
+    let answer = async |request: StandingRequest| {
+        let (members, includes) = (view.members.len(), request.includes);
+        let taken = app.memory.for_entries(by, members, includes).await?;
         let found = app.service.read_with_profiles(&request, view).await?;
         Ok(Dated {
             value: taken.write(&SubsetBody::new(&found))?.into_response(),
             as_of: found.as_of,
         })
     };
-    freshness::answer(app, freshness, answer).await
+    answer_with(app, &request, min_revision.as_ref(), answer).await
 }
 
 /// Read what a standing amounts to.
@@ -304,12 +265,7 @@ pub async fn query_subset(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stats", tag = "standings", operation_id = "get_stats",
     params(StandingPath, PeriodParams, IfNoneMatch, NoCache),
-    responses(
-        (status = 200, description = "What it amounts to", body = StatsBody),
-        (status = 400, description = "`cohort-required`: a league is read cohort by cohort"),
-        (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
-        (status = 429, description = "`rate-limited`, with `Retry-After`"),
-    )
+    responses((status = 200, description = "What it amounts to", body = StatsBody))
 )]
 pub async fn stats(
     State(app): State<Arc<App>>,

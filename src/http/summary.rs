@@ -9,15 +9,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
-use super::caching::{Caching, IfNoneMatch};
+use super::caching::IfNoneMatch;
 use super::extract::{BoardPath, Path, board_id};
 use super::freshness::{self, NoCache};
 use super::problem::Problem;
-use super::rendered::Rendered;
-use super::results::PeriodBody;
+use super::results::{PeriodBody, answer};
 use super::supply::Takers;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
-use crate::domain::include::Includes;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::service::summary::Summary;
@@ -94,15 +92,8 @@ impl From<&Summary> for SummaryBody {
 /// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
-    params(
-        BoardPath,
-        IfNoneMatch,
-        NoCache,
-    ),
-    responses(
-        (status = 200, description = "The summary", body = SummaryBody),
-        (status = 404, description = "`board-not-found`"),
-    )
+    params(BoardPath, IfNoneMatch, NoCache),
+    responses((status = 200, description = "The summary", body = SummaryBody))
 )]
 pub async fn get(
     State(app): State<Arc<App>>,
@@ -116,11 +107,11 @@ pub async fn get(
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
         let summary = app.service.summarize(id, freshness).await?;
-        let rendered = Rendered::new(&SummaryBody::from(&summary), taken)?;
-        let caching = Caching::of(app, &summary.live.board, Includes::default());
-        let value = rendered.answer(headers, caching);
-        let as_of = summary.as_of;
-        Ok(Dated { value, as_of })
+        let body = SummaryBody::from(&summary);
+        Ok(Dated {
+            value: answer(app, &summary.live, (&body, taken), headers)?,
+            as_of: summary.as_of,
+        })
     };
     freshness::answer(app, freshness, read).await
 }

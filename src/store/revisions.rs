@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::decode::{Code, Done, Flat, Tail};
 use super::dispatch::Store;
@@ -29,7 +30,7 @@ const CALL_LINES_MAX: usize = 300;
 const CALL_REVISIONS_MAX: u32 = 1_000;
 
 /// What was done with a member.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Moderation {
     /// It was hidden.

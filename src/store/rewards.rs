@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::call::ScriptCall;
 use super::decode::{Done, Flat, Packed};
@@ -71,7 +72,7 @@ pub enum RewardState {
 }
 
 /// How a revision has changed a reward.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardChange {
     /// It is won.

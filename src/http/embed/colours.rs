@@ -79,14 +79,11 @@ impl Colours {
     /// The address of their stylesheet, if there are any.
     pub(super) fn address(&self) -> Option<String> {
         let values = self.named().map(|(name, colour)| {
-            let value = colour.map_or_else(String::new, |colour| colour.to_string());
-            (name, value)
+            let value = colour.map(|colour| colour.to_string());
+            (name, value.unwrap_or_default())
         });
-        let query: Vec<_> = values
-            .iter()
-            .map(|(name, value)| (*name, &**value))
-            .collect();
-        let is_any = values.iter().any(|(_, value)| !value.is_empty());
+        let query = values.each_ref().map(|(name, value)| (*name, &**value));
+        let is_any = query.iter().any(|(_, value)| !value.is_empty());
         is_any.then(|| address(&["embed", "colours.css"], &query))
     }
 

@@ -12,7 +12,7 @@ use askama::Template;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
@@ -38,8 +38,7 @@ const SIZE_MAX: u64 = 100;
 /// What browsers may do with the page, but for who may frame it.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";
 /// How long a cache keeps a page: as long as a read of a public board.
-const BRIEFLY: HeaderValue =
-    HeaderValue::from_static("public, max-age=1, stale-while-revalidate=5");
+const BRIEFLY: &str = "public, max-age=1, stale-while-revalidate=5";
 const STYLE: &str = include_str!("embed.css");
 const MODULE: &str = include_str!("embed.js");
 
@@ -130,34 +129,28 @@ async fn show(
         Ok(Query(params)) => embed.page((&board, &window), &params, &arrival).await,
         Err(problem) => Err(problem),
     };
-    let (status, page, problem) = match page {
-        Ok(page) => (StatusCode::OK, Ok(page), None),
-        Err(problem) => (
-            problem.kind.status,
-            Trouble { problem: &problem }.render(),
-            Some(problem),
-        ),
+    let mut response = match page {
+        Ok(page) => Html(page).into_response(),
+        Err(problem) => {
+            let Ok(page) = (Trouble { problem: &problem }).render() else {
+                let cause = "a page to embed can't be written".to_owned();
+                return Problem::internal(cause).into_response();
+            };
+            let mut response = (problem.kind.status, Html(page)).into_response();
+            response.extensions_mut().insert(HasBody);
+            // The layer around all routes writes its cause into the log.
+            response.extensions_mut().insert(problem);
+            response
+        }
     };
-    let Ok(page) = page else {
-        return Problem::internal("a page to embed can't be written".to_owned()).into_response();
-    };
-    let about: [(HeaderName, HeaderValue); 4] = [
-        (header::CONTENT_SECURITY_POLICY, embed.policy.clone()),
-        (
-            header::X_CONTENT_TYPE_OPTIONS,
-            HeaderValue::from_static("nosniff"),
-        ),
-        (
-            header::REFERRER_POLICY,
-            HeaderValue::from_static("no-referrer"),
-        ),
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, embed.policy.clone());
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, BRIEFLY),
-    ];
-    let mut response = (status, about, Html(page)).into_response();
-    if let Some(problem) = problem {
-        response.extensions_mut().insert(HasBody);
-        // The layer around all routes writes its cause into the log.
-        response.extensions_mut().insert(problem);
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
     }
     response
 }

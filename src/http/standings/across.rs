@@ -8,17 +8,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
-use super::params::{AcrossParams, MemberPath, ReadParams, includes, standing_request};
+use super::params::{AcrossParams, MemberPath, ReadParams, includes};
+use super::queries::{Found, answers, read};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::include::{Include, Includes};
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::{Path, Query, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{Problem, ProblemBody};
-use crate::join::join_all;
 use crate::service::period::CohortChoice;
-use crate::service::standing::{FoundIn, StandingRequest, View};
+use crate::service::standing::{FoundIn, StandingRequest};
 use crate::service::subset::{FoundSubset, SubsetView};
 use crate::store::{Dated, Freshness};
 
@@ -68,15 +67,12 @@ pub struct BoardProblem {
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
         let FoundSubset {
-            total,
-            entries,
-            voters,
-            ..
+            entries, voters, ..
         } = &found.found;
         let entry = entries.first();
         Self {
             standing: StandingBody::found(found),
-            total: *total,
+            total: found.found.total,
             entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
         }
     }
@@ -105,59 +101,32 @@ pub async fn standings_of(
         return Err(Problem::invalid_parameter("boards", detail));
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
-    let member = &member_id(&member)?;
-    let includes = includes(params.include(), caller)?;
-    let by = &caller.takers();
+    let (member, by) = (&member_id(&member)?, &caller.takers());
+    let includes = includes(params.named().include, caller)?;
     let read = async |freshness| {
         let taken = app.memory.for_entries(by, boards.len(), includes).await?;
         let found = boards
             .iter()
-            .map(|board| find(app, board, member, params, (caller, freshness, includes)));
-        let mut found = join_all(found).await;
-        add_profiles(app, &mut found, includes).await?;
-        let ages = found.iter().flatten().map(|found| found.as_of);
-        let oldest = ages.flatten().min();
-        let standings = found.iter().zip(boards);
-        let body = MemberStandings {
-            member: member.to_string(),
-            standings: standings.map(BoardStanding::new).collect(),
-        };
-        Ok(Dated {
-            value: taken.write(&body)?.into_response(),
-            as_of: oldest,
-        })
-    };
-    freshness::answer(app, freshness, read).await
-}
-
-/// What was found on a board.
-type Found = Result<FoundIn<FoundSubset>, Problem>;
-
-impl BoardStanding {
-    fn new((found, board): (&Found, &&str)) -> Self {
-        match found {
-            Ok(found) => Self::Entry(BoardEntry::new(found)),
-            Err(problem) => Self::Problem(BoardProblem {
+            .map(|board| find(app, board, member, params, (caller, freshness)));
+        let (entries, as_of) = answers(app, includes, found).await?;
+        let standings = entries.into_iter().zip(boards);
+        let standings = standings.map(|(entry, board)| match entry {
+            Ok(entry) => BoardStanding::Entry(entry),
+            Err(problem) => BoardStanding::Problem(BoardProblem {
                 board: (*board).to_owned(),
                 problem: problem.item(),
             }),
-        }
-    }
-}
-
-/// Reads the profile of the member, once for all boards, if it is asked for.
-async fn add_profiles(app: &App, found: &mut [Found], includes: Includes) -> Result<(), Problem> {
-    if !includes.has(Include::Profile) {
-        return Ok(());
-    }
-    let members = found.iter().flatten();
-    let members = members.flat_map(|found| SubsetView::members(&found.found));
-    let members: Vec<_> = members.collect();
-    let profiles = app.service.profiles(members).await?;
-    for found in found.iter_mut().flatten() {
-        found.profiles = profiles.clone();
-    }
-    Ok(())
+        });
+        let body = MemberStandings {
+            member: member.to_string(),
+            standings: standings.collect(),
+        };
+        Ok(Dated {
+            value: taken.write(&body)?.into_response(),
+            as_of,
+        })
+    };
+    freshness::answer(app, freshness, read).await
 }
 
 /// Finds the member on one board.
@@ -166,19 +135,16 @@ async fn find(
     board: &str,
     member: &MemberId,
     params: &AcrossParams,
-    (caller, freshness, includes): (&Caller, Freshness, Includes),
-) -> Found {
+    (caller, freshness): (&Caller, Freshness),
+) -> Result<Found<BoardEntry>, Problem> {
     caller.require_board(BoardId::parse(board).ok().as_ref())?;
-    let (window, how) = (params.window.clone(), (caller, freshness));
+    let (named, window) = (params.named(), params.window.clone());
     let request = StandingRequest {
-        includes,
-        sight: caller.sight(params.hidden())?,
         cohort: CohortChoice::Of(member.clone()),
-        ..standing_request(board, window, params.which(), how)?
+        ..named.request(board, window, (caller, freshness))?
     };
     let view = SubsetView {
         members: vec![member.clone()],
     };
-    let found = app.service.read(&request, &view).await;
-    found.map_err(|error| Problem::from(error).beyond_path())
+    read(app, &request, view, |_, found| BoardEntry::new(found)).await
 }

@@ -56,7 +56,7 @@ pub struct EntryBody {
     #[schema(value_type = Option<Object>, required = false)]
     pub data: Option<Option<EntryData>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
     /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
@@ -140,7 +140,7 @@ pub struct NeighbourBody {
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
     /// With `hidden=include`: `true` for a hidden member.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
 }
@@ -372,13 +372,8 @@ impl PageBody {
 impl MemberBody {
     pub(super) fn new(view: &MemberView, found: &FoundIn<FoundMember>) -> Self {
         let decimals = found.live.board.definition.decimals;
-        let FoundMember {
-            previous,
-            neighbourhood: around,
-            voters,
-            league,
-        } = &found.found;
-        let own = &around.entries[around.index];
+        let (around, league) = (&found.found.neighbourhood, &found.found.league);
+        let (own, voters) = (&around.entries[around.index], &found.found.voters);
         let line = |index: usize| EntryBody::new(found, &around.entries[index], voters.of(index));
         let neighbour = |entry: &Entry| {
             let (greater, smaller) = (own.score.max(entry.score), own.score.min(entry.score));
@@ -391,33 +386,23 @@ impl MemberBody {
                 hidden: found.is_hidden(&entry.member),
             }
         };
-        let ahead = around
-            .index
-            .checked_sub(1)
-            .and_then(|index| around.entries.get(index));
-        let behind = around.entries.get(around.index + 1);
+        let (before, behind) = (&around.entries[..around.index], around.index + 1);
         let listed = view.around.map(|count| {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             let from = around.index.saturating_sub(count);
-            let to = around
-                .index
-                .saturating_add(count)
-                .saturating_add(1)
-                .min(around.entries.len());
+            let to = behind.saturating_add(count).min(around.entries.len());
             (from..to).map(line).collect()
         });
-        let previous = previous
-            .as_ref()
-            .zip(around.previous)
-            .map(|(target, (rank, score))| PreviousBody {
-                key: target.key.clone(),
-                rank,
-                score: score.shown(decimals),
-                rank_change: rank
-                    .zip(own.rank)
-                    .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
-                score_change: ShownScore::difference(own.score, score, decimals),
-            });
+        let previous = found.found.previous.as_ref().zip(around.previous);
+        let previous = previous.map(|(target, (rank, score))| PreviousBody {
+            key: target.key.clone(),
+            rank,
+            score: score.shown(decimals),
+            rank_change: rank
+                .zip(own.rank)
+                .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
+            score_change: ShownScore::difference(own.score, score, decimals),
+        });
         let standing = StandingBody::found(found);
         let is_seated = league.as_ref().is_none_or(|league| league.is_seated);
         Self {
@@ -430,8 +415,8 @@ impl MemberBody {
             percentile: around
                 .outranked_by
                 .map(|better| percentile(around.total, better)),
-            ahead: ahead.map(neighbour),
-            behind: behind.map(neighbour),
+            ahead: before.last().map(neighbour),
+            behind: around.entries.get(behind).map(neighbour),
             around: listed,
             previous,
             league: league
@@ -504,23 +489,17 @@ impl PercentileBody {
 
 impl SubsetBody {
     pub(super) fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let FoundSubset {
-            total,
-            entries,
-            positions,
-            voters,
-            not_found,
-        } = &found.found;
-        let lines = entries.iter().zip(positions).enumerate();
+        let subset = &found.found;
+        let lines = subset.entries.iter().zip(&subset.positions).enumerate();
         let lines = lines.map(|(index, (entry, position))| SubsetEntryBody {
             position: *position,
-            entry: EntryBody::new(found, entry, voters.of(index)),
+            entry: EntryBody::new(found, entry, subset.voters.of(index)),
         });
         Self {
             standing: StandingBody::found(found),
-            total: *total,
+            total: subset.total,
             entries: lines.collect(),
-            not_found: not_found.iter().map(ToString::to_string).collect(),
+            not_found: subset.not_found.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -539,11 +518,6 @@ impl StatsBody {
             score_sum: is_counted.then_some(score_sum),
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// The share of the other members that do not have a better rank, in percent, rounded to one decimal, half up; 100 for a member

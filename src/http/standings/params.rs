@@ -22,11 +22,9 @@ use crate::http::problem::Problem;
 use crate::http::supply::Takers;
 use crate::service::member::{AROUND_MAX, MemberView};
 use crate::service::page::{Entries, PAGE_MAX, PAGE_SIZE, PAGE_SIZE_MAX, PageView};
-use crate::service::period::CohortChoice;
 use crate::service::standing::StandingRequest;
 use crate::service::subset::{SUBSET_MAX, SubsetView};
 use crate::store::Freshness;
-use crate::store::standings::Sight;
 
 /// How many decimals a percentile may have.
 const PERCENTILE_DECIMALS: u64 = 3;
@@ -55,14 +53,10 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
         let Query(params) = Query::<P>::from_request_parts(parts, app).await?;
         let caller = Caller::from_request_parts(parts, app).await?;
         let Ok(freshness) = Freshness::from_request_parts(parts, app).await;
+        let named = params.named();
         Ok(Self {
-            request: StandingRequest {
-                includes: includes(params.include(), &caller)?,
-                sight: caller.sight(params.hidden())?,
-                cohort: params.cohort().map(str::to_owned).into(),
-                ..standing_request(&board, window, params.which(), (&caller, freshness))?
-            },
-            min_revision: min_revision(&params)?,
+            request: named.request(&board, window, (&caller, freshness))?,
+            min_revision: named.min_revision()?,
             params,
             by: caller.takers(),
             headers: std::mem::take(&mut parts.headers),
@@ -120,30 +114,58 @@ pub struct PercentilePath {
     pub(super) percentile: String,
 }
 
-/// Which of a window's standings: `key`, `at` and `raw`.
-pub(in crate::http) type Which<'a> = (Option<&'a str>, Option<&'a str>, bool);
+/// What the parameters of a read say of a standing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named<'a> {
+    /// The key of its period.
+    pub key: Option<&'a str>,
+    /// An instant in its period.
+    pub at: Option<&'a str>,
+    /// In a league, the cohort.
+    pub cohort: Option<&'a str>,
+    /// Whether the true count is meant.
+    pub is_raw: bool,
+    /// What entries are to have beside their scores: words that are separated by commas.
+    pub include: Option<&'a str>,
+    /// The revision that it has to have, at least.
+    pub min_revision: Option<&'a str>,
+    /// What is done with hidden members.
+    pub hidden: Option<HiddenChoice>,
+}
+
+impl Named<'_> {
+    /// The standing of a window of a board, as this caller may read it.
+    pub(in crate::http) fn request(
+        self,
+        board: &str,
+        window: String,
+        (caller, freshness): (&Caller, Freshness),
+    ) -> Result<StandingRequest, Problem> {
+        Ok(StandingRequest {
+            includes: includes(self.include, caller)?,
+            sight: caller.sight(self.hidden)?,
+            cohort: self.cohort.map(str::to_owned).into(),
+            board: board_id(board)?,
+            window,
+            choice: choice(self.key, self.at)?,
+            track: caller.track(self.is_raw)?,
+            freshness,
+            size: Size::Small,
+            asker: caller.asker(),
+        })
+    }
+
+    /// The revision that the standing has to have.
+    pub(in crate::http) fn min_revision(self) -> Result<Option<Edition>, Problem> {
+        let parsed = self.min_revision.map(str::parse).transpose();
+        parsed.map_err(|()| invalid("min_revision", "is no revision"))
+    }
+}
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
-    /// Which standing they name.
-    fn which(&self) -> Which<'_>;
-    /// In a league, the cohort.
-    fn cohort(&self) -> Option<&str> {
-        None
-    }
-
-    /// What entries are to have beside their scores: words that are separated by commas.
-    fn include(&self) -> Option<&str> {
-        None
-    }
-
-    /// The revision that the standing has to have, at least.
-    fn min_revision(&self) -> Option<&str> {
-        None
-    }
-
-    /// What they say of hidden members.
-    fn hidden(&self) -> Option<HiddenChoice>;
+    /// What they say of the standing.
+    fn named(&self) -> Named<'_>;
 }
 
 /// What a read does with hidden members.
@@ -195,30 +217,16 @@ macro_rules! read_params {
         }
 
         impl ReadParams for $name {
-            fn which(&self) -> Which<'_> {
-                (self.key.as_deref(), self.at.as_deref(), self.raw)
-            }
-
-            $(
-                fn cohort(&self) -> Option<&str> {
-                    self.$cohort.as_deref()
+            fn named(&self) -> Named<'_> {
+                Named {
+                    key: self.key.as_deref(),
+                    at: self.at.as_deref(),
+                    cohort: None$(.or(self.$cohort.as_deref()))?,
+                    is_raw: self.raw,
+                    include: None$(.or(self.$include.as_deref()))?,
+                    min_revision: None$(.or(self.$min_revision.as_deref()))?,
+                    hidden: self.hidden,
                 }
-            )?
-
-            $(
-                fn include(&self) -> Option<&str> {
-                    self.$include.as_deref()
-                }
-            )?
-
-            $(
-                fn min_revision(&self) -> Option<&str> {
-                    self.$min_revision.as_deref()
-                }
-            )?
-
-            fn hidden(&self) -> Option<HiddenChoice> {
-                self.hidden
             }
         }
     };
@@ -317,40 +325,10 @@ pub(in crate::http) fn includes(
     include: Option<&str>,
     caller: &Caller,
 ) -> Result<Includes, Problem> {
-    let Some(text) = include else {
-        return Ok(Includes::default());
-    };
-    let wrong = |detail| invalid("include", detail);
-    let includes = Includes::parse(text).map_err(wrong)?;
+    let includes = include.map_or(Ok(Includes::default()), Includes::parse);
+    let includes = includes.map_err(|detail| invalid("include", detail))?;
     caller.require_includes(includes)?;
     Ok(includes)
-}
-
-/// The revision that a read has to have.
-pub(super) fn min_revision(params: &impl ReadParams) -> Result<Option<Edition>, Problem> {
-    let parsed = params.min_revision().map(str::parse).transpose();
-    parsed.map_err(|()| invalid("min_revision", "is no revision"))
-}
-
-/// Which standing a request names.
-pub(super) fn standing_request(
-    board: &str,
-    window: String,
-    (key, at, is_raw): Which<'_>,
-    (caller, freshness): (&Caller, Freshness),
-) -> Result<StandingRequest, Problem> {
-    Ok(StandingRequest {
-        board: board_id(board)?,
-        window,
-        choice: choice(key, at)?,
-        cohort: CohortChoice::default(),
-        track: caller.track(is_raw)?,
-        includes: Includes::default(),
-        freshness,
-        size: Size::Small,
-        sight: Sight::Visible,
-        asker: caller.asker(),
-    })
 }
 
 pub(super) fn page_view(
@@ -415,6 +393,12 @@ pub(super) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
     } else {
         Err(format!("must be 1 to {SUBSET_MAX} members"))
     }
+}
+
+/// The members that parameters or a query name.
+pub(super) fn named_members<'a>(ids: impl Iterator<Item = &'a str>) -> Result<SubsetView, Problem> {
+    let members = ids.map(member_id).collect::<Result<Vec<_>, _>>()?;
+    subset_view(&members).map_err(|detail| invalid("ids", detail))
 }
 
 /// How many entries a page has at the most.

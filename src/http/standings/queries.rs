@@ -10,15 +10,15 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
-    HiddenChoice, entries_of_member, entries_of_page, includes, member_view, page_view,
-    standing_request, subset_view,
+    HiddenChoice, Named, entries_of_member, entries_of_page, includes, member_view, named_members,
+    page_view,
 };
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::{Json, Query, invalid, member_id};
+use crate::http::extract::{Json, Query, require_count};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{Problem, ProblemBody};
@@ -30,17 +30,15 @@ use crate::store::{Dated, Freshness};
 
 /// Who asks, how fresh the answers have to be, and what entries have beside their scores.
 type How<'a> = (&'a Caller, Freshness, Includes);
-/// What was found for one query.
-type Answered = Result<Found, Problem>;
 
-/// What was found for one query.
-struct Found {
+/// What was found in one of many standings.
+pub(super) struct Found<A> {
     /// As of when that is.
     as_of: Option<Instant>,
     /// Whose profiles the answer shows.
     members: Vec<Arc<str>>,
     /// Makes the answer.
-    answer: Box<dyn FnOnce(Profiles) -> QueryResult + Send>,
+    answer: Box<dyn FnOnce(Profiles) -> A + Send>,
 }
 
 /// The most queries of one request.
@@ -82,15 +80,16 @@ macro_rules! queries {
         impl $name {
             fn request(&self, (caller, freshness, includes): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
                 caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
-                let which = (self.key.as_deref(), self.at.as_deref(), self.raw);
-                let request = standing_request(&self.board, self.window.clone(), which, (caller, freshness))?;
-                Ok(StandingRequest {
-                    includes,
-                    sight: caller.sight(self.hidden)?,
-                    size,
-                    cohort: self.cohort.clone().into(),
-                    ..request
-                })
+                let named = Named {
+                    key: self.key.as_deref(),
+                    at: self.at.as_deref(),
+                    cohort: self.cohort.as_deref(),
+                    is_raw: self.raw,
+                    hidden: self.hidden,
+                    ..Named::default()
+                };
+                let request = named.request(&self.board, self.window.clone(), (caller, freshness))?;
+                Ok(StandingRequest { includes, size, ..request })
             }
         }
     )*};
@@ -235,13 +234,7 @@ pub async fn query(
     Json(Queries { queries }, _): Json<Queries>,
 ) -> Result<Response, Problem> {
     let includes = includes(params.include.as_deref(), &caller)?;
-    if queries.is_empty() || queries.len() > QUERIES_MAX {
-        let detail = format!(
-            "a request has 1 to {QUERIES_MAX} queries, not {}",
-            queries.len()
-        );
-        return Err(Problem::invalid_field("/queries", detail));
-    }
+    require_count("a request", "queries", queries.len(), QUERIES_MAX)?;
     let entries: usize = queries.iter().map(QueryBody::entries).sum();
     if entries > QUERY_ENTRIES_MAX {
         let detail = format!(
@@ -249,32 +242,41 @@ pub async fn query(
         );
         return Err(Problem::invalid_field("/queries", detail));
     }
-    let (app, queries) = (&*app, &queries);
-    let read = async |freshness| {
-        let how = (&caller, freshness, includes);
-        answers(app, queries, entries, how).await
-    };
-    freshness::answer(app, freshness, read).await
-}
-
-/// The answers to queries, side by side; so many entries are read for them at the most.
-async fn answers(
-    app: &App,
-    queries: &[QueryBody],
-    entries: usize,
-    how: How<'_>,
-) -> Result<Dated<Response>, Problem> {
     let size = if entries <= SMALL_ENTRIES_MAX {
         Size::Small
     } else {
         Size::Large
     };
-    let (caller, _, includes) = how;
-    let entries = entries + entries_of_cohorts(app, queries).await;
-    let by = caller.takers();
-    let taken = app.memory.for_entries(&by, entries, includes).await?;
-    let found = queries.iter().map(|query| find(app, query, how, size));
-    let found = join_all(found).await;
+    let (app, queries, caller, by) = (&*app, &queries, &caller, &caller.takers());
+    let read = async |freshness| {
+        let entries = entries + entries_of_cohorts(app, queries).await;
+        let taken = app.memory.for_entries(by, entries, includes).await?;
+        let how = (caller, freshness, includes);
+        let found = queries.iter().map(|query| find(app, query, how, size));
+        let (results, as_of) = answers(app, includes, found).await?;
+        let results = results.into_iter().map(|result| {
+            result.unwrap_or_else(|problem| {
+                QueryResult::Problem(NoAnswer {
+                    problem: problem.item(),
+                })
+            })
+        });
+        let results = results.collect();
+        Ok(Dated {
+            value: taken.write(&QueryResults { results })?.into_response(),
+            as_of,
+        })
+    };
+    freshness::answer(app, freshness, read).await
+}
+
+/// The answers of reads, which go on side by side, with the profiles of all of them; and as of when the oldest one is.
+pub(super) async fn answers<'a, A>(
+    app: &App,
+    includes: Includes,
+    reads: impl Iterator<Item: Future<Output = Result<Found<A>, Problem>> + Send + 'a>,
+) -> Result<(Vec<Result<A, Problem>>, Option<Instant>), Problem> {
+    let found = join_all(reads).await;
     let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();
     let profiles = if includes.has(Include::Profile) {
         let members = found.iter().flatten().flat_map(|found| &found.members);
@@ -283,17 +285,9 @@ async fn answers(
     } else {
         Profiles::default()
     };
-    let results = found.into_iter().map(|found| match found {
-        Ok(found) => (found.answer)(profiles.clone()),
-        Err(problem) => QueryResult::Problem(NoAnswer {
-            problem: problem.item(),
-        }),
-    });
-    let results = results.collect();
-    Ok(Dated {
-        value: taken.write(&QueryResults { results })?.into_response(),
-        as_of: oldest,
-    })
+    let answer = |found: Found<A>| (found.answer)(profiles.clone());
+    let answers = found.into_iter().map(|found| found.map(answer));
+    Ok((answers.collect(), oldest))
 }
 
 /// How many entries are read beside those that queries ask for: with a member of a league, all of its cohort.
@@ -312,7 +306,12 @@ async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
 }
 
 /// Reads what one query asks for.
-async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answered {
+async fn find(
+    app: &App,
+    query: &QueryBody,
+    how: How<'_>,
+    size: Size,
+) -> Result<Found<QueryResult>, Problem> {
     match query {
         QueryBody::Page(query) => {
             let view = page_view(query.page, query.size, query.member.as_deref())?;
@@ -330,9 +329,7 @@ async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answere
             .await
         }
         QueryBody::Subset(query) => {
-            let ids: Result<Vec<_>, Problem> = query.ids.iter().map(|id| member_id(id)).collect();
-            let wrong = |detail| invalid("ids", detail);
-            let view = subset_view(&ids?).map_err(wrong)?;
+            let view = named_members(query.ids.iter().map(String::as_str))?;
             read(app, &query.request(how, size)?, view, |_, found| {
                 QueryResult::Subset(SubsetBody::new(found))
             })
@@ -347,13 +344,13 @@ async fn find(app: &App, query: &QueryBody, how: How<'_>, size: Size) -> Answere
     }
 }
 
-/// Reads a standing for one query. `body` makes its answer.
-async fn read<V: View + Send + 'static>(
+/// Reads one of many standings. `body` makes its answer.
+pub(super) async fn read<V: View + Send + 'static, A: 'static>(
     app: &App,
     request: &StandingRequest,
     view: V,
-    body: fn(&V, &FoundIn<V::Found>) -> QueryResult,
-) -> Answered {
+    body: fn(&V, &FoundIn<V::Found>) -> A,
+) -> Result<Found<A>, Problem> {
     let found = app.service.read(request, &view).await;
     let found = found.map_err(|error| Problem::from(error).beyond_path())?;
     let members = if request.includes.has(Include::Profile) {

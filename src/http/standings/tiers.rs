@@ -111,10 +111,8 @@ pub struct HistoryParams {
 impl TiersBody {
     fn new(found: &FoundIn<Vec<FoundTier>>) -> Self {
         let league = found.live.board.league_of(&found.target.standing.period);
-        let tiers = found
-            .found
-            .iter()
-            .zip(league.iter().flat_map(|league| &league.tiers));
+        let settings = league.iter().flat_map(|league| &league.tiers);
+        let tiers = found.found.iter().zip(settings);
         let tiers = tiers.map(|(found, tier)| TierBody {
             tier: tier.name.to_string(),
             promote: tier.promote,
@@ -148,8 +146,7 @@ impl CohortsBody {
 }
 
 /// The same read of all cohorts.
-fn of_all<P>(read: Read<P>) -> Read<P> {
-    let mut read = read;
+fn of_all<P>(mut read: Read<P>) -> Read<P> {
     read.request.cohort = CohortChoice::All;
     read
 }
@@ -205,10 +202,7 @@ pub async fn cohorts(
 #[utoipa::path(
     get, path = "/v1/boards/{board}/league/members/{member}/history", tag = "leagues", operation_id = "get_history",
     params(LeaguePath, MemberPath, HistoryParams, IfNoneMatch),
-    responses(
-        (status = 200, description = "The seats", body = HistoryBody),
-        (status = 404, description = "`board-not-found`, `no-league`"),
-    )
+    responses((status = 200, description = "The seats", body = HistoryBody))
 )]
 pub async fn history(
     State(app): State<Arc<App>>,

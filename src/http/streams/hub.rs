@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use metrics::gauge;
@@ -38,7 +39,7 @@ pub(super) struct Watching(Arc<Topic>);
 
 impl Watching {
     fn new(topic: &Arc<Topic>) -> Self {
-        topic.begin_watching();
+        topic.watchers.fetch_add(1, Ordering::AcqRel);
         gauge!("standings_stream_watchers").increment(1);
         Self(Arc::clone(topic))
     }
@@ -46,7 +47,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.end_watching();
+        self.0.watchers.fetch_sub(1, Ordering::AcqRel);
         gauge!("standings_stream_watchers").decrement(1);
     }
 }

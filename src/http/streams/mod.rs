@@ -30,7 +30,7 @@ use super::auth::{Caller, Needs};
 use super::connection::Endless;
 use super::extract::{bounded, member_id};
 use super::problem::Problem;
-use super::standings::params::{HiddenChoice, Read, ReadParams, StandingPath, Which};
+use super::standings::params::{Named, Read, ReadParams, StandingPath};
 use crate::domain::access::Scope;
 use crate::domain::include::Include;
 use crate::domain::series::Track;
@@ -85,20 +85,13 @@ pub struct StreamParams {
 }
 
 impl ReadParams for StreamParams {
-    fn which(&self) -> Which<'_> {
-        (None, None, self.raw)
-    }
-
-    fn cohort(&self) -> Option<&str> {
-        self.cohort.as_deref()
-    }
-
-    fn include(&self) -> Option<&str> {
-        self.include.as_deref()
-    }
-
-    fn hidden(&self) -> Option<HiddenChoice> {
-        None
+    fn named(&self) -> Named<'_> {
+        Named {
+            cohort: self.cohort.as_deref(),
+            is_raw: self.raw,
+            include: self.include.as_deref(),
+            ..Named::default()
+        }
     }
 }
 
@@ -136,11 +129,7 @@ pub async fn stream(
     read: Read<StreamParams>,
 ) -> Result<Response, Problem> {
     let Read {
-        request,
-        params,
-        by,
-        headers,
-        ..
+        request, params, ..
     } = read;
     caller.require_window(&request.window)?;
     let member = params.member.as_deref().map(member_id).transpose()?;
@@ -159,10 +148,10 @@ pub async fn stream(
         },
         includes: name.includes,
     };
-    let permit = app.streams.permits.take(&by)?;
+    let permit = app.streams.permits.take(&read.by)?;
     let hub = &app.streams.hub;
     let (watching, news) = hub.join(&app, &name, member.as_ref()).await?;
-    let known = headers.get(LAST_EVENT_ID);
+    let known = read.headers.get(LAST_EVENT_ID);
     let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [

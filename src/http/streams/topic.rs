@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -63,8 +63,7 @@ pub(super) enum News {
 pub(super) struct Topic {
     name: TopicName,
     /// How many watch.
-    watchers: AtomicUsize,
-    is_over: AtomicBool,
+    pub(super) watchers: AtomicUsize,
     /// For those who have named no member.
     news: watch::Sender<News>,
     progress: Mutex<Progress>,
@@ -129,7 +128,6 @@ impl Topic {
         Self {
             name,
             watchers: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
             news: watch::Sender::default(),
             progress: Mutex::default(),
             coming: parking_lot::Mutex::default(),
@@ -149,14 +147,6 @@ impl Topic {
         Ok(progress)
     }
 
-    pub(super) fn begin_watching(&self) {
-        self.watchers.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(super) fn end_watching(&self) {
-        self.watchers.fetch_sub(1, Ordering::AcqRel);
-    }
-
     /// Whether anybody watches.
     pub(super) fn is_watched(&self) -> bool {
         self.watchers.load(Ordering::Acquire) > 0
@@ -164,7 +154,7 @@ impl Topic {
 
     /// Whether nothing more will come.
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        matches!(*self.news.borrow(), News::End(_))
     }
 
     /// Begins to watch, with the entry of a member or without one. The message that is there then has all that was acknowledged
@@ -242,10 +232,9 @@ impl Topic {
     }
 
     fn end_all(&self, progress: &Progress, problem: &Problem) {
-        self.is_over.store(true, Ordering::Release);
         let problem = Arc::new(problem.clone());
         let members = progress.members.values().map(|member| &member.news);
-        for news in members.chain([&self.news]) {
+        for news in [&self.news].into_iter().chain(members) {
             news.send_replace(News::End(Arc::clone(&problem)));
         }
     }
@@ -303,12 +292,7 @@ impl Topic {
         (look, moment): (&Look, Moment),
         before: Option<&Shown>,
     ) -> Result<Shown, Problem> {
-        let view = PageView {
-            entries: Entries::All,
-            page: 1,
-            size: self.name.size,
-            member: None,
-        };
+        let view = PageView::of_first(Entries::All, self.name.size);
         let entries = usize::try_from(self.name.size).unwrap_or(usize::MAX);
         let read_at = Instant::now();
         // It is held while the page is read and written; what is kept of it is small.
@@ -453,8 +437,8 @@ fn of_another_board(id: &BoardId) -> Problem {
 impl Progress {
     /// Begins to listen to what is told of a member.
     fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
-        let known = self.members.entry(member.clone()).or_default();
-        known.news.subscribe()
+        let known = self.members.entry(member.clone());
+        known.or_default().news.subscribe()
     }
 
     /// Whether the entry of a member has to be read before anything is told of it.
