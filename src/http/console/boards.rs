@@ -77,7 +77,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
     if !params.board.is_empty() {
         return Ok(to(&["boards", params.board.trim()], &[]));
     }
-    let frame = Frame::new(&viewer, "Boards").done(&params.done);
+    let mut frame = Frame::new(&viewer, "Boards").done(&params.done);
     if !viewer.may(Scope::Configure) {
         return html(&Open { frame });
     }
@@ -89,7 +89,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         ("tag", &tag),
         ("limit", BOARDS_MAX),
     ];
-    let listed_at = address(&["v1", "boards"], &query);
+    let listed_at = frame.reading(&["boards"], &query);
     let mut found = match BoardId::parse(&prefix) {
         // No board begins like this.
         Err(_) if !prefix.is_empty() => List::default(),
@@ -109,7 +109,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         (board, windows)
     });
     html(&ListPage {
-        frame: frame.curl([viewer.curl(&listed_at)]),
+        frame,
         boards: join_all(boards).await,
         unreadable: found.unreadable,
         parts: Parts::new("boards", &tagged(&prefix, &tag), &after, found.next),
