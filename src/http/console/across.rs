@@ -7,8 +7,7 @@ use serde::Deserialize;
 
 use super::boards::List;
 use super::members::own_page;
-use super::session::Visitor;
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1, v1_with};
+use super::{Answer, Frame, Parts, Query, Viewer, Visitor, address, html, if_there, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::http::moderation::HiddenMember;
 use crate::http::problem::Problem;
@@ -160,7 +159,7 @@ pub(super) async fn show(
                 ..
             })) => {
                 let hidden_at = v1(&["boards", &board, "hidden", &member]);
-                viewer.find(&hidden_at).await?
+                if_there(viewer.read(&hidden_at).await)?
             }
             _ => None,
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -39,14 +39,6 @@ impl Visitor {
         self.call(Method::GET, address, None).await
     }
 
-    /// The same; `None` if it is answered with 404.
-    pub(super) async fn find<T: DeserializeOwned>(
-        &self,
-        address: &str,
-    ) -> Result<Option<T>, Problem> {
-        if_there(self.read(address).await)
-    }
-
     /// Does something with this body. An answer without a body is null.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
@@ -54,8 +46,8 @@ impl Visitor {
         address: &str,
         body: Option<&Value>,
     ) -> Result<T, Problem> {
-        let (_, found) = self.send(method, address, &[], body).await?;
-        Ok(found)
+        let response = self.respond(method, address, &[], body).await?;
+        parsed(response.into_body()).await
     }
 
     /// Does something with this body at a path of `/v1`, for who needs nothing of the answer.
@@ -69,20 +61,8 @@ impl Visitor {
         Ok(())
     }
 
-    /// Does something with this body, and reads the answer; with these headers, and with those of the answer.
-    pub(super) async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        address: &str,
-        headers: &[(HeaderName, HeaderValue)],
-        body: Option<&Value>,
-    ) -> Result<(HeaderMap, T), Problem> {
-        let response = self.respond(method, address, headers, body).await?;
-        let (parts, body) = response.into_parts();
-        Ok((parts.headers, parsed(body).await?))
-    }
-
-    /// The same; the answer as it comes, which may be longer than what the service would hold in memory.
+    /// Does something with these headers and this body. The answer is as it comes: it may be longer than what the service would
+    /// hold in memory.
     pub(super) async fn respond(
         &self,
         method: Method,

@@ -5,11 +5,9 @@ use askama::filters::{Html, escape};
 use axum::response::{IntoResponse, Redirect};
 use serde_json::Value;
 
-use super::api::unless;
 use super::page::Tab;
-use super::session::Visitor;
 use super::shown::Clock;
-use super::{Answer, Frame, Path, Viewer, address, html, v1};
+use super::{Answer, Frame, Path, Viewer, Visitor, address, html, unless, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
 use crate::http::problem::{FORBIDDEN, Problem};

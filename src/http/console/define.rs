@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, Method, header};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Form, Frame, Query, Viewer, html, refused, to, v1, v1_with};
+use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::boards::BoardPreview;
@@ -131,6 +131,11 @@ impl Setting {
     }
 }
 
+#[derive(Deserialize)]
+struct Previewed {
+    preview: BoardPreview,
+}
+
 #[derive(Template)]
 #[template(path = "console/define.html")]
 struct DefinePage {
@@ -185,9 +190,9 @@ pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>)
         (None, defaults())
     } else {
         let defined_at = v1(&["boards", &board]);
-        let read = viewer.send(Method::GET, &defined_at, &[], None).await?;
-        let (mut headers, definition): (_, Value) = read;
-        (headers.remove(header::ETAG), definition)
+        let found = viewer.respond(Method::GET, &defined_at, &[], None).await?;
+        let etag = found.headers().get(header::ETAG).cloned();
+        (etag, parsed(found.into_body()).await?)
     };
     let etag = etag.and_then(|etag| Some(etag.to_str().ok()?.to_owned()));
     let fixed = [("board", board), ("etag", etag.unwrap_or_default())];
@@ -237,12 +242,11 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
         }
     };
     let conditions = [condition];
-    let put = viewer.send::<Value>(Method::PUT, &put_to, &conditions, Some(&definition));
+    let put = viewer.respond(Method::PUT, &put_to, &conditions, Some(&definition));
     match put.await {
-        Ok((_, mut answer)) if is_preview => {
-            let preview = serde_json::from_value(answer["preview"].take());
-            let fault = |error: serde_json::Error| Problem::internal(error.to_string());
-            page.preview = preview.map_err(fault)?;
+        Ok(answer) if is_preview => {
+            let Previewed { preview } = parsed(answer.into_body()).await?;
+            page.preview = Some(preview);
             let put_to = v1_with(&["boards", board], &query[..1]);
             let put = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
             page.frame.curl.push(put);

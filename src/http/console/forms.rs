@@ -8,8 +8,7 @@ use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
-use super::Console;
-use super::session::Visitor;
+use super::{Console, Visitor};
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 

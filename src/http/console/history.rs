@@ -2,10 +2,8 @@
 
 use serde_json::json;
 
-use super::api::unless;
 use super::chart::{Chart, Figure, float};
-use super::session::Visitor;
-use super::v1_with;
+use super::{Visitor, unless, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;

@@ -4,8 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect};
 
 use super::service::VERSION;
-use super::session::Visitor;
-use super::{Answer, Frame, html};
+use super::{Answer, Frame, Visitor, html};
 use crate::http::health::Ready;
 use crate::http::problem::Problem;
 use crate::http::summary::SummaryBody;

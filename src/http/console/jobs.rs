@@ -33,11 +33,11 @@ struct ListPage {
 /// The list; the parts are those of the jobs at their end.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
     let mut frame = Frame::new(&viewer, "Jobs for all boards");
-    let (running, done) = (("status", "running"), ("status", "done"));
-    let running = [running, ("limit", RUNNING_MAX)];
-    let running = frame.read(&["jobs"], &running).await?;
-    let done = [done, ("after", &params.after), ("limit", DONE_MAX)];
-    let done: JobList = frame.read(&["jobs"], &done).await?;
+    let query = [("status", "running"), ("limit", RUNNING_MAX)];
+    let running = frame.read(&["jobs"], &query).await?;
+    let after = ("after", params.after.as_str());
+    let query = [("status", "done"), after, ("limit", DONE_MAX)];
+    let done: JobList = frame.read(&["jobs"], &query).await?;
     html(&ListPage {
         frame,
         parts: Parts::new("jobs", "/console/jobs", &params.after, done.next.clone()),

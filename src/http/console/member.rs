@@ -7,12 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::across::way_from;
-use super::api::unless;
 use super::board::{member_page, standing_page};
 use super::hidden::back;
 use super::history::History;
 use super::members::own_page;
-use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1};
+use super::{Answer, Form, Frame, Path, Query, Viewer, html, if_there, unless, v1};
 use crate::domain::access::Scope;
 use crate::http::leagues::LeagueMemberState;
 use crate::http::moderation::HiddenMember;
@@ -98,7 +97,7 @@ pub(super) async fn show(
     let may_write = viewer.may_on(Scope::Write, &board);
     let league = if may_moderate || may_write {
         let tiers_at = v1(&["boards", &board, "standings", &window, "tiers"]);
-        viewer.find::<TiersBody>(&tiers_at).await?
+        if_there(viewer.read::<TiersBody>(&tiers_at).await)?
     } else {
         None
     };
@@ -106,17 +105,16 @@ pub(super) async fn show(
     let (mut hidden, mut player) = (None, None);
     if may_moderate {
         let hidden_at = ["boards", &board, "hidden", member];
-        hidden = viewer.find(&v1(&hidden_at)).await?;
-        match hidden {
-            Some(_) => frame.example(&Method::DELETE, &hidden_at, None),
-            None => {
-                let why = json!({"reason": "cheating"});
-                frame.example(&Method::PUT, &hidden_at, Some(&why));
-            }
-        }
+        hidden = if_there(viewer.read(&v1(&hidden_at)).await)?;
+        let why = json!({"reason": "cheating"});
+        let (method, why) = match hidden {
+            Some(_) => (Method::DELETE, None),
+            None => (Method::PUT, Some(&why)),
+        };
+        frame.example(&method, &hidden_at, why);
         let played_at = ["boards", &board, "league", "members", member];
-        let played = viewer.read(&v1(&played_at)).await;
-        player = unless(played, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
+        let found = viewer.read(&v1(&played_at)).await;
+        player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
         if player.is_some() {
             frame.reading(&played_at, &[]);
             frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));

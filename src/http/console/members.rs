@@ -7,13 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::across::way_from;
-use super::api::if_there;
 use super::hidden::add_reason;
-use super::session::Visitor;
 use super::shown::pretty;
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Query, Viewer, add, address, carry_out, html, to,
-    v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Query, Viewer, Visitor, add, address, carry_out,
+    html, if_there, to, v1,
 };
 use crate::domain::access::Scope;
 use crate::http::moderation::{HiddenList, HiddenMember};

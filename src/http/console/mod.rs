@@ -54,6 +54,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
 use self::address::{address, v1, v1_with};
+use self::api::{if_there, parsed, unless};
 use self::events::EventsPage;
 use self::forms::{Form, add};
 use self::initial::InitialPage;

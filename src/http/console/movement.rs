@@ -6,9 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 
-use super::api::unless;
-use super::session::Visitor;
-use super::v1_with;
+use super::{Visitor, unless, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;

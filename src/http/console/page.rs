@@ -8,9 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::board::Heading;
-use super::session::Visitor;
 use super::shown::{self, Clock};
-use super::{Form, Path, Query, Viewer, address, v1, v1_with};
+use super::{Form, Path, Query, Viewer, Visitor, address, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;

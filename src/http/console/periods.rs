@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chart::{Chart, Figure, float};
-use super::session::Visitor;
-use super::{Answer, Frame, Path, Query, Viewer, html, v1_with};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, if_there, v1_with};
 use crate::domain::access::Scope;
 use crate::http::problem::Problem;
 use crate::http::results::{ListedPeriod, PeriodsBody};
@@ -88,7 +87,7 @@ impl Visitor {
         query: &[(&str, &str)],
     ) -> Result<Vec<ListedPeriod>, Problem> {
         let path = ["boards", board, "standings", window, "periods"];
-        let found = self.find::<PeriodsBody>(&v1_with(&path, query)).await?;
+        let found = if_there(self.read::<PeriodsBody>(&v1_with(&path, query)).await)?;
         Ok(found.map_or_else(Vec::new, |found| found.periods))
     }
 

@@ -5,8 +5,7 @@ use askama::Template;
 use futures::stream::{self, StreamExt};
 
 use super::boards::{Defined, List};
-use super::session::Visitor;
-use super::{Answer, Frame, PartParams, Parts, Query, Viewer, html, v1, v1_with};
+use super::{Answer, Frame, PartParams, Parts, Query, Viewer, Visitor, html, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
 use crate::http::footprints::MemoryBody;

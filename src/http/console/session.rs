@@ -11,8 +11,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
-use super::Console;
-use super::api::unless;
+use super::{Console, unless};
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
@@ -265,8 +264,8 @@ impl Visitor {
     }
 }
 
-/// A visitor who is signed in, or anybody where there are no keys. A page that calls routes takes one: to a route, who is not signed in
-/// is somebody without a key.
+/// A visitor who is signed in, or anybody where there are no keys. Pages that call routes take one. To a route, a visitor who is not
+/// signed in is a client without a key.
 pub(super) struct Viewer(Visitor);
 
 impl Deref for Viewer {

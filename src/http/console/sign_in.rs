@@ -5,8 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
-use super::session::Visitor;
-use super::{Answer, Form, Frame, Query, html, refused};
+use super::{Answer, Form, Frame, Query, Visitor, html, refused};
 use crate::http::problem::UNAUTHENTICATED;
 
 /// Where somebody is led who has signed in.

@@ -7,9 +7,8 @@ use serde::Deserialize;
 
 use super::board::standing_page;
 use super::movement::{Moved, Movement};
-use super::session::Visitor;
 use super::shown::name;
-use super::{Answer, Frame, Path, Query, Viewer, html};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
 use crate::domain::access::Scope;
 use crate::domain::period::Unit;
 use crate::domain::time::{Span, Timestamp};

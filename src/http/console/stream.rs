@@ -9,9 +9,8 @@ use futures::stream::unfold;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::session::Visitor;
 use super::standing::SIZE;
-use super::{Answer, Path, Query, Viewer, v1_with};
+use super::{Answer, Path, Query, Viewer, Visitor, v1_with};
 use crate::http::problem::{Problem, UNAUTHENTICATED};
 use crate::http::streams::message;
 

@@ -5,8 +5,7 @@ use axum::http::{Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::address::address;
-use super::session::Visitor;
-use super::{Frame, html};
+use super::{Frame, Visitor, html};
 use crate::http::observe::HasBody;
 use crate::http::problem::{FORBIDDEN, Problem, RATE_LIMITED, UNAUTHENTICATED};
 

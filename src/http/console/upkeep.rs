@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::boards::Defined;
 use super::result::period_path;
-use super::session::Visitor;
-use super::{Answer, Form, Frame, Page, PartParams, Path, Viewer, carry_out, html, to, v1};
+use super::{
+    Answer, Form, Frame, Page, PartParams, Path, Viewer, Visitor, carry_out, html, to, v1,
+};
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};

@@ -5,7 +5,8 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, secret, to, v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, if_there,
+    secret, to, v1,
 };
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::message::MessageKind;
@@ -69,7 +70,7 @@ impl Page for WebhooksPage {
 pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
     let made = async {
         let name = form.required("name")?;
-        let made = match viewer.find(&v1(&["webhooks", name])).await? {
+        let made = match if_there(viewer.read(&v1(&["webhooks", name])).await)? {
             Some(webhook) => webhook,
             None => put(&viewer, name, &form).await?,
         };
