@@ -1,18 +1,18 @@
 //! A member on many boards: where it stands, what it is called, and where it is hidden.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
 
 use super::boards::List;
-use super::members::{is_for_people, own_page};
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1};
+use super::members::own_page;
+use super::{Answer, Frame, Parts, Query, Viewer, Visitor, address, html, if_there, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::http::moderation::HiddenMember;
 use crate::http::problem::Problem;
-use crate::http::standings::across::{BoardProblem, BoardStanding, MemberStandings};
-use crate::http::standings::answers::EntryBody;
+use crate::http::standings::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
+use crate::http::standings::answers::{EntryBody, StandingBody};
 use crate::join::join_all;
 
 /// How many boards a part of the list has: as many as one request can name.
@@ -63,14 +63,6 @@ impl BoardStanding {
             Self::Problem(_) => None,
         }
     }
-
-    /// The board.
-    fn board(&self) -> &str {
-        match self {
-            Self::Entry(place) => &place.standing.board,
-            Self::Problem(BoardProblem { board, .. }) => board,
-        }
-    }
 }
 
 #[derive(Template)]
@@ -82,8 +74,6 @@ struct AcrossPage {
     name: Option<String>,
     boards: String,
     window: String,
-    /// Whether the viewer may leave out the boards.
-    may_list: bool,
     /// Its page for all boards, if there is something for the viewer.
     everywhere: Option<String>,
     /// The boards, each with how the member is hidden there, if it is, and the viewer may know.
@@ -92,13 +82,18 @@ struct AcrossPage {
 }
 
 /// The page, for who comes from a standing of a board, if it is for the viewer.
-pub(super) fn way_from(viewer: &Viewer, member: &str, board: &str, window: &str) -> Option<String> {
+pub(super) fn way_from(
+    visitor: &Visitor,
+    member: &str,
+    board: &str,
+    window: &str,
+) -> Option<String> {
     // Who may list boards sees all of them.
-    let may_list = viewer.may(Scope::Configure);
+    let may_list = visitor.may(Scope::Configure);
     let boards = if may_list { "" } else { board };
     let query = [("member", member), ("boards", boards), ("window", window)];
-    let page = || address(&["console", "member", "standings"], &query);
-    viewer.may_anywhere(Scope::Read).then(page)
+    let may_read = visitor.require_anywhere(Scope::Read).is_ok();
+    may_read.then(|| address(&["console", "member", "standings"], &query))
 }
 
 /// The page.
@@ -112,19 +107,16 @@ pub(super) async fn show(
     }): Query<Params>,
 ) -> Answer {
     viewer.require_anywhere(Scope::Read)?;
-    let may_list = viewer.may(Scope::Configure);
     let named = boards.split([',', ' ']).filter(|board| !board.is_empty());
     let named: Vec<&str> = named.collect();
-    let list = if named.is_empty() && may_list {
+    let list = if named.is_empty() && viewer.may(Scope::Configure) {
         let query = [("after", after.as_str()), ("limit", BOARDS_MAX)];
-        viewer.read(&address(&["v1", "boards"], &query)).await?
+        viewer.read(&v1_with(&["boards"], &query)).await?
     } else {
         List::default()
     };
     if window.is_empty() {
-        list.commonest_window()
-            .unwrap_or_default()
-            .clone_into(&mut window);
+        window = list.commonest_window().unwrap_or_default().to_owned();
     }
     let asked = if named.is_empty() {
         list.with_window(&window)
@@ -137,54 +129,51 @@ pub(super) async fn show(
         ("window", &window),
         ("include", "profile"),
     ];
-    let read = async |query: &[(&str, &str)]| {
-        let read_at = address(&["v1", "members", &member, "standings"], query);
-        Ok::<_, Problem>(viewer.read::<MemberStandings>(&read_at).await?.standings)
-    };
-    let is_asked = !asked.is_empty() && !window.is_empty();
-    let answers = if is_asked {
-        read(&query).await?
-    } else {
-        Vec::new()
-    };
-    // Moderators see where the member is hidden. Ranks and totals are those that everybody sees.
-    let seen_by_moderators = if is_asked && viewer.may_anywhere(Scope::Moderate) {
-        read(&[&query[..], &[("hidden", "include")]].concat()).await?
-    } else {
-        Vec::new()
-    };
+    let mut frame = Frame::new(&viewer, format!("Standings of {member}"));
+    let path = ["members", &member, "standings"];
+    let (mut answers, mut seen_by_moderators) = (Vec::new(), Vec::new());
+    if !asked.is_empty() && !window.is_empty() {
+        answers = frame
+            .read::<MemberStandings>(&path, &query)
+            .await?
+            .standings;
+        // Moderators see where the member is hidden. Ranks and totals are those that everybody sees.
+        if viewer.require_anywhere(Scope::Moderate).is_ok() {
+            let read_at = v1_with(&path, &[&query[..], &[("hidden", "include")]].concat());
+            let seen: MemberStandings = viewer.read(&read_at).await?;
+            seen_by_moderators = seen.standings;
+        }
+    }
     let entries = seen_by_moderators.iter().chain(&answers);
     let mut entries = entries.filter_map(BoardStanding::entry);
     let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref());
     let name = profile.map(|shown| shown.profile().name.to_string());
-    let hidden_on: HashSet<&str> = seen_by_moderators
-        .iter()
-        .filter(|answer| answer.entry().is_some_and(|entry| entry.hidden))
-        .map(BoardStanding::board)
-        .collect();
-    let lines = answers.into_iter().map(async |answer| {
-        let hidden = if hidden_on.contains(answer.board()) {
-            let hidden_at = v1(&["boards", answer.board(), "hidden", &member]);
-            viewer.find(&hidden_at).await?
-        } else {
-            None
+    // Both have the boards in the order of the request.
+    let seen = seen_by_moderators.into_iter().map(Some);
+    let seen = seen.chain(std::iter::repeat_with(|| None));
+    let lines = answers.into_iter().zip(seen).map(async |(answer, seen)| {
+        let hidden = match seen {
+            Some(BoardStanding::Entry(BoardEntry {
+                standing: StandingBody { board, .. },
+                entry: Some(EntryBody { hidden: true, .. }),
+                ..
+            })) => {
+                let hidden_at = v1(&["boards", &board, "hidden", &member]);
+                if_there(viewer.read(&hidden_at).await)?
+            }
+            _ => None,
         };
         Ok((answer, hidden))
     });
     let lines: Result<_, Problem> = join_all(lines).await.into_iter().collect();
     let same = [("member", member.as_str()), ("window", &window)];
     let page = address(&["console", "member", "standings"], &same);
-    let curl = is_asked.then(|| {
-        let read_at = ["v1", "members", &member, "standings"];
-        viewer.curl(&address(&read_at, &query))
-    });
     html(&AcrossPage {
-        frame: Frame::new(&viewer, format!("Standings of {member}")).curl(curl),
-        everywhere: is_for_people(&viewer).then(|| own_page(&member)),
+        frame,
+        everywhere: viewer.is_for_people().then(|| own_page(&member)),
         parts: Parts::new("boards", &page, &after, list.next),
         name,
         boards,
-        may_list,
         lines: lines?,
         window,
         member,

@@ -39,11 +39,6 @@ pub(super) fn v1_with(path: &[&str], query: &[(&str, &str)]) -> String {
     address(&[&["v1"], path].concat(), query)
 }
 
-/// A page of the console with these parts of its path.
-pub(super) fn page(path: &[&str], query: &[(&str, &str)]) -> String {
-    address(&[&["console"], path].concat(), query)
-}
-
 /// An address as that of a request.
 ///
 /// # Errors

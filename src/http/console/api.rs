@@ -5,34 +5,38 @@ use std::fmt;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::address::uri;
+use super::Answer;
+use super::address::{uri, v1};
 use super::session::Visitor;
-use super::{Answer, Viewer};
-use crate::http::problem::{Own, Problem};
+use crate::http::problem::{Kind, Own, Problem};
 use crate::http::proxies::Arrival;
 
-impl Viewer {
+/// What was found; `None` if it was refused by a kind of problem that says that there is nothing.
+pub(super) fn unless<T>(
+    found: Result<T, Problem>,
+    says_so: impl FnOnce(Kind) -> bool,
+) -> Result<Option<T>, Problem> {
+    match found {
+        Err(problem) if says_so(problem.kind) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// What was found; `None` if it was answered with 404.
+pub(super) fn if_there<T>(found: Result<T, Problem>) -> Result<Option<T>, Problem> {
+    unless(found, |kind| kind.status == StatusCode::NOT_FOUND)
+}
+
+impl Visitor {
     /// What a GET is answered with.
     pub(super) async fn read<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
         self.call(Method::GET, address, None).await
-    }
-
-    /// The same; `None` if it is answered with 404.
-    pub(super) async fn find<T: DeserializeOwned>(
-        &self,
-        address: &str,
-    ) -> Result<Option<T>, Problem> {
-        match self.read(address).await {
-            Ok(found) => Ok(Some(found)),
-            Err(problem) if problem.kind.status == StatusCode::NOT_FOUND => Ok(None),
-            Err(problem) => Err(problem),
-        }
     }
 
     /// Does something with this body. An answer without a body is null.
@@ -42,44 +46,24 @@ impl Viewer {
         address: &str,
         body: Option<&Value>,
     ) -> Result<T, Problem> {
-        let (_, found) = self.send(method, address, &[], body).await?;
-        Ok(found)
+        let response = self.respond(method, address, &[], body).await?;
+        parsed(response.into_body()).await
     }
 
-    /// The same, for who needs nothing of the answer.
+    /// Does something with this body at a path of `/v1`, for who needs nothing of the answer.
     pub(super) async fn order(
         &self,
         method: Method,
-        address: &str,
+        path: &[&str],
         body: Option<&Value>,
     ) -> Result<(), Problem> {
-        let IgnoredAny = self.call(method, address, body).await?;
+        let IgnoredAny = self.call(method, &v1(path), body).await?;
         Ok(())
     }
 
-    /// What a GET with these headers is answered with, as it comes: it may be longer than what the service would hold in memory.
-    pub(super) async fn pass_on(
-        &self,
-        address: &str,
-        headers: &[(HeaderName, HeaderValue)],
-    ) -> Answer {
-        self.respond(Method::GET, address, headers, None).await
-    }
-
-    /// Does something with this body, and reads the answer; with these headers, and with those of the answer.
-    pub(super) async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        address: &str,
-        headers: &[(HeaderName, HeaderValue)],
-        body: Option<&Value>,
-    ) -> Result<(HeaderMap, T), Problem> {
-        let response = self.respond(method, address, headers, body).await?;
-        let (parts, body) = response.into_parts();
-        Ok((parts.headers, parsed(body).await?))
-    }
-
-    async fn respond(
+    /// Does something with these headers and this body. The answer is as it comes: it may be longer than what the service would
+    /// hold in memory.
+    pub(super) async fn respond(
         &self,
         method: Method,
         address: &str,
@@ -91,11 +75,10 @@ impl Viewer {
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).map_err(fault)?;
         request.headers_mut().extend(headers.iter().cloned());
-        request.extensions_mut().insert(self.holder.clone());
-        let Visitor {
-            console, arrival, ..
-        } = &self.visitor;
-        ask(&console.table, arrival, request).await
+        if let Some(holder) = self.holder.clone() {
+            request.extensions_mut().insert(holder);
+        }
+        ask(&self.console.table, &self.arrival, request).await
     }
 
     /// How somebody does the same who has a shell.
@@ -105,7 +88,7 @@ impl Viewer {
         } else {
             "-H \"Authorization: Bearer $KEY\" "
         };
-        let origin = self.visitor.origin();
+        let origin = self.origin();
         format!("curl {key}'{origin}{address}'")
     }
 

@@ -54,11 +54,13 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         ("key", params.key.trim()),
     ];
     let part = [("after", params.after.as_str()), ("limit", LINES_MAX)];
-    let listed_at = address(&["v1", "audit"], &[&query[..], &part].concat());
-    let found: AuditLog = viewer.read(&listed_at).await?;
+    let mut frame = Frame::new(&viewer, "Audit log");
+    let found: AuditLog = frame
+        .read(&["audit"], &[&query[..], &part].concat())
+        .await?;
     let own = address(&["console", "audit"], &query);
     html(&AuditPage {
-        frame: Frame::new(&viewer, "Audit log").curl([viewer.curl(&listed_at)]),
+        frame,
         lines: found.lines,
         parts: Parts::new("lines", &own, &params.after, found.next),
         params,

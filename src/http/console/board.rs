@@ -3,12 +3,11 @@
 use askama::Template;
 use askama::filters::{Html, escape};
 use axum::response::{IntoResponse, Redirect};
-use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::page::Tab;
 use super::shown::Clock;
-use super::{Answer, Frame, Path, Viewer, address, html, v1};
+use super::{Answer, Frame, Path, Viewer, Visitor, address, html, unless, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
 use crate::http::problem::{FORBIDDEN, Problem};
@@ -19,14 +18,14 @@ use crate::http::summary::{SummaryBody, WindowSummary};
 pub(super) struct Heading {
     pub(super) board: String,
     pub(super) title: String,
-    /// The other pages of the board, as far as the viewer may see them.
+    /// The other pages of the board, as far as the visitor may see them.
     pub(super) tabs: Vec<Tab>,
 }
 
 impl Heading {
-    /// That of a board, with its summary if the viewer may read it; `current` is the page that it stands on.
-    fn new(viewer: &Viewer, board: &str, summary: Option<&SummaryBody>, current: &str) -> Self {
-        let may = |scope| viewer.may_on(scope, board);
+    /// That of a board, with its summary if the visitor may read it; `current` is the page that it stands on.
+    fn new(visitor: &Visitor, board: &str, summary: Option<&SummaryBody>, current: &str) -> Self {
+        let may = |scope| visitor.may_on(scope, board);
         let may_configure = may(Scope::Configure);
         let pages = [
             ("Standings", "", summary.is_some()),
@@ -41,7 +40,7 @@ impl Heading {
         let own = address(&["console", "boards", board], &[]);
         let tabs = pages
             .into_iter()
-            .filter(|(.., is_for_viewer)| *is_for_viewer)
+            .filter(|(.., is_for_visitor)| *is_for_visitor)
             .map(|(name, page, _)| Tab {
                 name,
                 address: format!("{own}{page}"),
@@ -64,33 +63,37 @@ impl Heading {
 }
 
 impl Frame {
-    /// That of the page of a board behind a tab, with the board's summary if the viewer may read it.
-    pub(super) fn of_board(
-        viewer: &Viewer,
-        board: &str,
-        summary: Option<&SummaryBody>,
-        tab: &str,
-    ) -> Self {
-        let heading = Heading::new(viewer, board, summary, tab);
-        let title = format!("{tab} of {}", heading.name());
-        Self {
-            heading,
-            clock: Clock(summary.map_or(Tz::UTC, |summary| summary.timezone.0)),
-            ..Self::new(viewer, title)
+    /// Makes it that of the page of a board behind a tab, with the board's summary if the visitor may read it.
+    pub(super) fn set_board(&mut self, board: &str, summary: Option<&SummaryBody>, tab: &str) {
+        self.heading = Heading::new(&self.visitor, board, summary, tab);
+        self.title = format!("{tab} of {}", self.heading.name());
+        if let Some(summary) = summary {
+            self.clock = Clock(summary.timezone.0);
         }
     }
 
-    /// The same; the summary is read.
-    pub(super) async fn read(viewer: &Viewer, board: &str, tab: &str) -> Result<Self, Problem> {
-        let summary = viewer.summary_if_shown(board).await?;
-        Ok(Self::of_board(viewer, board, summary.as_ref(), tab))
+    /// The same; the summary is read. `None` for who may do other things with the board than read it.
+    pub(super) async fn read_board(
+        &mut self,
+        board: &str,
+        tab: &str,
+    ) -> Result<Option<SummaryBody>, Problem> {
+        let summary = self.visitor.summary(board).await;
+        let summary = unless(summary, |kind| kind == FORBIDDEN)?;
+        self.set_board(board, summary.as_ref(), tab);
+        Ok(summary)
     }
 
-    /// That of a page about standings; `what` it shows of the board.
-    pub(super) fn of_standings(viewer: &Viewer, summary: &SummaryBody, what: &str) -> Self {
-        let mut frame = Self::of_board(viewer, &summary.board, Some(summary), "Standings");
-        frame.title = format!("{what}: {}", frame.heading.name());
-        frame
+    /// Makes it that of a page about standings, and reads the summary of the board; `what` it shows of that.
+    pub(super) async fn read_standings(
+        &mut self,
+        board: &str,
+        what: &str,
+    ) -> Result<SummaryBody, Problem> {
+        let summary = self.visitor.summary(board).await?;
+        self.set_board(board, Some(&summary), "Standings");
+        self.title = format!("{what}: {}", self.heading.name());
+        Ok(summary)
     }
 }
 
@@ -101,22 +104,10 @@ impl WindowSummary {
     }
 }
 
-impl Viewer {
+impl Visitor {
     /// The summary of a board.
     pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
         self.read(&v1(&["boards", board, "summary"])).await
-    }
-
-    /// The same; `None` for who may do other things with the board than read it.
-    pub(super) async fn summary_if_shown(
-        &self,
-        board: &str,
-    ) -> Result<Option<SummaryBody>, Problem> {
-        match self.summary(board).await {
-            Ok(summary) => Ok(Some(summary)),
-            Err(problem) if problem.kind == FORBIDDEN => Ok(None),
-            Err(problem) => Err(problem),
-        }
     }
 }
 
@@ -152,7 +143,8 @@ pub(super) fn member_page(
 
 /// The windows of a board.
 pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
-    let summary = match viewer.summary(&board).await {
+    let mut frame = Frame::new(&viewer, "");
+    let summary = match frame.read(&["boards", &board, "summary"], &[]).await {
         Err(problem) if problem.kind == FORBIDDEN => {
             // Whoever may not read it is led to what there is to do.
             let heading = Heading::new(&viewer, &board, None, "");
@@ -161,13 +153,9 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
         }
         summary => summary?,
     };
-    let mut frame = Frame::of_standings(&viewer, &summary, "");
+    frame.set_board(&board, Some(&summary), "Standings");
     frame.heading.name().clone_into(&mut frame.title);
-    let curl = viewer.curl(&v1(&["boards", &board, "summary"]));
-    html(&BoardPage {
-        frame: frame.curl([curl]),
-        summary,
-    })
+    html(&BoardPage { frame, summary })
 }
 
 #[derive(Template)]
@@ -175,7 +163,6 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
 struct DefinitionPage {
     frame: Frame,
     definition: Value,
-    origin: String,
 }
 
 impl DefinitionPage {
@@ -192,7 +179,7 @@ impl DefinitionPage {
     /// The element that shows the page in a frame, as text.
     fn frame_around(&self, page: &str) -> String {
         let Ok(title) = escape(self.frame.heading.name(), Html);
-        let origin = &self.origin;
+        let origin = self.frame.visitor.origin();
         format!(
             r#"<iframe src="{origin}{page}" title="{title}" width="320" height="480"></iframe>"#
         )
@@ -201,12 +188,8 @@ impl DefinitionPage {
 
 /// The definition of a board.
 pub(super) async fn definition(viewer: Viewer, Path(board): Path<String>) -> Answer {
-    let defined_at = v1(&["boards", &board]);
-    let definition = viewer.read(&defined_at).await?;
-    let frame = Frame::read(&viewer, &board, "Definition").await?;
-    html(&DefinitionPage {
-        frame: frame.curl([viewer.curl(&defined_at)]),
-        definition,
-        origin: viewer.visitor.origin(),
-    })
+    let mut frame = Frame::new(&viewer, "");
+    let definition = frame.read(&["boards", &board], &[]).await?;
+    frame.read_board(&board, "Definition").await?;
+    html(&DefinitionPage { frame, definition })
 }

@@ -5,7 +5,7 @@ use axum::response::Redirect;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, to, v1};
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, if_there, to, v1};
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
@@ -77,7 +77,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
     if !params.board.is_empty() {
         return Ok(to(&["boards", params.board.trim()], &[]));
     }
-    let frame = Frame::new(&viewer, "Boards").done(&params.done);
+    let mut frame = Frame::new(&viewer, "Boards").done(&params.done);
     if !viewer.may(Scope::Configure) {
         return html(&Open { frame });
     }
@@ -89,7 +89,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         ("tag", &tag),
         ("limit", BOARDS_MAX),
     ];
-    let listed_at = address(&["v1", "boards"], &query);
+    let listed_at = frame.reading(&["boards"], &query);
     let mut found = match BoardId::parse(&prefix) {
         // No board begins like this.
         Err(_) if !prefix.is_empty() => List::default(),
@@ -98,7 +98,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
     found.begin_with(&prefix);
     if !prefix.is_empty() && after.is_empty() && BoardId::parse(&prefix).is_ok() {
         // The list begins behind the board that is called just so.
-        let own: Option<Defined> = viewer.find(&v1(&["boards", &prefix])).await?;
+        let own: Option<Defined> = if_there(viewer.read(&v1(&["boards", &prefix])).await)?;
         let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
         found.boards.splice(0..0, own);
     }
@@ -109,7 +109,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         (board, windows)
     });
     html(&ListPage {
-        frame: frame.curl([viewer.curl(&listed_at)]),
+        frame,
         boards: join_all(boards).await,
         unreadable: found.unreadable,
         parts: Parts::new("boards", &tagged(&prefix, &tag), &after, found.next),

@@ -17,7 +17,7 @@ const BAR_MARGIN: f64 = 1.0;
 pub(super) struct Chart {
     /// What tells it apart from other charts of its page.
     pub(super) id: &'static str,
-    pub(super) title: String,
+    pub(super) title: &'static str,
     /// What is to be seen in it, in words.
     pub(super) description: String,
     /// The keys below, at their x.
@@ -39,15 +39,36 @@ pub(super) struct Bar {
 }
 
 /// A figure of a period; `None` where there is none.
-pub(super) type Figure<'a, T> = (&'a str, Option<T>);
+pub(super) type Figure<'a> = (&'a str, Option<f64>);
 
 impl Chart {
-    /// A bar for each figure, from left to right.
-    pub(super) fn bars(
-        id: &'static str,
-        title: impl Into<String>,
-        figures: &[Figure<'_, f64>],
+    /// One of these figures, which go from `lowest` to `highest`, with these levels beside, and with neither bars nor a line yet.
+    fn new(
+        (id, title): (&'static str, &'static str),
+        figures: &[Figure<'_>],
+        (lowest, highest): (String, String),
+        levels: Vec<(f64, String)>,
     ) -> Self {
+        let ends = figures.first().zip(figures.last());
+        let description = ends.map(|((first, _), (last, _))| {
+            format!("From {first} to {last}, between {lowest} and {highest}")
+        });
+        // Some keys, at equal distances.
+        let every = figures.len().div_ceil(KEYS_MAX).max(1);
+        let keys = places(figures).step_by(every);
+        Self {
+            id,
+            title,
+            description: description.unwrap_or_default(),
+            keys: keys.map(|(x, (key, _))| (x, (*key).to_owned())).collect(),
+            levels,
+            bars: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// A bar for each figure, from left to right.
+    pub(super) fn bars(id: &'static str, title: &'static str, figures: &[Figure<'_>]) -> Self {
         let values = || figures.iter().filter_map(|(_, value)| *value);
         let (least, greatest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
         let height = if greatest > least {
@@ -58,6 +79,7 @@ impl Chart {
         let y_of = |value: f64| BOTTOM - (value - least) / height * (BOTTOM - TOP);
         let step = round_up(height / STEPS_MAX);
         let levels = multiples(step, least, least + height);
+        let levels = levels.map(|level| (y_of(level), short(level))).collect();
         let width = width_of_one(figures);
         let bars = places(figures).filter_map(|(x, (_, value))| {
             let value = (*value)?;
@@ -69,76 +91,54 @@ impl Chart {
             })
         });
         Self {
-            id,
-            title: title.into(),
-            description: describe(figures, (short(least), short(greatest))),
-            keys: keys(figures),
-            levels: levels.map(|level| (y_of(level), short(level))).collect(),
             bars: bars.collect(),
-            runs: Vec::new(),
+            ..Self::new(
+                (id, title),
+                figures,
+                (short(least), short(greatest)),
+                levels,
+            )
         }
     }
 
     /// A line through ranks, the best of which is at the top; it is broken where there is none.
-    pub(super) fn ranks(
-        id: &'static str,
-        title: impl Into<String>,
-        figures: &[Figure<'_, u64>],
-    ) -> Self {
+    pub(super) fn ranks(id: &'static str, title: &'static str, figures: &[Figure<'_>]) -> Self {
         let ranks = || figures.iter().filter_map(|(_, rank)| *rank);
-        let (best, worst) = (ranks().min().unwrap_or(1), ranks().max().unwrap_or(1));
-        let last = float(worst).max(2.0);
+        let best = ranks().reduce(f64::min).unwrap_or(1.0);
+        let worst = ranks().reduce(f64::max).unwrap_or(1.0);
+        let last = worst.max(2.0);
         let y_of = |rank: f64| TOP + (rank - 1.0) / (last - 1.0) * (BOTTOM - TOP);
         let step = round_up((last - 1.0) / STEPS_MAX).max(1.0);
         let levels = std::iter::once(1.0).chain(multiples(step, 2.0, last));
+        let levels = levels
+            .map(|level| (y_of(level), level.to_string()))
+            .collect();
         let points: Vec<_> = places(figures).collect();
         let runs = points.split(|(_, (_, rank))| rank.is_none());
-        let run = |run: &[(f64, &Figure<'_, u64>)]| {
+        let run = |run: &[(f64, &Figure<'_>)]| {
             let points = run.iter();
             points
-                .filter_map(|(x, (_, rank))| Some((*x, y_of(float((*rank)?)))))
+                .filter_map(|(x, (_, rank))| Some((*x, y_of((*rank)?))))
                 .collect()
         };
+        let ends = (format!("rank {best}"), format!("rank {worst}"));
         Self {
-            id,
-            title: title.into(),
-            description: describe(figures, (format!("rank {best}"), format!("rank {worst}"))),
-            keys: keys(figures),
-            levels: levels
-                .map(|level| (y_of(level), level.to_string()))
-                .collect(),
-            bars: Vec::new(),
             runs: runs.map(run).collect(),
+            ..Self::new((id, title), figures, ends, levels)
         }
     }
 }
 
-/// Over which periods figures go, and between which.
-fn describe<T>(figures: &[Figure<'_, T>], (lowest, highest): (String, String)) -> String {
-    let ends = figures.first().zip(figures.last());
-    let Some(((first, _), (last, _))) = ends else {
-        return String::new();
-    };
-    format!("From {first} to {last}, between {lowest} and {highest}")
-}
-
 /// How wide the place of a figure is.
-fn width_of_one<T>(figures: &[Figure<'_, T>]) -> f64 {
+fn width_of_one(figures: &[Figure<'_>]) -> f64 {
     (RIGHT - LEFT) / float(figures.len().max(1) as u64)
 }
 
 /// The figures, each with the middle of its place.
-fn places<'a, T>(figures: &'a [Figure<'a, T>]) -> impl Iterator<Item = (f64, &'a Figure<'a, T>)> {
+fn places<'a>(figures: &'a [Figure<'a>]) -> impl Iterator<Item = (f64, &'a Figure<'a>)> {
     let width = width_of_one(figures);
     let middles = (0_u32..).map(move |place| LEFT + (f64::from(place) + 0.5) * width);
     middles.zip(figures)
-}
-
-/// Some keys, at equal distances.
-fn keys<T>(figures: &[Figure<'_, T>]) -> Vec<(f64, String)> {
-    let every = figures.len().div_ceil(KEYS_MAX).max(1);
-    let some = places(figures).step_by(every);
-    some.map(|(x, (key, _))| (x, (*key).to_owned())).collect()
 }
 
 /// The least of 1, 2, 5, 10, 20, … and of 0.5, 0.2, … that is not below a value.
@@ -220,7 +220,12 @@ mod tests {
 
     #[test]
     fn a_line_is_broken_where_there_is_no_rank_and_its_best_is_at_the_top() {
-        let figures = [("a", Some(1)), ("b", Some(9)), ("c", None), ("d", Some(5))];
+        let figures = [
+            ("a", Some(1.0)),
+            ("b", Some(9.0)),
+            ("c", None),
+            ("d", Some(5.0)),
+        ];
         let chart = Chart::ranks("x", "Rank", &figures);
         assert_eq!(chart.description, "From a to d, between rank 1 and rank 9");
         assert_eq!(levels(&chart), ["1", "2", "4", "6", "8"]);

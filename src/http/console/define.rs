@@ -7,34 +7,21 @@ use std::sync::LazyLock;
 use askama::Template;
 use axum::http::{HeaderValue, Method, header};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Answer, Form, Frame, Query, Viewer, address, html, refused, to, v1};
+use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::boards::BoardPreview;
 use crate::http::docs;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
-/// How the form is divided; what is named in no part is in the last one.
-const PARTS: [(&str, &str); 5] = [
-    (
-        "What it is",
-        "title tags windows timezone week_start public",
-    ),
-    (
-        "Scores and ranks",
-        "update order decimals score_min score_max ties ranking",
-    ),
-    (
-        "Which events are taken",
-        "opens_at closes_at accept_late idempotency quotas",
-    ),
-    (
-        "Ends of periods",
-        "finalize rewards retention carryover season",
-    ),
-    ("Everything else", ""),
+/// How the form is divided: the name of each part, and its settings. What is named in no part is behind them.
+const NAMED: [&str; 4] = [
+    "What it is: title tags windows timezone week_start public",
+    "Scores and ranks: update order decimals score_min score_max ties ranking",
+    "Which events are taken: opens_at closes_at accept_late idempotency quotas",
+    "Ends of periods: finalize rewards retention carryover season",
 ];
 
 /// How a setting is filled in.
@@ -61,20 +48,34 @@ struct Setting {
     input: Input,
 }
 
-/// All settings, in the order of the document.
-static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+/// The parts of the form, each with its name and its settings.
+static PARTS: LazyLock<Vec<(&str, Vec<Setting>)>> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(docs::DOCUMENT).unwrap_or_default();
-    let fields = document["components"]["schemas"]["Definition"]["properties"].as_object();
-    let settings = fields.into_iter().flatten().map(|(name, schema)| Setting {
-        name: name.clone(),
-        about: schema["description"]
+    let fields = &document["components"]["schemas"]["Definition"]["properties"];
+    let setting = |name: &str| Setting {
+        name: name.to_owned(),
+        about: fields[name]["description"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        input: input(schema, &document),
-    });
-    settings.collect()
+        input: input(&fields[name], &document),
+    };
+    let is_named = |name: &str| {
+        NAMED
+            .iter()
+            .any(|part| part.split(' ').any(|own| own == name))
+    };
+    let all = fields.as_object().into_iter().flatten();
+    let others = all.filter(|(name, _)| !is_named(name));
+    let others = others.map(|(name, _)| setting(name)).collect();
+    let named = NAMED.iter().filter_map(|part| part.split_once(": "));
+    let named = named.map(|(part, names)| (part, names.split(' ').map(setting).collect()));
+    named.chain([("Everything else", others)]).collect()
 });
+
+fn settings() -> impl Iterator<Item = &'static Setting> {
+    PARTS.iter().flat_map(|(_, settings)| settings)
+}
 
 fn input(schema: &Value, document: &Value) -> Input {
     fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
@@ -113,20 +114,12 @@ impl Setting {
     }
 
     /// The value that is filled in; `None` for the default.
-    fn read(&self, filled_in: &str) -> Result<Option<Value>, FieldError> {
-        let text = filled_in.trim();
-        if self.input == Input::Box {
-            return Ok(Some(Value::Bool(text == "true")));
-        }
-        if text.is_empty() {
-            return Ok(None);
-        }
+    fn read(&self, form: &Form) -> Result<Option<Value>, FieldError> {
+        let text = form.field(&self.name).trim();
         Ok(Some(match self.input {
-            Input::Lines => text
-                .lines()
-                .map(str::trim)
-                .filter(|line| !line.is_empty())
-                .collect(),
+            Input::Box => (text == "true").into(),
+            _ if text.is_empty() => return Ok(None),
+            Input::Lines => form.lines(&self.name).into(),
             // What is no number the service calls so.
             Input::Number => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
             Input::Json => serde_json::from_str(text).map_err(|error| {
@@ -138,25 +131,6 @@ impl Setting {
     }
 }
 
-/// A setting in the form.
-struct Field {
-    setting: &'static Setting,
-    value: String,
-    faults: Vec<String>,
-}
-
-impl Field {
-    fn lines(&self) -> usize {
-        self.value.lines().count().clamp(2, 20)
-    }
-}
-
-/// A part of the form.
-struct Part {
-    name: &'static str,
-    fields: Vec<Field>,
-}
-
 #[derive(Deserialize)]
 struct Previewed {
     preview: BoardPreview,
@@ -165,63 +139,38 @@ struct Previewed {
 #[derive(Template)]
 #[template(path = "console/define.html")]
 struct DefinePage {
+    /// Its form has a field for each setting, and: `board`, which is empty if its id is to be filled in; `etag`, the version of the
+    /// definition that is changed, empty for a new board; `drop_windows`.
     frame: Frame,
-    /// The board; empty if its id is to be filled in.
-    board: String,
-    /// The version of the definition that is changed; empty for a new board.
-    etag: String,
-    parts: Vec<Part>,
-    drop_windows: String,
     preview: Option<BoardPreview>,
 }
 
 impl DefinePage {
-    fn new(
-        viewer: &Viewer,
-        board: &str,
-        etag: &str,
-        value_of: impl Fn(&Setting) -> String,
-    ) -> Self {
-        let title = match etag {
+    fn new(viewer: &Viewer, form: Form) -> Self {
+        let title = match form.field("etag") {
             "" => "Define a board".to_owned(),
-            _ => format!("Change {board}"),
+            _ => format!("Change {}", form.field("board").trim()),
         };
-        let field = |setting: &'static Setting| Field {
-            value: value_of(setting),
-            faults: Vec::new(),
-            setting,
-        };
-        let place =
-            |names: &str, setting: &Setting| names.split(' ').position(|name| name == setting.name);
-        let part_of = |setting: &Setting| {
-            let mut named = PARTS.iter();
-            let named = named.position(|(_, names)| place(names, setting).is_some());
-            named.unwrap_or(PARTS.len() - 1)
-        };
-        let parts = PARTS.iter().enumerate().map(|(index, (name, names))| {
-            let settings = SETTINGS.iter().filter(|setting| part_of(setting) == index);
-            let mut fields: Vec<Field> = settings.map(field).collect();
-            fields.sort_by_key(|field| place(names, field.setting));
-            Part { name, fields }
-        });
+        let mut frame = Frame::new(viewer, title);
+        frame.form = form;
         Self {
-            frame: Frame::new(viewer, title),
-            board: board.to_owned(),
-            etag: etag.to_owned(),
-            parts: parts.collect(),
-            drop_windows: String::new(),
+            frame,
             preview: None,
         }
     }
 
+    /// What is wrong with a setting.
+    fn faults(&self, setting: &str) -> Vec<&str> {
+        let problem = self.frame.problem.as_ref();
+        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
+        errors
+            .filter(|error| error.pointer.split('/').nth(1) == Some(setting))
+            .map(|error| error.detail.as_str())
+            .collect()
+    }
+
     /// Writes the form again with the problem, and beside each setting what is wrong with it.
     fn refused(mut self, problem: Problem) -> Answer {
-        for field in self.parts.iter_mut().flat_map(|part| &mut part.fields) {
-            let of_field =
-                |error: &&FieldError| error.pointer.split('/').nth(1) == Some(&field.setting.name);
-            let errors = problem.errors.iter().filter(of_field);
-            field.faults = errors.map(|error| error.detail.clone()).collect();
-        }
         let status = self.frame.refuse(problem);
         refused(status, &self)
     }
@@ -236,50 +185,39 @@ pub(super) struct Params {
 
 /// The form.
 pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>) -> Answer {
-    if board.is_empty() {
+    let (etag, definition) = if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
-        return html(&DefinePage::new(&viewer, "", "", |setting| {
-            let default = DEFAULTS.get(&setting.name);
-            default.map_or_else(String::new, |value| setting.written(value))
-        }));
-    }
-    let defined_at = v1(&["boards", &board]);
-    let read = viewer.send::<Value>(Method::GET, &defined_at, &[], None);
-    let (headers, definition) = read.await?;
-    let etag = headers
-        .get(header::ETAG)
-        .and_then(|etag| etag.to_str().ok());
-    let value_of = |setting: &Setting| setting.written(&definition[&setting.name]);
-    html(&DefinePage::new(
-        &viewer,
-        &board,
-        etag.unwrap_or_default(),
-        value_of,
-    ))
+        (None, defaults())
+    } else {
+        let defined_at = v1(&["boards", &board]);
+        let found = viewer.respond(Method::GET, &defined_at, &[], None).await?;
+        let etag = found.headers().get(header::ETAG).cloned();
+        (etag, parsed(found.into_body()).await?)
+    };
+    let etag = etag.and_then(|etag| Some(etag.to_str().ok()?.to_owned()));
+    let fixed = [("board", board), ("etag", etag.unwrap_or_default())];
+    let written = settings().map(|setting| {
+        let name = setting.name.as_str();
+        (name, setting.written(&definition[name]))
+    });
+    let form = fixed.into_iter().chain(written).collect();
+    html(&DefinePage::new(&viewer, form))
 }
 
 /// What a board has that says as little as can be.
-static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let least = serde_json::json!({"windows": ["day", "week", "all"]});
+fn defaults() -> Value {
+    let least = json!({"windows": ["day", "week", "all"]});
     let definition = serde_json::from_value::<Definition>(least);
-    let fields = definition.map(|definition| serde_json::to_value(definition).unwrap_or_default());
-    match fields {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
-});
+    definition.map_or(Value::Null, |definition| json!(definition))
+}
 
 /// Shows what the change would do, or makes it.
 pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
     let (board, etag) = (form.field("board").trim(), form.field("etag"));
-    let mut page = DefinePage::new(&viewer, board, etag, |setting| {
-        form.field(&setting.name).to_owned()
-    });
-    form.field("drop_windows")
-        .clone_into(&mut page.drop_windows);
+    let mut page = DefinePage::new(&viewer, form.clone());
     let (mut fields, mut errors) = (Map::new(), Vec::new());
-    for setting in &*SETTINGS {
-        match setting.read(form.field(&setting.name)) {
+    for setting in settings() {
+        match setting.read(&form) {
             Ok(Some(value)) => drop(fields.insert(setting.name.clone(), value)),
             Ok(None) => {}
             Err(error) => errors.push(error),
@@ -291,10 +229,10 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
     let definition = Value::Object(fields);
     let is_preview = form.field("step") != "save";
     let query = [
-        ("drop_windows", page.drop_windows.trim()),
+        ("drop_windows", form.field("drop_windows").trim()),
         ("dry_run", if is_preview { "true" } else { "" }),
     ];
-    let put_to = address(&["v1", "boards", board], &query);
+    let put_to = v1_with(&["boards", board], &query);
     let condition = match etag {
         "" => (header::IF_NONE_MATCH, HeaderValue::from_static("*")),
         etag => {
@@ -304,15 +242,14 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
         }
     };
     let conditions = [condition];
-    let put = viewer.send::<Value>(Method::PUT, &put_to, &conditions, Some(&definition));
+    let put = viewer.respond(Method::PUT, &put_to, &conditions, Some(&definition));
     match put.await {
-        Ok((_, answer)) if is_preview => {
-            let previewed = serde_json::from_value::<Previewed>(answer);
-            let fault = |error: serde_json::Error| Problem::internal(error.to_string());
-            page.preview = Some(previewed.map_err(fault)?.preview);
-            let put_to = address(&["v1", "boards", board], &query[..1]);
+        Ok(answer) if is_preview => {
+            let Previewed { preview } = parsed(answer.into_body()).await?;
+            page.preview = Some(preview);
+            let put_to = v1_with(&["boards", board], &query[..1]);
             let put = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
-            page.frame.curl = vec![put];
+            page.frame.curl.push(put);
             html(&page)
         }
         Ok(_) => Ok(to(&["boards", board, "definition"], &[])),
@@ -326,19 +263,21 @@ mod tests {
 
     #[test]
     fn every_setting_comes_back_from_the_form_as_it_was() {
-        assert_eq!(SETTINGS.len(), DEFAULTS.len());
+        let defaults = defaults();
+        assert_eq!(settings().count(), defaults.as_object().unwrap().len());
         let values = serde_json::json!({
             "title": "Votes", "tags": ["a, b", "c"], "public": true, "decimals": 2, "score_max": 9.25,
             "ties": "last", "windows": ["day", "last-7-days"], "carryover": {"week": 0.2},
             "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 1}], "uniques": "member",
             "finalize": "10m", "closes_at": "2026-12-01T00:00:00.000Z",
         });
-        for setting in &*SETTINGS {
+        for setting in settings() {
             assert!(!setting.about.is_empty(), "{}", setting.name);
             let own = &values[&setting.name];
-            for value in [own, &DEFAULTS[&setting.name]] {
-                let read = setting.read(&setting.written(value)).unwrap();
-                let is_default = read.is_none() && *value == DEFAULTS[&setting.name];
+            for value in [own, &defaults[&setting.name]] {
+                let written = (setting.name.as_str(), setting.written(value));
+                let read = setting.read(&Form::from_iter([written])).unwrap();
+                let is_default = read.is_none() && *value == defaults[&setting.name];
                 let is_empty = read.is_none() && value.is_null();
                 assert!(
                     is_default
@@ -351,7 +290,7 @@ mod tests {
             }
         }
         let input = |name: &str| {
-            let setting = SETTINGS.iter().find(|setting| setting.name == name);
+            let setting = settings().find(|setting| setting.name == name);
             setting.unwrap().input.clone()
         };
         assert_eq!(input("public"), Input::Box);

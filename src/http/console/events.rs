@@ -5,7 +5,7 @@ use axum::http::Method;
 use serde::Deserialize;
 use serde_json::{Number, json};
 
-use super::{Answer, Form, Frame, Page, Path, Viewer, add, address, carry_out, to, v1};
+use super::{Answer, Form, Frame, Page, Path, Viewer, add, carry_out, to};
 use crate::domain::access::Scope;
 use crate::http::event_status::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::http::problem::Problem;
@@ -38,36 +38,31 @@ pub(super) struct EventsPage {
     params: Params,
     /// What is known of it; `None` if no id is given.
     events: Option<Vec<EventStatusBody>>,
-    /// Whether the viewer may see the queue.
-    may_configure: bool,
 }
 
 impl Page for EventsPage {
     type Of = String;
     type Params = Params;
 
-    async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
-        viewer.require_on(Scope::Write, board)?;
-        let is_asked = !params.id.is_empty();
-        let id = if is_asked { &params.id } else { "ID" };
-        let path = ["v1", "boards", board, "events"];
-        let found_at = address(&path, &[("id", id), ("member", &params.member)]);
-        let events = if is_asked {
-            let found: EventStatuses = viewer.read(&found_at).await?;
-            Some(found.events)
-        } else {
+    async fn read(mut frame: Frame, board: &String, params: Params) -> Result<Self, Problem> {
+        frame.visitor.require_on(Scope::Write, board)?;
+        let path = ["boards", board, "events"];
+        let events = if params.id.is_empty() {
+            frame.reading(&path, &[("id", "ID"), ("member", &params.member)]);
             None
+        } else {
+            let query = [("id", params.id.as_str()), ("member", &params.member)];
+            let found: EventStatuses = frame.read(&path, &query).await?;
+            Some(found.events)
         };
         let example = json!({"id": "ID", "member": "MEMBER", "score": 1});
-        let send = viewer.curl_to(&Method::POST, &address(&path, &[]), Some(&example));
-        let frame = Frame::read(viewer, board, "Events").await?;
-        let mut frame = frame.done(&params.done);
-        frame.form = new_event()?;
+        frame.example(&Method::POST, &path, Some(&example));
+        frame.read_board(board, "Events").await?;
+        frame.fill_in(new_event()?);
         Ok(Self {
-            frame: frame.curl([viewer.curl(&found_at), send]),
+            frame: frame.done(&params.done),
             params,
             events,
-            may_configure: viewer.may_on(Scope::Configure, board),
         })
     }
 }
@@ -80,11 +75,10 @@ pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) 
         let score: Number = form.required("score")?.parse().map_err(wrong)?;
         let mut event = json!({"id": id, "member": member, "score": score});
         add(&mut event, "at", form.instant("at"));
-        let sent_to = v1(&["boards", &board, "events"]);
+        let sent_to = ["boards", &board, "events"];
         viewer.order(Method::POST, &sent_to, Some(&event)).await?;
         let query = [("id", id), ("member", member), ("done", "sent")];
-        Ok(to(&["boards", &board, "events"], &query))
+        Ok(to(&sent_to, &query))
     };
-    let page = EventsPage::read(&viewer, &board, Params::default());
-    carry_out(&form, sent, page, |page| &mut page.frame).await
+    carry_out::<EventsPage>(&viewer, &board, &form, sent).await
 }

@@ -8,8 +8,7 @@ use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
-use super::Console;
-use super::session::Visitor;
+use super::{Console, Visitor};
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
@@ -25,14 +24,10 @@ const CONFIRMED: &str = "confirm";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
-impl FromIterator<(&'static str, String)> for Form {
-    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(fields: I) -> Self {
-        let fields = fields.into_iter();
-        Self(
-            fields
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-        )
+impl<'a> FromIterator<(&'a str, String)> for Form {
+    fn from_iter<I: IntoIterator<Item = (&'a str, String)>>(fields: I) -> Self {
+        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+        Self(fields.into_iter().map(owned).collect())
     }
 }
 
@@ -47,8 +42,8 @@ impl Form {
         let refused = |detail: &str| Problem::new(FORM_REFUSED, detail);
         let origin = parts.headers.get(header::ORIGIN);
         let origin = origin.and_then(|origin| origin.to_str().ok());
-        if !origin.is_some_and(|origin| visitor.is_own(origin)) {
-            let sent = origin.unwrap_or("no origin");
+        let sent = origin.unwrap_or("no origin");
+        if !visitor.is_own(sent) {
             let own = visitor.origin();
             let detail = format!("the form comes from {sent}, and the console is at {own}");
             return Err(refused(&detail));
@@ -56,7 +51,7 @@ impl Form {
         if !visitor.has_sent_cookie() {
             return Err(refused("the browser has sent no cookie of the console"));
         }
-        let is_signed_in = visitor.holder().is_some();
+        let is_signed_in = visitor.holder.is_some();
         if !is_signed_in && parts.uri.path() != SIGN_IN {
             return Err(refused("nobody is signed in any more"));
         }
@@ -66,7 +61,10 @@ impl Form {
             SIGN_IN_BYTES_MAX
         };
         let Console { app, gate, .. } = &*visitor.console;
-        let memory = (&app.memory, gate.takers_of_form(visitor.holder(), parts));
+        let memory = (
+            &app.memory,
+            gate.takers_of_form(visitor.holder.as_ref(), parts),
+        );
         let body = JsonBytes::read(&parts.headers, (body, bytes_max), memory).await?;
         let fields = form_urlencoded::parse(&body.0).into_owned();
         let form = Self(fields.collect());
@@ -84,11 +82,10 @@ impl Form {
 
     /// A field that has to be filled in, without the spaces around it.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
-        let filled_in = self.given(name).map(str::trim);
-        let missing = || Problem::invalid_field(format!("/{name}"), "is missing");
-        filled_in
-            .filter(|text| !text.is_empty())
-            .ok_or_else(missing)
+        match self.field(name).trim() {
+            "" => Err(Problem::invalid_field(format!("/{name}"), "is missing")),
+            filled_in => Ok(filled_in),
+        }
     }
 
     /// All that was chosen of a field.

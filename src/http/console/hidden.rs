@@ -5,9 +5,7 @@ use axum::http::Method;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::{
-    Answer, Form, Frame, PartParams, Parts, Path, Query, Viewer, add, address, html, to, v1,
-};
+use super::{Answer, Form, Frame, PartParams, Parts, Path, Query, Viewer, add, address, html, to};
 use crate::http::moderation::{HiddenList, HiddenMember};
 
 /// How many members a part of the list has.
@@ -27,13 +25,13 @@ pub(super) async fn list(
     Path(board): Path<String>,
     Query(params): Query<PartParams>,
 ) -> Answer {
-    let path = ["v1", "boards", &board, "hidden"];
-    let listed_at = address(&path, &params.of_at_most(MEMBERS_MAX));
-    let found: HiddenList = viewer.read(&listed_at).await?;
-    let frame = Frame::read(&viewer, &board, "Hidden members").await?;
+    let mut frame = Frame::new(&viewer, "").done(&params.done);
+    let (path, query) = (["boards", &board, "hidden"], params.of_at_most(MEMBERS_MAX));
+    let found: HiddenList = frame.read(&path, &query).await?;
+    frame.read_board(&board, "Hidden members").await?;
     let own = address(&["console", "boards", &board, "hidden"], &[]);
     html(&HiddenPage {
-        frame: frame.done(&params.done).curl([viewer.curl(&listed_at)]),
+        frame,
         hidden: found.hidden,
         parts: Parts::new("members", &own, &params.after, found.next),
     })
@@ -43,7 +41,7 @@ pub(super) async fn list(
 pub(super) async fn hide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let mut hide = json!({});
     add_reason(&mut hide, &form);
-    let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
+    let hidden_at = ["boards", &board, "hidden", form.field("member")];
     viewer.order(Method::PUT, &hidden_at, Some(&hide)).await?;
     Ok(back(&board, &form, "hidden"))
 }
@@ -56,7 +54,7 @@ pub(super) fn add_reason(hide: &mut Value, form: &Form) {
 
 /// Brings a member back.
 pub(super) async fn unhide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let hidden_at = v1(&["boards", &board, "hidden", form.field("member")]);
+    let hidden_at = ["boards", &board, "hidden", form.field("member")];
     viewer.order(Method::DELETE, &hidden_at, None).await?;
     Ok(back(&board, &form, "unhidden"))
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::chart::{Chart, Figure};
-use super::{Viewer, v1_with};
+use super::chart::{Chart, Figure, float};
+use super::{Visitor, unless, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
@@ -41,22 +41,24 @@ pub(super) struct PastEntry {
 
 impl History {
     fn of(lines: Vec<Line>) -> Self {
-        fn figures<T>(lines: &[Line], of: impl Fn(&PastEntry) -> Option<T>) -> Vec<Figure<'_, T>> {
-            let lines = lines.iter().rev();
-            lines
-                .map(|line| (&*line.key, line.entry.as_ref().and_then(&of)))
-                .collect()
-        }
         let played = lines.iter().filter(|line| line.entry.is_some()).count();
         // One point is told beside the chart.
         if played < 2 {
             return Self::default();
         }
-        let ranks = figures(&lines, |entry| entry.rank);
-        let scores = figures(&lines, |entry| entry.score.to_string().parse().ok());
+        let figures = |of: fn(&PastEntry) -> Option<f64>| -> Vec<Figure<'_>> {
+            let lines = lines.iter().rev();
+            lines
+                .map(|line| (&*line.key, line.entry.as_ref().and_then(of)))
+                .collect()
+        };
         let charts = vec![
-            Chart::ranks("ranks", "Rank", &ranks),
-            Chart::bars("scores", "Score", &scores),
+            Chart::ranks("ranks", "Rank", &figures(|entry| entry.rank.map(float))),
+            Chart::bars(
+                "scores",
+                "Score",
+                &figures(|entry| entry.score.to_string().parse().ok()),
+            ),
         ];
         Self { lines, charts }
     }
@@ -68,7 +70,7 @@ impl History {
     }
 }
 
-impl Viewer {
+impl Visitor {
     /// How a member stood in the last periods with data, with the parameter `hidden` that the page has. It is empty for who may not read the board, and for a window without
     /// periods.
     pub(super) async fn history(
@@ -84,12 +86,10 @@ impl Viewer {
         let limit = ("limit", PERIODS_MAX);
         let path = ["boards", board, "league", "members", member, "history"];
         let history_at = v1_with(&path, &[limit, ("hidden", hidden)]);
-        match self.read::<HistoryBody>(&history_at).await {
-            Err(problem) if problem.kind == NO_LEAGUE => {}
-            found => {
-                let seats = found?.seats.into_iter();
-                return Ok(History::of(seats.map(Line::from).collect()));
-            }
+        let played = self.read::<HistoryBody>(&history_at).await;
+        if let Some(played) = unless(played, |kind| kind == NO_LEAGUE)? {
+            let seats = played.seats.into_iter();
+            return Ok(History::of(seats.map(Line::from).collect()));
         }
         let periods = self.periods(board, window, &[limit]).await?;
         if periods.len() < 2 {

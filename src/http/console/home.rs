@@ -4,8 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect};
 
 use super::service::VERSION;
-use super::session::Visitor;
-use super::{Answer, Frame, Viewer, html};
+use super::{Answer, Frame, Visitor, html};
 use crate::http::health::Ready;
 use crate::http::problem::Problem;
 use crate::http::summary::SummaryBody;
@@ -29,16 +28,16 @@ struct Home {
 
 /// The page.
 pub(super) async fn show(visitor: Visitor) -> Answer {
-    let Some(viewer) = visitor.viewer().filter(Viewer::is_anybody) else {
+    if !visitor.is_anybody() {
         return Ok(Redirect::to("/console").into_response());
-    };
+    }
     html(&Home {
-        frame: Frame::new(&viewer, "First steps"),
+        frame: Frame::new(&visitor, "First steps"),
         origin: visitor.origin(),
         is_local: visitor.console.is_local,
         version: VERSION,
-        ready: viewer.ready().await,
+        ready: visitor.ready().await,
         // The page is of use without it.
-        demo: viewer.summary(DEMO_BOARD).await.ok(),
+        demo: visitor.summary(DEMO_BOARD).await.ok(),
     })
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::http::{Method, StatusCode};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, json};
 
-use super::lines::{Fault, Faults, parse};
+use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, parse};
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, html, refused, to, v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, html, refused, to,
 };
 use crate::domain::board::FieldError;
 use crate::http::initial::{InitialEntry, InitialList};
@@ -16,8 +16,6 @@ use crate::http::problem::Problem;
 
 /// How many scores a part of the list has.
 const SCORES_MAX: &str = "100";
-/// How many lines a preview shows.
-const LINES_SHOWN: usize = 20;
 
 /// A line that was filled in.
 #[derive(Debug, PartialEq)]
@@ -25,7 +23,7 @@ struct Line {
     number: usize,
     member: String,
     /// None takes the score away.
-    score: Option<Value>,
+    score: Option<Number>,
 }
 
 /// The lines of a text, each with a member and its score: `ann,12`. A score that is left out takes the member's away.
@@ -40,11 +38,7 @@ fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
             "" => None,
             text => {
                 let score: Result<Number, _> = serde_json::from_str(text);
-                Some(
-                    score
-                        .map_err(|_| format!("{text:?} is not a number"))?
-                        .into(),
-                )
+                Some(score.map_err(|_| format!("{text:?} is not a number"))?)
             }
         };
         if let Some(first) = seen.insert(member.clone(), record.number) {
@@ -61,26 +55,15 @@ fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
 /// What the service has found wrong, by the lines that it stands in.
 fn by_line(errors: &[FieldError], lines: &[Line]) -> Vec<Fault> {
     let pointer = |line: &Line| FieldError::pointer(["scores", &line.member]);
-    let of_pointer: BTreeMap<String, usize> = lines
-        .iter()
-        .map(|line| (pointer(line), line.number))
-        .collect();
-    let mut faults: Vec<Fault> = errors
-        .iter()
-        .map(|error| Fault {
-            number: of_pointer.get(&error.pointer).copied().unwrap_or_default(),
-            detail: error.detail.clone(),
-        })
-        .collect();
+    let numbers = lines.iter().map(|line| (pointer(line), line.number));
+    let numbers: BTreeMap<String, usize> = numbers.collect();
+    let faults = errors.iter().map(|error| Fault {
+        number: numbers.get(&error.pointer).copied().unwrap_or_default(),
+        detail: error.detail.clone(),
+    });
+    let mut faults: Vec<Fault> = faults.collect();
     faults.sort_by_key(|fault| fault.number);
     faults
-}
-
-/// What would be set.
-struct Preview {
-    set: usize,
-    taken: usize,
-    lines: Vec<Line>,
 }
 
 #[derive(Template)]
@@ -90,69 +73,69 @@ pub(super) struct InitialPage {
     total: u64,
     entries: Vec<InitialEntry>,
     parts: Parts,
-    faults: Faults,
-    preview: Option<Preview>,
+    faults: Vec<Fault>,
+    /// What would be set.
+    preview: Vec<Line>,
+}
+
+impl InitialPage {
+    /// How many scores would be set; the others would be taken away.
+    fn set(&self) -> usize {
+        self.preview
+            .iter()
+            .filter(|line| line.score.is_some())
+            .count()
+    }
 }
 
 impl Page for InitialPage {
     type Of = String;
     type Params = PartParams;
 
-    async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let own = v1(&["boards", board, "initial-scores"]);
-        let path = ["v1", "boards", board, "initial-scores"];
-        let listed_at = address(&path, &params.of_at_most(SCORES_MAX));
-        let found: InitialList = viewer.read(&listed_at).await?;
+    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
+        let path = ["boards", board, "initial-scores"];
+        let query = params.of_at_most(SCORES_MAX);
+        let found: InitialList = frame.read(&path, &query).await?;
         let example = json!({"scores": {"ann": 12, "bob": null}});
-        let set = viewer.curl_to(&Method::PATCH, &own, Some(&example));
+        frame.example(&Method::PATCH, &path, Some(&example));
         let page = address(&["console", "boards", board, "initial-scores"], &[]);
-        let frame = Frame::read(viewer, board, "Initial scores").await?;
+        frame.read_board(board, "Initial scores").await?;
         Ok(Self {
-            frame: frame
-                .done(&params.done)
-                .curl([viewer.curl(&listed_at), set]),
+            frame: frame.done(&params.done),
             total: found.total,
             entries: found.entries,
             parts: Parts::new("scores", &page, &params.after, found.next),
-            faults: Faults::default(),
-            preview: None,
+            faults: Vec::new(),
+            preview: Vec::new(),
         })
     }
 }
 
 /// Shows what would be set, or sets it.
 pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let mut page = InitialPage::read(&viewer, &board, PartParams::default()).await?;
+    let frame = Frame::new(&viewer, "");
+    let mut page = InitialPage::read(frame, &board, PartParams::default()).await?;
     page.frame.form = form.clone();
-    let mut lines = match lines(form.field("scores")) {
+    let lines = match lines(form.field("scores")) {
         Ok(lines) => lines,
         Err(faults) => {
-            page.faults = faults.into();
+            page.faults = faults;
             return refused(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
     if form.field("step") != "save" {
-        let set = lines.iter().filter(|line| line.score.is_some()).count();
-        let taken = lines.len() - set;
-        lines.truncate(LINES_SHOWN);
-        page.preview = Some(Preview { set, taken, lines });
+        page.preview = lines;
         return html(&page);
     }
-    let scores = lines.iter().map(|line| {
-        let score = line.score.clone().unwrap_or(Value::Null);
-        (line.member.clone(), score)
-    });
-    let scores = json!({"scores": scores.collect::<Map<_, _>>()});
-    let own = v1(&["boards", &board, "initial-scores"]);
+    let scores = lines.iter().map(|line| (&line.member, &line.score));
+    let scores = json!({"scores": scores.collect::<BTreeMap<_, _>>()});
+    let own = ["boards", &board, "initial-scores"];
     match viewer.order(Method::PATCH, &own, Some(&scores)).await {
-        Ok(()) => Ok(to(
-            &["boards", &board, "initial-scores"],
-            &[("done", "set")],
-        )),
+        Ok(()) => Ok(to(&own, &[("done", "set")])),
         Err(problem) => {
             let mut problem = problem.mendable()?;
             let errors = std::mem::take(&mut problem.errors);
-            page.faults = by_line(&errors, &lines).into();
+            page.faults = by_line(&errors, &lines);
             let status = page.frame.refuse(problem);
             refused(status, &page)
         }
@@ -163,7 +146,7 @@ pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -
 mod tests {
     use super::*;
 
-    fn line(number: usize, member: &str, score: Option<Value>) -> Line {
+    fn line(number: usize, member: &str, score: Option<Number>) -> Line {
         let member = member.to_owned();
         Line {
             number,
@@ -174,9 +157,9 @@ mod tests {
 
     #[test]
     fn a_line_is_a_member_and_a_score() {
-        let ann = line(1, "ann", Some(json!(12)));
+        let ann = line(1, "ann", Some(12.into()));
         assert_eq!(lines("ann,12"), Ok(vec![ann]));
-        let read = vec![line(2, "ann", Some(json!(-1.5))), line(3, "bob", None)];
+        let read = vec![line(2, "ann", Number::from_f64(-1.5)), line(3, "bob", None)];
         assert_eq!(lines("member,score\nann,-1.5\nbob,\n"), Ok(read));
     }
 

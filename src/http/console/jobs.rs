@@ -1,9 +1,8 @@
 //! Jobs for all boards: those under way and those at their end, and how far one has come.
 
 use askama::Template;
-use serde::Deserialize;
 
-use super::{Answer, Frame, Parts, Path, Query, Viewer, address, html, v1};
+use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, html};
 use crate::domain::task::TaskStatus;
 use crate::http::tasks::{JobList, KindOfTask, TaskBody};
 
@@ -22,13 +21,6 @@ impl TaskBody {
     }
 }
 
-/// Which part of those at their end.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/jobs.html")]
 struct ListPage {
@@ -38,17 +30,17 @@ struct ListPage {
     parts: Parts,
 }
 
-/// The list.
-pub(super) async fn list(viewer: Viewer, Query(Params { after }): Query<Params>) -> Answer {
-    let list = |query: &[_]| address(&["v1", "jobs"], query);
-    let running_at = list(&[("status", "running"), ("limit", RUNNING_MAX)]);
-    let done_at = list(&[("status", "done"), ("after", &after), ("limit", DONE_MAX)]);
-    let running = viewer.read(&running_at).await?;
-    let done: JobList = viewer.read(&done_at).await?;
+/// The list; the parts are those of the jobs at their end.
+pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
+    let mut frame = Frame::new(&viewer, "Jobs for all boards");
+    let query = [("status", "running"), ("limit", RUNNING_MAX)];
+    let running = frame.read(&["jobs"], &query).await?;
+    let after = ("after", params.after.as_str());
+    let query = [("status", "done"), after, ("limit", DONE_MAX)];
+    let done: JobList = frame.read(&["jobs"], &query).await?;
     html(&ListPage {
-        frame: Frame::new(&viewer, "Jobs for all boards")
-            .curl([viewer.curl(&running_at), viewer.curl(&done_at)]),
-        parts: Parts::new("jobs", "/console/jobs", &after, done.next.clone()),
+        frame,
+        parts: Parts::new("jobs", "/console/jobs", &params.after, done.next.clone()),
         running,
         done,
     })
@@ -63,9 +55,7 @@ struct JobPage {
 
 /// How far a job has come.
 pub(super) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    let own = v1(&["jobs", &id]);
-    html(&JobPage {
-        frame: Frame::new(&viewer, format!("Job {id}")).curl([viewer.curl(&own)]),
-        job: viewer.read(&own).await?,
-    })
+    let mut frame = Frame::new(&viewer, format!("Job {id}"));
+    let job = frame.read(&["jobs", &id], &[]).await?;
+    html(&JobPage { frame, job })
 }

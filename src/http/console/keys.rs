@@ -2,11 +2,12 @@
 
 use askama::Template;
 use axum::http::Method;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, add, address, carry_out, html,
-    secret, to, v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, add, carry_out, html, secret, to,
+    v1, v1_with,
 };
 use crate::domain::access::Scope;
 use crate::http::api_keys::{KeyBody, KeyList, KeyWithSecret};
@@ -32,26 +33,21 @@ pub(super) struct KeysPage {
     frame: Frame,
     keys: Vec<KeyBody>,
     parts: Parts,
-    /// Whether keys protect nothing, since the service is open.
-    is_open: bool,
 }
 
 impl Page for KeysPage {
     type Of = ();
     type Params = PartParams;
 
-    async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
-        let listed_at = address(&["v1", "keys"], &params.of_at_most(KEYS_MAX));
-        let found: KeyList = viewer.read(&listed_at).await?;
+    async fn read(mut frame: Frame, (): &(), params: PartParams) -> Result<Self, Problem> {
+        let query = params.of_at_most(KEYS_MAX);
+        let found: KeyList = frame.read(&["keys"], &query).await?;
         let example = json!({"scopes": ["read"], "boards": ["*"]});
-        let create = viewer.curl_to(&Method::PUT, &v1(&["keys", "NAME"]), Some(&example));
+        frame.example(&Method::PUT, &["keys", "NAME"], Some(&example));
         Ok(Self {
-            frame: Frame::new(viewer, "API keys")
-                .done(&params.done)
-                .curl([viewer.curl(&listed_at), create]),
+            frame: frame.named("API keys").done(&params.done),
             keys: found.keys,
             parts: Parts::new("keys", "/console/keys", &params.after, found.next),
-            is_open: viewer.is_anybody(),
         })
     }
 }
@@ -67,15 +63,12 @@ pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
         let made = viewer.call(Method::PUT, &put_to, Some(&grant));
         show_secret(&viewer, name, &made.await?)
     };
-    let page = KeysPage::read(&viewer, &(), PartParams::default());
-    carry_out(&form, made, page, |page| &mut page.frame).await
+    carry_out::<KeysPage>(&viewer, &(), &form, made).await
 }
 
 fn show_secret(viewer: &Viewer, name: &str, made: &KeyWithSecret) -> Answer {
-    let title = format!("Secret of the key {name}");
-    let next = address(&["console", "keys", name], &[]);
-    let warning = made.warning.as_deref();
-    secret::show(viewer, title, (&made.secret, warning), ABOUT_SECRET, next)
+    let secret = (made.secret.as_str(), made.warning.as_deref());
+    secret::show(viewer, ("key", name), secret, ABOUT_SECRET)
 }
 
 #[derive(Template)]
@@ -87,17 +80,12 @@ struct KeyPage {
 
 /// A key.
 pub(super) async fn show(viewer: Viewer, Path(name): Path<String>) -> Answer {
-    let own = v1(&["keys", &name]);
+    let mut frame = Frame::new(&viewer, format!("API key {name}"));
+    let key = frame.read(&["keys", &name], &[]).await?;
     let rotation = json!({"grace": "1h"});
-    let rotated_by = v1(&["keys", &name, "rotate"]);
-    html(&KeyPage {
-        frame: Frame::new(&viewer, format!("API key {name}")).curl([
-            viewer.curl(&own),
-            viewer.curl_to(&Method::POST, &rotated_by, Some(&rotation)),
-            viewer.curl_to(&Method::DELETE, &own, None),
-        ]),
-        key: viewer.read(&own).await?,
-    })
+    frame.example(&Method::POST, &["keys", &name, "rotate"], Some(&rotation));
+    frame.example(&Method::DELETE, &["keys", &name], None);
+    html(&KeyPage { frame, key })
 }
 
 /// Gives a key another secret, and shows it.
@@ -112,7 +100,7 @@ pub(super) async fn rotate(viewer: Viewer, Path(name): Path<String>, form: Form)
 /// Deletes a key.
 pub(super) async fn delete(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     form.confirm(&name)?;
-    let own = address(&["v1", "keys", &name], &[("with", form.field("with"))]);
-    viewer.order(Method::DELETE, &own, None).await?;
+    let own = v1_with(&["keys", &name], &[("with", form.field("with"))]);
+    let IgnoredAny = viewer.call(Method::DELETE, &own, None).await?;
     Ok(to(&["keys"], &[("done", "deleted")]))
 }

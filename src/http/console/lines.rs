@@ -16,23 +16,9 @@ pub(super) struct Fault {
     pub(super) detail: String,
 }
 
-/// Some of the faults of a text.
-#[derive(Default)]
-pub(super) struct Faults {
-    pub(super) named: Vec<Fault>,
-    /// How many others there are.
-    pub(super) more: usize,
-}
-
-impl From<Vec<Fault>> for Faults {
-    fn from(mut all: Vec<Fault>) -> Self {
-        /// How many are named.
-        const NAMED_MAX: usize = 50;
-        let more = all.len().saturating_sub(NAMED_MAX);
-        all.truncate(NAMED_MAX);
-        Self { named: all, more }
-    }
-}
+/// How many faults of a text are named, and how many lines a preview shows.
+pub(super) const FAULTS_SHOWN: usize = 50;
+pub(super) const LINES_SHOWN: usize = 20;
 
 /// The lines of a text that have something. If the first one has the names of these columns, it is left out.
 fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
@@ -78,12 +64,10 @@ pub(super) fn parse<T>(
 ) -> Result<Vec<T>, Vec<Fault>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for record in records(text, columns).map_err(|fault| vec![fault])? {
+        let number = record.number;
         match read(&record) {
             Ok(line) => lines.push(line),
-            Err(detail) => faults.push(Fault {
-                number: record.number,
-                detail,
-            }),
+            Err(detail) => faults.push(Fault { number, detail }),
         }
     }
     if faults.is_empty() && lines.is_empty() {

@@ -10,7 +10,8 @@ use super::across::way_from;
 use super::hidden::add_reason;
 use super::shown::pretty;
 use super::{
-    Answer, Form, Frame, PartParams, Parts, Query, Viewer, add, address, carry_out, html, to, v1,
+    Answer, Form, Frame, Page, PartParams, Parts, Query, Viewer, Visitor, add, address, carry_out,
+    html, if_there, to, v1,
 };
 use crate::domain::access::Scope;
 use crate::http::moderation::{HiddenList, HiddenMember};
@@ -25,8 +26,6 @@ const MEMBERS_MAX: &str = "100";
 #[template(path = "console/members.html")]
 struct ListPage {
     frame: Frame,
-    may_write: bool,
-    may_moderate: bool,
     hidden: Vec<HiddenMember>,
     parts: Parts,
 }
@@ -36,35 +35,33 @@ pub(super) fn own_page(member: &str) -> String {
     address(&["console", "member"], &[("member", member)])
 }
 
-/// Whether the viewer may do anything with members on all boards.
-pub(super) fn is_for_people(viewer: &Viewer) -> bool {
-    viewer.may(Scope::Write) || viewer.may(Scope::Moderate)
-}
-
-fn require_any(viewer: &Viewer) -> Result<(), Problem> {
-    if is_for_people(viewer) {
-        return Ok(());
+impl Visitor {
+    /// Whether the visitor may do anything with members on all boards.
+    pub(super) fn is_for_people(&self) -> bool {
+        self.may(Scope::Write) || self.may(Scope::Moderate)
     }
-    let detail = "this needs the scope `write` or `moderate` on all boards";
-    Err(Problem::new(FORBIDDEN, detail))
+
+    fn require_any(&self) -> Result<(), Problem> {
+        if self.is_for_people() {
+            return Ok(());
+        }
+        let detail = "this needs the scope `write` or `moderate` on all boards";
+        Err(Problem::new(FORBIDDEN, detail))
+    }
 }
 
 /// The list of those who are hidden everywhere, and the way to any member.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    require_any(&viewer)?;
-    let listed_at = address(&["v1", "moderation"], &params.of_at_most(MEMBERS_MAX));
-    let may_moderate = viewer.may(Scope::Moderate);
-    let found = if may_moderate {
-        viewer.read(&listed_at).await?
+    viewer.require_any()?;
+    let mut frame = Frame::new(&viewer, "Members").done(&params.done);
+    let query = params.of_at_most(MEMBERS_MAX);
+    let found = if viewer.may(Scope::Moderate) {
+        frame.read(&["moderation"], &query).await?
     } else {
         HiddenList::default()
     };
     html(&ListPage {
-        frame: Frame::new(&viewer, "Members")
-            .done(&params.done)
-            .curl([viewer.curl(&listed_at)]),
-        may_write: viewer.may(Scope::Write),
-        may_moderate,
+        frame,
         hidden: found.hidden,
         parts: Parts::new("members", "/console/members", &params.after, found.next),
     })
@@ -96,50 +93,38 @@ pub(super) struct Params {
 struct MemberPage {
     frame: Frame,
     member: String,
-    may_write: bool,
-    may_moderate: bool,
-    may_erase: bool,
     /// Its page with standings, if that is for the viewer.
     across: Option<String>,
     profile: Option<MemberProfile>,
 }
 
-impl MemberPage {
-    async fn read(viewer: &Viewer, member: &str, done: &str) -> Result<Self, Problem> {
-        require_any(viewer)?;
-        let own = v1(&["members", member]);
-        let profile_at = format!("{own}/profile");
-        let may_write = viewer.may(Scope::Write);
-        let profile: Option<MemberProfile> = if may_write {
-            viewer.find(&profile_at).await?
-        } else {
-            None
-        };
-        let (may_moderate, may_erase) = (viewer.may(Scope::Moderate), viewer.may(Scope::Admin));
-        let mut frame = Frame::new(viewer, member).done(done);
-        frame.form = profile.as_ref().map(filled_in).unwrap_or_default();
-        if may_write {
-            let example = json!({"name": "Ann"});
-            frame.curl.push(viewer.curl(&profile_at));
-            let put = viewer.curl_to(&Method::PUT, &profile_at, Some(&example));
-            frame.curl.push(put);
+impl Page for MemberPage {
+    /// The member. It is no part of the path: any text is one.
+    type Of = String;
+    /// What was done.
+    type Params = String;
+
+    async fn read(mut frame: Frame, member: &String, done: String) -> Result<Self, Problem> {
+        frame.visitor.require_any()?;
+        let mut profile = None;
+        if frame.may(Scope::Write) {
+            let path = ["members", member, "profile"];
+            profile = if_there(frame.read(&path, &[]).await)?;
+            frame.example(&Method::PUT, &path, Some(&json!({"name": "Ann"})));
         }
-        if may_moderate {
+        frame.fill_in(profile.as_ref().map(filled_in).unwrap_or_default());
+        if frame.may(Scope::Moderate) {
             let order =
                 json!({"action": "hide", "member": member, "reason": "cheating", "boards": "*"});
-            let hide = viewer.curl_to(&Method::POST, "/v1/moderation", Some(&order));
-            frame.curl.push(hide);
+            frame.example(&Method::POST, &["moderation"], Some(&order));
         }
-        if may_erase {
-            frame.curl.push(viewer.curl_to(&Method::DELETE, &own, None));
+        if frame.may(Scope::Admin) {
+            frame.example(&Method::DELETE, &["members", member], None);
         }
         Ok(Self {
-            frame,
-            member: member.to_owned(),
-            may_write,
-            may_moderate,
-            may_erase,
-            across: way_from(viewer, member, "", ""),
+            across: way_from(&frame.visitor, member, "", ""),
+            frame: frame.named(member).done(&done),
+            member: member.clone(),
             profile,
         })
     }
@@ -147,40 +132,36 @@ impl MemberPage {
 
 /// A member.
 pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer {
-    html(&MemberPage::read(&viewer, &params.member, &params.done).await?)
+    let frame = Frame::new(&viewer, "");
+    html(&MemberPage::read(frame, &params.member, params.done).await?)
 }
 
 /// Stores the profile of a member.
 pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Answer {
-    let member = form.field("member");
+    let member = form.field("member").to_owned();
     let stored = async {
-        store(&viewer, member, &form).await?;
-        Ok(back(member, "stored"))
+        let mut profile = json!({"name": form.field("name")});
+        let picture = form.given("avatar_url").map(str::trim);
+        add(&mut profile, "avatar_url", picture);
+        if let Some(attributes) = form.given("attributes") {
+            let wrong = |error| {
+                let detail = format!("is not JSON: {error}");
+                Problem::invalid_field("/attributes", detail)
+            };
+            profile["attributes"] = serde_json::from_str::<Value>(attributes).map_err(wrong)?;
+        }
+        let own = ["members", &member, "profile"];
+        viewer.order(Method::PUT, &own, Some(&profile)).await?;
+        Ok(back(&member, "stored"))
     };
-    let page = MemberPage::read(&viewer, member, "");
-    carry_out(&form, stored, page, |page| &mut page.frame).await
-}
-
-async fn store(viewer: &Viewer, member: &str, form: &Form) -> Result<(), Problem> {
-    let mut profile = json!({"name": form.field("name")});
-    let picture = form.given("avatar_url").map(str::trim);
-    add(&mut profile, "avatar_url", picture);
-    if let Some(attributes) = form.given("attributes") {
-        let wrong = |error| {
-            let detail = format!("is not JSON: {error}");
-            Problem::invalid_field("/attributes", detail)
-        };
-        profile["attributes"] = serde_json::from_str::<Value>(attributes).map_err(wrong)?;
-    }
-    let own = v1(&["members", member, "profile"]);
-    viewer.order(Method::PUT, &own, Some(&profile)).await
+    carry_out::<MemberPage>(&viewer, &member, &form, stored).await
 }
 
 /// Deletes the profile of a member.
 pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;
-    let own = v1(&["members", member, "profile"]);
+    let own = ["members", member, "profile"];
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(back(member, "deleted"))
 }

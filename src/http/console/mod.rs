@@ -54,16 +54,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
 use self::address::{address, v1, v1_with};
+use self::api::{if_there, parsed, unless};
 use self::events::EventsPage;
 use self::forms::{Form, add};
 use self::initial::InitialPage;
 use self::keys::KeysPage;
-use self::page::{Answer, Frame, Page, carry_out, html, refused, to};
-use self::parts::{PartParams, Parts, StatusParams};
+use self::page::{Answer, Frame, Page, carry_out, html, refused, show, to};
+use self::parts::{PartParams, Parts};
 use self::queue::QueuePage;
 use self::session::{Viewer, Visitor};
 use self::upkeep::UpkeepPage;
-use self::webhooks::WebhookPage;
+use self::webhooks::{WebhookPage, WebhooksPage};
 use super::auth::Gate;
 use super::extract::{Path, Query};
 use super::problem::{NOT_FOUND, Problem};
@@ -94,110 +95,90 @@ impl Console {
 /// The routes of the pages, and of what they are made of.
 pub(super) fn router(console: Arc<Console>) -> Router {
     let pages = Router::new()
+        .route("/", get(boards::enter))
+        .route("/sign-in", get(sign_in::show).post(sign_in::begin))
+        .route("/sign-out", post(sign_in::end))
+        .route("/boards", get(boards::list))
+        .nest("/boards/{board}", of_board())
+        .route("/service", get(service::show))
+        .route("/service/memory", get(service::memory))
+        .route("/audit", get(audit::list))
+        .route("/define", get(define::show).post(define::put))
+        .route("/names", get(names::list))
+        .route("/members", get(members::list))
+        .route("/profiles", get(profiles::show).post(profiles::store))
+        .route("/member", get(members::show))
+        .route("/member/standings", get(across::show))
+        .route("/member/profile", post(members::put_profile))
+        .route("/member/delete-profile", post(members::delete_profile))
+        .route("/member/review", post(names::review))
+        .route("/member/moderate", post(members::moderate))
+        .route("/member/erase", post(members::erase))
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/{id}", get(jobs::show))
+        .nest("/keys", of_keys())
+        .nest("/webhooks", of_webhooks())
+        .route("/{*rest}", any(nothing));
+    Router::new()
         .route("/", get(home::show))
-        .route("/console", get(boards::enter))
-        .route("/console/sign-in", get(sign_in::show).post(sign_in::begin))
-        .route("/console/sign-out", post(sign_in::end))
-        .route("/console/boards", get(boards::list))
-        .route("/console/service", get(service::show))
-        .route("/console/service/memory", get(service::memory))
-        .route("/console/audit", get(audit::list))
-        .route("/console/define", get(define::show).post(define::put))
-        .route("/console/names", get(names::list))
-        .route("/console/members", get(members::list))
-        .route(
-            "/console/profiles",
-            get(profiles::show).post(profiles::store),
-        )
-        .route("/console/member", get(members::show))
-        .route("/console/member/standings", get(across::show))
-        .route("/console/member/profile", post(members::put_profile))
-        .route(
-            "/console/member/delete-profile",
-            post(members::delete_profile),
-        )
-        .route("/console/member/review", post(names::review))
-        .route("/console/member/moderate", post(members::moderate))
-        .route("/console/member/erase", post(members::erase))
-        .route("/console/jobs", get(jobs::list))
-        .route("/console/jobs/{id}", get(jobs::show))
-        .merge(of_keys())
-        .merge(of_webhooks())
-        .merge(of_boards())
-        .merge(of_results())
-        .route("/console/{*rest}", any(nothing))
-        .route_layer(from_fn_with_state(console, around));
-    pages.route("/console/assets/{file}", get(assets::file))
+        .nest("/console", pages)
+        .route_layer(from_fn_with_state(console, around))
+        .route("/console/assets/{file}", get(assets::file))
 }
 
 fn of_keys() -> Router {
-    let one = |page: &str| format!("/console/keys/{{name}}{page}");
     Router::new()
-        .route(
-            "/console/keys",
-            get(page::show::<KeysPage>).post(keys::create),
-        )
-        .route(&one(""), get(keys::show))
-        .route(&one("/rotate"), post(keys::rotate))
-        .route(&one("/delete"), post(keys::delete))
+        .route("/", get(show::<KeysPage>).post(keys::create))
+        .route("/{name}", get(keys::show))
+        .route("/{name}/rotate", post(keys::rotate))
+        .route("/{name}/delete", post(keys::delete))
 }
 
 fn of_webhooks() -> Router {
-    let one = |page: &str| format!("/console/webhooks/{{name}}{page}");
-    let all = get(page::show::<webhooks::ListPage>).post(webhooks::create);
     Router::new()
-        .route("/console/webhooks", all)
-        .route(
-            &one(""),
-            get(page::show::<WebhookPage>).post(webhooks::change),
-        )
-        .route(&one("/test"), post(webhooks::test))
-        .route(&one("/rotate"), post(webhooks::rotate))
-        .route(&one("/retry"), post(webhooks::retry))
-        .route(&one("/delete"), post(webhooks::delete))
+        .route("/", get(show::<WebhooksPage>).post(webhooks::create))
+        .route("/{name}", get(show::<WebhookPage>).post(webhooks::change))
+        .route("/{name}/test", post(webhooks::test))
+        .route("/{name}/rotate", post(webhooks::rotate))
+        .route("/{name}/retry", post(webhooks::retry))
+        .route("/{name}/delete", post(webhooks::delete))
 }
 
-fn of_boards() -> Router {
-    let one = |page: &str| format!("/console/boards/{{board}}{page}");
+fn of_board() -> Router {
+    let initial = get(show::<InitialPage>).post(initial::set);
     Router::new()
-        .route(&one(""), get(board::show))
-        .route(&one("/definition"), get(board::definition))
-        .route(&one("/standings/{window}"), get(standing::show))
-        .route(&one("/standings/{window}/stream"), get(stream::show))
-        .route(&one("/standings/{window}/member"), get(member::show))
-        .route(&one("/hidden"), get(hidden::list))
-        .route(&one("/hide"), post(hidden::hide))
-        .route(&one("/unhide"), post(hidden::unhide))
-        .route(&one("/erase"), post(member::erase))
-        .route(&one("/tier"), post(member::order_tier))
-        .route(&one("/join"), post(member::join))
-        .route(&one("/leave"), post(member::leave))
-        .route(
-            &one("/initial-scores"),
-            get(page::show::<InitialPage>).post(initial::set),
-        )
-        .route(&one("/quotas"), get(quotas::show))
-        .route(
-            &one("/events"),
-            get(page::show::<EventsPage>).post(events::send),
-        )
-        .route(&one("/queue"), get(page::show::<QueuePage>))
-        .route(&one("/replay"), post(queue::replay))
-        .route(&one("/discard"), post(queue::discard))
-        .route(&one("/upkeep"), get(page::show::<UpkeepPage>))
-        .route(&one("/close"), post(upkeep::close))
-        .route(&one("/close-period"), post(upkeep::close_period))
-        .route(&one("/shards"), post(upkeep::spread))
-        .route(&one("/delete"), get(upkeep::last_page).post(upkeep::delete))
+        .route("/", get(board::show))
+        .route("/definition", get(board::definition))
+        .route("/standings/{window}", get(standing::show))
+        .route("/standings/{window}/stream", get(stream::show))
+        .route("/standings/{window}/member", get(member::show))
+        .nest("/standings/{window}/periods", of_results())
+        .route("/hidden", get(hidden::list))
+        .route("/hide", post(hidden::hide))
+        .route("/unhide", post(hidden::unhide))
+        .route("/erase", post(member::erase))
+        .route("/tier", post(member::order_tier))
+        .route("/join", post(member::join))
+        .route("/leave", post(member::leave))
+        .route("/initial-scores", initial)
+        .route("/quotas", get(quotas::show))
+        .route("/events", get(show::<EventsPage>).post(events::send))
+        .route("/queue", get(show::<QueuePage>))
+        .route("/replay", post(queue::replay))
+        .route("/discard", post(queue::discard))
+        .route("/upkeep", get(show::<UpkeepPage>))
+        .route("/close", post(upkeep::close))
+        .route("/close-period", post(upkeep::close_period))
+        .route("/shards", post(upkeep::spread))
+        .route("/delete", get(upkeep::last_page).post(upkeep::delete))
 }
 
 fn of_results() -> Router {
-    let page = |of: &str| format!("/console/boards/{{board}}/standings/{{window}}/periods{of}");
     Router::new()
-        .route(&page(""), get(periods::list))
-        .route(&page("/{key}"), get(result::show))
-        .route(&page("/{key}/claim"), post(result::claim))
-        .route(&page("/{key}/export"), get(result::export))
+        .route("/", get(periods::list))
+        .route("/{key}", get(result::show))
+        .route("/{key}/claim", post(result::claim))
+        .route("/{key}/export", get(result::export))
 }
 
 async fn nothing() -> Problem {

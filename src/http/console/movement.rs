@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Viewer, v1_with};
+use super::{Visitor, unless, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
@@ -53,7 +53,7 @@ impl Moved {
     }
 }
 
-impl Viewer {
+impl Visitor {
     /// Where members stood the period before; `None` for who may not read the board, and where no such period has members.
     pub(super) async fn movement(
         &self,
@@ -79,13 +79,9 @@ impl Viewer {
         let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
         let asked = v1_with(&path, &query);
         let members = json!({"ids": members});
-        let found: Option<SubsetBody> = match self.call(Method::POST, &asked, Some(&members)).await
-        {
-            Ok(found) => Some(found),
-            // There was no season before it.
-            Err(problem) if problem.kind.status.is_client_error() => None,
-            Err(problem) => return Err(problem),
-        };
+        let found = self.call(Method::POST, &asked, Some(&members)).await;
+        // It is refused if there was no season before it.
+        let found: Option<SubsetBody> = unless(found, |kind| kind.status.is_client_error())?;
         // A period may have ended since the page was read.
         let found = found.filter(|found| found.total > 0 && found.standing.key != *key);
         Ok(found.map(|found| {

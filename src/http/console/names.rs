@@ -4,7 +4,7 @@ use askama::Template;
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Answer, Form, Frame, Parts, Query, StatusParams, Viewer, add, address, html, to, v1};
+use super::{Answer, Form, Frame, PartParams, Parts, Query, Viewer, add, address, html, to};
 use crate::http::profiles::{MemberProfile, NameReviews};
 
 /// How many names a part of the list has.
@@ -20,19 +20,16 @@ struct NamesPage {
 }
 
 /// The list.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<StatusParams>) -> Answer {
-    let status = ("status", params.status.as_str());
-    let query = [status, ("after", &params.after), ("limit", NAMES_MAX)];
-    let listed_at = address(&["v1", "name-reviews"], &query);
-    let found: NameReviews = viewer.read(&listed_at).await?;
-    let own = address(&["console", "names"], &[status]);
+pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
+    let mut frame = Frame::new(&viewer, "Names").done(&params.done);
+    let query = params.of_at_most(NAMES_MAX);
+    let found: NameReviews = frame.read(&["name-reviews"], &query).await?;
+    let own = address(&["console", "names"], &query[..1]);
     let verdict = json!({"name": "Ann", "status": "approved"});
-    let reviewed_by = v1(&["members", "MEMBER", "name-review"]);
-    let review = viewer.curl_to(&Method::PUT, &reviewed_by, Some(&verdict));
+    let reviewed_by = ["members", "MEMBER", "name-review"];
+    frame.example(&Method::PUT, &reviewed_by, Some(&verdict));
     html(&NamesPage {
-        frame: Frame::new(&viewer, "Names")
-            .done(&params.done)
-            .curl([viewer.curl(&listed_at), review]),
+        frame,
         names: found.reviews,
         parts: Parts::new("names", &own, &params.after, found.next),
         status: params.status,
@@ -46,7 +43,7 @@ pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
     for name in ["avatar_url", "reason"] {
         add(&mut verdict, name, form.given(name).map(str::trim));
     }
-    let reviewed_by = v1(&["members", member, "name-review"]);
+    let reviewed_by = ["members", member, "name-review"];
     viewer
         .order(Method::PUT, &reviewed_by, Some(&verdict))
         .await?;

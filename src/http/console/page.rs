@@ -1,17 +1,15 @@
 //! What all pages have in common.
 
 use askama::Template;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use chrono_tz::Tz;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::address::{address, page};
 use super::board::Heading;
-use super::members::is_for_people;
-use super::session::Visitor;
 use super::shown::{self, Clock};
-use super::{Form, Path, Query, Viewer};
+use super::{Form, Path, Query, Viewer, Visitor, address, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
@@ -20,37 +18,22 @@ use crate::http::problem::Problem;
 pub(super) type Answer = Result<Response, Problem>;
 
 /// What browsers may do with a page: nothing of it comes from elsewhere, and it is shown in no frame.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-);
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The headers of every page.
-const HEADERS: [(HeaderName, HeaderValue); 4] = [
+const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
-    (
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     // With `no-referrer` browsers would keep back the origin of forms.
-    (
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("same-origin"),
-    ),
-    (
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("private, no-store"),
-    ),
+    (header::REFERRER_POLICY, "same-origin"),
+    (header::CACHE_CONTROL, "private, no-store"),
 ];
 
 /// What stands around a page, and what pages have in common.
 pub(super) struct Frame {
     /// What the page is called.
     pub(super) title: String,
-    /// Who is signed in; `None` where nobody is.
-    pub(super) name: Option<String>,
-    /// The pages for the viewer.
-    pub(super) pages: Vec<Tab>,
-    /// Whether one can sign out.
-    pub(super) has_session: bool,
+    /// Who asks for it.
+    pub(super) visitor: Visitor,
     /// What forms bring along.
     pub(super) token: String,
     /// What stands above a page of a board; without a board elsewhere.
@@ -75,50 +58,46 @@ pub(super) struct Tab {
     pub(super) is_current: bool,
 }
 
-/// The pages of the service as a whole, as far as they are for the viewer.
-fn pages(viewer: &Viewer) -> Vec<Tab> {
-    let pages = [
-        ("Boards", "boards", true),
-        ("Members", "members", is_for_people(viewer)),
-        ("Names", "names", viewer.may(Scope::Moderate)),
-        (
-            "Webhooks",
-            "webhooks",
-            viewer.may_anywhere(Scope::Configure),
-        ),
-        ("Keys", "keys", viewer.may(Scope::Admin)),
-        ("Service", "service", true),
-        ("Audit log", "audit", viewer.may(Scope::Admin)),
-    ];
-    let own = viewer.visitor.address.strip_prefix("/console/");
-    let own = own.and_then(|page| page.split(['/', '?']).next());
-    let own = own.map(|page| match page {
-        "define" => "boards",
-        "member" | "profiles" => "members",
-        "jobs" => "service",
-        page => page,
-    });
-    pages
-        .into_iter()
-        .filter(|(.., is_for_viewer)| *is_for_viewer)
-        .map(|(name, page, _)| Tab {
-            name,
-            address: address(&["console", page], &[]),
-            is_current: own == Some(page),
-        })
-        .collect()
+impl Visitor {
+    /// The pages of the service as a whole, as far as they are for the visitor.
+    pub(super) fn pages(&self) -> Vec<Tab> {
+        let configures = self.require_anywhere(Scope::Configure).is_ok();
+        let pages = [
+            ("Boards", "boards", true),
+            ("Members", "members", self.is_for_people()),
+            ("Names", "names", self.may(Scope::Moderate)),
+            ("Webhooks", "webhooks", configures),
+            ("Keys", "keys", self.may(Scope::Admin)),
+            ("Service", "service", true),
+            ("Audit log", "audit", self.may(Scope::Admin)),
+        ];
+        let own = self.address.strip_prefix("/console/");
+        let own = own.and_then(|page| page.split(['/', '?']).next());
+        let own = own.map(|page| match page {
+            "define" => "boards",
+            "member" | "profiles" => "members",
+            "jobs" => "service",
+            page => page,
+        });
+        pages
+            .into_iter()
+            .filter(|(.., is_for_visitor)| *is_for_visitor)
+            .map(|(name, page, _)| Tab {
+                name,
+                address: address(&["console", page], &[]),
+                is_current: own == Some(page),
+            })
+            .collect()
+    }
 }
 
 impl Frame {
-    /// That of a page for anybody.
-    pub(super) fn for_visitor(visitor: &Visitor, title: impl Into<String>) -> Self {
-        let viewer = visitor.viewer();
+    /// That of a page for this visitor.
+    pub(super) fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
-            pages: viewer.as_ref().map(pages).unwrap_or_default(),
-            has_session: viewer.as_ref().is_some_and(|viewer| !viewer.is_anybody()),
-            name: viewer.map(|viewer| viewer.holder.caller.name()),
             token: visitor.token(),
+            visitor: visitor.clone(),
             heading: Heading::default(),
             clock: Clock(Tz::UTC),
             done: None,
@@ -128,9 +107,10 @@ impl Frame {
         }
     }
 
-    /// That of a page for who is signed in.
-    pub(super) fn new(viewer: &Viewer, title: impl Into<String>) -> Self {
-        Self::for_visitor(&viewer.visitor, title)
+    /// Names the page.
+    pub(super) fn named(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
     }
 
     /// Says what was done before the page was shown.
@@ -139,10 +119,39 @@ impl Frame {
         self
     }
 
-    /// Shows how somebody does the same who has a shell.
-    pub(super) fn curl(mut self, commands: impl IntoIterator<Item = String>) -> Self {
-        self.curl = commands.into_iter().collect();
-        self
+    /// Fills the form in, unless it is shown again as it was sent.
+    pub(super) fn fill_in(&mut self, form: Form) {
+        if self.problem.is_none() {
+            self.form = form;
+        }
+    }
+
+    /// Shows how somebody who has a shell reads a route of `/v1`, and returns its address.
+    pub(super) fn reading(&mut self, path: &[&str], query: &[(&str, &str)]) -> String {
+        let read_at = v1_with(path, query);
+        self.curl.push(self.visitor.curl(&read_at));
+        read_at
+    }
+
+    /// The same; returns what is answered.
+    pub(super) async fn read<T: DeserializeOwned>(
+        &mut self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<T, Problem> {
+        let read_at = self.reading(path, query);
+        self.visitor.read(&read_at).await
+    }
+
+    /// Shows how somebody who has a shell does something at a path of `/v1`, with this body.
+    pub(super) fn example(&mut self, method: &Method, path: &[&str], body: Option<&Value>) {
+        let example = self.visitor.curl_to(method, &v1(path), body);
+        self.curl.push(example);
+    }
+
+    /// Whether routes that need this scope are for the visitor: on the board of the page; elsewhere on all boards.
+    pub(super) fn may(&self, scope: Scope) -> bool {
+        self.visitor.may_on(scope, &self.heading.board)
     }
 
     /// Says why the form was refused, and returns the status for that.
@@ -169,35 +178,16 @@ pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
     Ok(page)
 }
 
-/// Carries out what a form asks for. If that is refused, the page of the form is read and says so, with what was filled in; `frame`
-/// is what stands around it.
-pub(super) async fn carry_out<P: Template>(
-    form: &Form,
-    what: impl Future<Output = Answer>,
-    page: impl Future<Output = Result<P, Problem>>,
-    frame: impl FnOnce(&mut P) -> &mut Frame,
-) -> Answer {
-    let problem = match what.await {
-        Ok(response) => return Ok(response),
-        Err(problem) => problem.mendable()?,
-    };
-    let mut page = page.await?;
-    let frame = frame(&mut page);
-    frame.form = form.clone();
-    let status = frame.refuse(problem);
-    refused(status, &page)
-}
-
-/// A page about what its path names, or about all of a kind.
+/// A page with forms, about what its path names, or about all of a kind.
 pub(super) trait Page: Template + Sized {
     /// What the path names: a board, a webhook, a key; nothing for a list of all.
     type Of: DeserializeOwned + Send + Sync;
     /// The parameters.
-    type Params: DeserializeOwned + Send;
+    type Params: DeserializeOwned + Default + Send;
 
-    /// What it shows.
+    /// What it shows, in this frame.
     fn read(
-        viewer: &Viewer,
+        frame: Frame,
         of: &Self::Of,
         params: Self::Params,
     ) -> impl Future<Output = Result<Self, Problem>> + Send;
@@ -209,18 +199,36 @@ pub(super) async fn show<P: Page>(
     Path(of): Path<P::Of>,
     Query(params): Query<P::Params>,
 ) -> Answer {
-    html(&P::read(&viewer, &of, params).await?)
+    html(&P::read(Frame::new(&viewer, ""), &of, params).await?)
+}
+
+/// Carries out what a form asks for. If that is refused, the page of the form says so, with what was filled in.
+pub(super) async fn carry_out<P: Page>(
+    viewer: &Viewer,
+    of: &P::Of,
+    form: &Form,
+    what: impl Future<Output = Answer>,
+) -> Answer {
+    let problem = match what.await {
+        Ok(response) => return Ok(response),
+        Err(problem) => problem.mendable()?,
+    };
+    let mut frame = Frame::new(viewer, "");
+    frame.form = form.clone();
+    let status = frame.refuse(problem);
+    refused(status, &P::read(frame, of, P::Params::default()).await?)
 }
 
 /// Leads to a page of the console after something was done.
 pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
-    Redirect::to(&page(path, query)).into_response()
+    let page = address(&[&["console"], path].concat(), query);
+    Redirect::to(&page).into_response()
 }
 
 /// Gives an answer what every page has.
 pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.extend(HEADERS);
+    headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
     if let Some(cookie) = visitor.forms_cookie() {
         headers.append(header::SET_COOKIE, cookie);
     }

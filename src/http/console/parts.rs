@@ -7,6 +7,8 @@ use url::form_urlencoded::Serializer;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PartParams {
+    /// Of a list of things that have a status, those with this one; empty for those that are shown first.
+    pub(super) status: String,
     /// It begins behind this one.
     pub(super) after: String,
     /// What was done before the page was shown.
@@ -15,21 +17,10 @@ pub(super) struct PartParams {
 
 impl PartParams {
     /// The parameters with which `/v1` answers this part, of up to `limit`.
-    pub(super) fn of_at_most<'a>(&'a self, limit: &'a str) -> [(&'a str, &'a str); 2] {
-        [("after", &self.after), ("limit", limit)]
+    pub(super) fn of_at_most<'a>(&'a self, limit: &'a str) -> [(&'a str, &'a str); 3] {
+        let Self { status, after, .. } = self;
+        [("status", status), ("after", after), ("limit", limit)]
     }
-}
-
-/// Which part of a list, of those with a status.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct StatusParams {
-    /// Empty for the list that is shown first.
-    pub(super) status: String,
-    /// It begins behind this one.
-    pub(super) after: String,
-    /// What was done before the page was shown.
-    pub(super) done: String,
 }
 
 /// The ways to other parts of a list.

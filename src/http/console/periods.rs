@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chart::{Chart, Figure, float};
-use super::{Answer, Frame, Path, Query, Viewer, address, html};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, if_there, v1_with};
 use crate::domain::access::Scope;
 use crate::http::problem::Problem;
 use crate::http::results::{ListedPeriod, PeriodsBody};
@@ -48,21 +48,26 @@ pub(super) async fn list(
     Path((board, window)): Path<(String, String)>,
     Query(Params { before }): Query<Params>,
 ) -> Answer {
-    let path = ["v1", "boards", &board, "standings", &window, "periods"];
-    let listed_at = address(&path, &[("before", &before), ("limit", PERIODS_MAX)]);
-    let PeriodsBody { periods, next } = viewer.read(&listed_at).await?;
-    let summary = viewer.summary(&board).await?;
-    let frame = Frame::of_standings(&viewer, &summary, &format!("Periods of {window}"));
+    let mut frame = Frame::new(&viewer, "");
+    let path = ["boards", &board, "standings", &window, "periods"];
+    let query = [("before", before.as_str()), ("limit", PERIODS_MAX)];
+    let PeriodsBody { periods, next } = frame.read(&path, &query).await?;
+    let what = format!("Periods of {window}");
+    frame.read_standings(&board, &what).await?;
     let is_league = periods.iter().any(|period| period.cohorts.is_some());
-    let stats = if viewer.may_on(Scope::Read, &board) && !is_league {
-        viewer.stats(&board, &window, &periods).await?
-    } else {
-        Vec::new()
-    };
-    let stats = stats.into_iter().chain(std::iter::repeat_with(|| None));
+    let mut answers = Vec::new();
+    if viewer.may_on(Scope::Read, &board) && !is_league && !periods.is_empty() {
+        let query = json!({"type": "stats", "board": board, "window": window});
+        answers = viewer.ask_each(&periods, &query).await?;
+    }
+    let stats = answers.into_iter().map(|answer| match answer {
+        QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
+        _ => None,
+    });
+    let stats = stats.chain(std::iter::repeat_with(|| None));
     let lines: Vec<Line> = periods.into_iter().zip(stats).collect();
     html(&PeriodsPage {
-        frame: frame.curl([viewer.curl(&listed_at)]),
+        frame,
         has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
         is_league,
         charts: charts(&lines),
@@ -73,7 +78,7 @@ pub(super) async fn list(
     })
 }
 
-impl Viewer {
+impl Visitor {
     /// Periods of a window, the newest first; none of a window that has no periods.
     pub(super) async fn periods(
         &self,
@@ -81,8 +86,8 @@ impl Viewer {
         window: &str,
         query: &[(&str, &str)],
     ) -> Result<Vec<ListedPeriod>, Problem> {
-        let path = ["v1", "boards", board, "standings", window, "periods"];
-        let found = self.find::<PeriodsBody>(&address(&path, query)).await?;
+        let path = ["boards", board, "standings", window, "periods"];
+        let found = if_there(self.read::<PeriodsBody>(&v1_with(&path, query)).await)?;
         Ok(found.map_or_else(Vec::new, |found| found.periods))
     }
 
@@ -101,25 +106,6 @@ impl Viewer {
         let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
         let QueryResults { results } = asked.await?;
         Ok(results)
-    }
-
-    /// What periods amount to, in their order.
-    async fn stats(
-        &self,
-        board: &str,
-        window: &str,
-        periods: &[ListedPeriod],
-    ) -> Result<Vec<Option<StatsBody>>, Problem> {
-        if periods.is_empty() {
-            return Ok(Vec::new());
-        }
-        let query = json!({"type": "stats", "board": board, "window": window});
-        let answers = self.ask_each(periods, &query).await?.into_iter();
-        let stats = answers.map(|answer| match answer {
-            QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
-            _ => None,
-        });
-        Ok(stats.collect())
     }
 }
 
@@ -144,7 +130,7 @@ fn charts(lines: &[Line]) -> Vec<Chart> {
     ];
     let charts = figures.into_iter().filter_map(|(id, title, figure)| {
         let lines = lines.iter().rev();
-        let figures: Vec<Figure<'_, f64>> = lines
+        let figures: Vec<Figure<'_>> = lines
             .map(|line| (line.0.period.key.as_str(), figure(line)))
             .collect();
         let count = figures.iter().filter(|(_, value)| value.is_some()).count();

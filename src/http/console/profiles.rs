@@ -5,17 +5,13 @@ use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::lines::{Fault, Faults, Record, parse};
+use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, Record, parse};
 use super::{Answer, Form, Frame, Viewer, html, refused, to};
 use crate::domain::access::Scope;
 use crate::http::problem::ProblemBody;
 
 /// The fields of a line; the last two may be left out.
 const COLUMNS: [&str; 4] = ["member", "name", "avatar_url", "attributes"];
-/// How many lines a preview shows.
-const LINES_SHOWN: usize = 20;
-/// Where profiles are sent to.
-const PROFILES: &str = "/v1/profiles";
 
 /// A profile that was filled in.
 #[derive(Debug, PartialEq)]
@@ -63,39 +59,33 @@ struct Outcomes {
     results: Vec<Outcome>,
 }
 
-/// What became of a profile.
+/// What became of a profile; `None`: it was stored.
 #[derive(Deserialize)]
-#[serde(tag = "status", rename_all = "lowercase")]
-enum Outcome {
-    Stored,
-    Rejected { problem: Box<ProblemBody> },
-}
-
-/// What would be stored.
-struct Preview {
-    total: usize,
-    lines: Vec<Line>,
+struct Outcome {
+    problem: Option<ProblemBody>,
 }
 
 #[derive(Template)]
 #[template(path = "console/profiles.html")]
 struct ProfilesPage {
     frame: Frame,
-    faults: Faults,
+    faults: Vec<Fault>,
     /// How many were stored, where others were not.
     stored: Option<usize>,
-    preview: Option<Preview>,
+    /// What would be stored.
+    preview: Vec<Line>,
 }
 
 impl ProfilesPage {
     fn new(viewer: &Viewer) -> Self {
         let example = json!({"profiles": [{"member": "999", "name": "Ann"}]});
-        let send = viewer.curl_to(&Method::POST, PROFILES, Some(&example));
+        let mut frame = Frame::new(viewer, "Many profiles");
+        frame.example(&Method::POST, &["profiles"], Some(&example));
         Self {
-            frame: Frame::new(viewer, "Many profiles").curl([send]),
-            faults: Faults::default(),
+            frame,
+            faults: Vec::new(),
             stored: None,
-            preview: None,
+            preview: Vec::new(),
         }
     }
 }
@@ -111,22 +101,20 @@ pub(super) async fn store(viewer: Viewer, form: Form) -> Answer {
     viewer.require(Scope::Write)?;
     let mut page = ProfilesPage::new(&viewer);
     page.frame.form = form.clone();
-    let mut lines = match lines(form.field("profiles")) {
+    let lines = match lines(form.field("profiles")) {
         Ok(lines) => lines,
         Err(faults) => {
-            page.faults = faults.into();
+            page.faults = faults;
             return refused(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
     if form.field("step") != "save" {
-        let total = lines.len();
-        lines.truncate(LINES_SHOWN);
-        page.preview = Some(Preview { total, lines });
+        page.preview = lines;
         return html(&page);
     }
     let profiles: Vec<&Value> = lines.iter().map(|line| &line.profile).collect();
     let profiles = json!({"profiles": profiles});
-    let sent = viewer.call(Method::POST, PROFILES, Some(&profiles));
+    let sent = viewer.call(Method::POST, "/v1/profiles", Some(&profiles));
     let Outcomes { results } = match sent.await {
         Ok(outcomes) => outcomes,
         Err(problem) => {
@@ -134,20 +122,16 @@ pub(super) async fn store(viewer: Viewer, form: Form) -> Answer {
             return refused(status, &page);
         }
     };
-    let rejected = lines.iter().zip(results);
-    let rejected = rejected.filter_map(|(line, outcome)| match outcome {
-        Outcome::Stored => None,
-        Outcome::Rejected { problem } => Some(Fault {
-            number: line.number,
-            detail: problem.detail,
-        }),
+    let rejected = lines.iter().zip(results).filter_map(|(line, outcome)| {
+        let (number, detail) = (line.number, outcome.problem?.detail);
+        Some(Fault { number, detail })
     });
     let rejected: Vec<Fault> = rejected.collect();
     if rejected.is_empty() {
         return Ok(to(&["members"], &[("done", "profiles")]));
     }
     page.stored = Some(lines.len() - rejected.len());
-    page.faults = rejected.into();
+    page.faults = rejected;
     refused(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 

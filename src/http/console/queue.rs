@@ -3,9 +3,7 @@
 use askama::Template;
 use axum::http::Method;
 
-use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, to, v1,
-};
+use super::{Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, to};
 use crate::http::dead_letters::{DeadLetterBody, DeadLetterList};
 use crate::http::problem::Problem;
 use crate::http::queues::QueueBody;
@@ -33,22 +31,17 @@ impl Page for QueuePage {
     type Of = String;
     type Params = PartParams;
 
-    async fn read(viewer: &Viewer, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let queue_at = v1(&["boards", board, "queue"]);
-        let queue = viewer.read(&queue_at).await?;
-        let path = ["v1", "boards", board, "dead-letters"];
-        let listed_at = address(&path, &params.of_at_most(LETTERS_MAX));
-        let found: DeadLetterList = viewer.read(&listed_at).await?;
-        let frame = Frame::read(viewer, board, "Queue").await?;
+    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
+        let queue = frame.read(&["boards", board, "queue"], &[]).await?;
+        let letter = ["boards", board, "dead-letters", "ID", "replay"];
+        let query = params.of_at_most(LETTERS_MAX);
+        let found: DeadLetterList = frame.read(&letter[..3], &query).await?;
+        frame.read_board(board, "Queue").await?;
+        frame.example(&Method::POST, &letter, None);
+        frame.example(&Method::DELETE, &letter[..4], None);
         let own = address(&["console", "boards", board, "queue"], &[]);
-        let letter_at = v1(&["boards", board, "dead-letters", "ID"]);
         Ok(Self {
-            frame: frame.done(&params.done).curl([
-                viewer.curl(&queue_at),
-                viewer.curl(&listed_at),
-                viewer.curl_to(&Method::POST, &format!("{letter_at}/replay"), None),
-                viewer.curl_to(&Method::DELETE, &letter_at, None),
-            ]),
+            frame: frame.done(&params.done),
             queue,
             letters: found.dead_letters,
             parts: Parts::new("dead letters", &own, &params.after, found.next),
@@ -60,12 +53,11 @@ impl Page for QueuePage {
 pub(super) async fn replay(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let replayed = async {
         let letter = form.required("letter")?;
-        let replayed_by = v1(&["boards", &board, "dead-letters", letter, "replay"]);
+        let replayed_by = ["boards", &board, "dead-letters", letter, "replay"];
         viewer.order(Method::POST, &replayed_by, None).await?;
         Ok(to(&["boards", &board, "queue"], &[("done", "replayed")]))
     };
-    let page = QueuePage::read(&viewer, &board, PartParams::default());
-    carry_out(&form, replayed, page, |page| &mut page.frame).await
+    carry_out::<QueuePage>(&viewer, &board, &form, replayed).await
 }
 
 /// Deletes a dead letter.
@@ -73,10 +65,9 @@ pub(super) async fn discard(viewer: Viewer, Path(board): Path<String>, form: For
     let discarded = async {
         let letter = form.required("letter")?;
         form.confirm(form.field("name"))?;
-        let own = v1(&["boards", &board, "dead-letters", letter]);
+        let own = ["boards", &board, "dead-letters", letter];
         viewer.order(Method::DELETE, &own, None).await?;
         Ok(to(&["boards", &board, "queue"], &[("done", "discarded")]))
     };
-    let page = QueuePage::read(&viewer, &board, PartParams::default());
-    carry_out(&form, discarded, page, |page| &mut page.frame).await
+    carry_out::<QueuePage>(&viewer, &board, &form, discarded).await
 }

@@ -3,7 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::{Answer, Frame, Path, Query, Viewer, address, html};
+use super::{Answer, Frame, Path, Query, Viewer, html};
 use crate::domain::access::Scope;
 use crate::http::quotas::{QuotaState, QuotaStates};
 
@@ -39,8 +39,6 @@ impl Params {
 struct QuotasPage {
     frame: Frame,
     params: Params,
-    /// Whether the viewer may ask about others.
-    may_ask: bool,
     quotas: Vec<QuotaState>,
 }
 
@@ -50,14 +48,13 @@ pub(super) async fn show(
     Path(board): Path<String>,
     Query(params): Query<Params>,
 ) -> Answer {
-    let read_at = address(&["v1", "boards", &board, "quotas"], &params.named());
-    let found: QuotaStates = viewer.read(&read_at).await?;
-    let summary = viewer.summary(&board).await?;
+    let mut frame = Frame::new(&viewer, "");
+    let path = ["boards", &board, "quotas"];
+    let QuotaStates { quotas } = frame.read(&path, &params.named()).await?;
+    frame.read_board(&board, "Quotas").await?;
     html(&QuotasPage {
-        frame: Frame::of_board(&viewer, &board, Some(&summary), "Quotas")
-            .curl([viewer.curl(&read_at)]),
-        may_ask: viewer.may_on(Scope::Configure, &board),
+        frame,
         params,
-        quotas: found.quotas,
+        quotas,
     })
 }

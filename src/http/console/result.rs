@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::board::standing_page;
-use super::{Answer, Form, Frame, Path, Query, Viewer, address, html};
+use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
 use crate::domain::access::Scope;
 use crate::http::results::ResultBody;
 use crate::http::rewards::{
@@ -41,9 +41,6 @@ struct ResultPage {
     rewards: RewardsBody,
     revisions: RevisionsBody,
     params: Params,
-    /// Whether rewards, revisions and the export are for the viewer.
-    may_read: bool,
-    may_claim: bool,
 }
 
 impl RewardBody {
@@ -67,9 +64,15 @@ impl ResultPage {
     }
 }
 
-/// The place of a period in `/v1`.
-fn period_path<'a>(board: &'a str, window: &'a str, key: &'a str) -> [&'a str; 7] {
-    ["v1", "boards", board, "standings", window, "periods", key]
+/// The path of a period in `/v1`, and `more` behind it.
+pub(super) fn period_path<'a>(
+    board: &'a str,
+    window: &'a str,
+    key: &'a str,
+    more: &[&'a str],
+) -> Vec<&'a str> {
+    let period = ["boards", board, "standings", window, "periods", key];
+    [&period, more].concat()
 }
 
 /// The page.
@@ -78,20 +81,19 @@ pub(super) async fn show(
     Path((board, window, key)): Path<(String, String, String)>,
     Query(params): Query<Params>,
 ) -> Answer {
-    let path = period_path(&board, &window, &key);
+    let mut frame = Frame::new(&viewer, "").done(&params.done);
     let cohort = ("cohort", params.cohort.as_str());
-    let read_at = address(&path, &[cohort]);
-    let found: ResultBody = viewer.read(&read_at).await?;
+    let path = period_path(&board, &window, &key, &[]);
+    let found: ResultBody = frame.read(&path, &[cohort]).await?;
     // `current` and `previous` may mean another period a moment later.
-    let path = period_path(&board, &window, &found.standing.key);
-    let may_read = viewer.may_on(Scope::Read, &board);
+    let key = &found.standing.key;
     let after = ("after", params.after.as_str());
     let rewards_at = [cohort, after, ("limit", REWARDS_MAX)];
     let after = ("after", params.after_revision.as_str());
     let revisions_at = [cohort, after, ("limit", REVISIONS_MAX)];
     // A whole period of a league has neither: its cohorts have.
-    let (rewards, revisions) = if may_read && found.revision.is_some() {
-        let at = |what, query: &[_]| address(&[&path[..], &[what]].concat(), query);
+    let (rewards, revisions) = if viewer.may_on(Scope::Read, &board) && found.revision.is_some() {
+        let at = |what, query: &[_]| v1_with(&period_path(&board, &window, key, &[what]), query);
         (
             viewer.read(&at("rewards", &rewards_at)).await?,
             viewer.read(&at("revisions", &revisions_at)).await?,
@@ -99,17 +101,13 @@ pub(super) async fn show(
     } else {
         Default::default()
     };
-    let summary = viewer.summary(&board).await?;
-    let what = format!("{window} {}", found.standing.key);
+    let what = format!("{window} {key}");
+    frame.read_standings(&board, &what).await?;
     html(&ResultPage {
-        frame: Frame::of_standings(&viewer, &summary, &what)
-            .done(&params.done)
-            .curl([viewer.curl(&read_at)]),
+        frame,
         found,
         rewards,
         revisions,
-        may_read,
-        may_claim: viewer.may_on(Scope::Write, &board),
         params,
     })
 }
@@ -122,9 +120,8 @@ pub(super) async fn claim(
 ) -> Answer {
     let (rule, member) = (form.field("rule"), form.field("member"));
     let of_reward = ["rewards", rule, "members", member, "claim"];
-    let path = [&period_path(&board, &window, &key)[..], &of_reward].concat();
+    let claimed_at = period_path(&board, &window, &key, &of_reward);
     let claim = json!({"by": form.field("by").trim()});
-    let claimed_at = address(&path, &[]);
     viewer.order(Method::PUT, &claimed_at, Some(&claim)).await?;
     let back = [
         ("cohort", form.field("cohort")),
@@ -150,7 +147,8 @@ pub(super) async fn export(
     Path((board, window, key)): Path<(String, String, String)>,
     Query(ExportParams { format, cohort }): Query<ExportParams>,
 ) -> Answer {
-    let path = [&period_path(&board, &window, &key)[..], &["export"]].concat();
+    let path = period_path(&board, &window, &key, &["export"]);
     let query = [("format", format.as_str()), ("cohort", &cohort)];
-    viewer.pass_on(&address(&path, &query), &[]).await
+    let exported_at = v1_with(&path, &query);
+    viewer.respond(Method::GET, &exported_at, &[], None).await
 }

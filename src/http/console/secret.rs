@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::{Answer, Frame, Viewer, html};
+use super::{Answer, Frame, Viewer, address, html};
 
 #[derive(Template)]
 #[template(path = "console/secret.html")]
@@ -17,19 +17,18 @@ struct SecretPage<'a> {
     next: String,
 }
 
-/// Shows it.
+/// Shows that of something of this kind and name.
 pub(super) fn show(
     viewer: &Viewer,
-    title: String,
+    (kind, name): (&str, &str),
     (secret, warning): (&str, Option<&str>),
     about: &'static str,
-    next: String,
 ) -> Answer {
     html(&SecretPage {
-        frame: Frame::new(viewer, title),
+        frame: Frame::new(viewer, format!("Secret of the {kind} {name}")),
         secret,
         warning,
         about,
-        next,
+        next: address(&["console", &format!("{kind}s"), name], &[]),
     })
 }

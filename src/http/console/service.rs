@@ -3,10 +3,9 @@
 
 use askama::Template;
 use futures::stream::{self, StreamExt};
-use serde::Deserialize;
 
 use super::boards::{Defined, List};
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1};
+use super::{Answer, Frame, PartParams, Parts, Query, Viewer, Visitor, html, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
 use crate::http::footprints::MemoryBody;
@@ -17,8 +16,6 @@ use crate::http::queues::{LogBody, QueueList};
 
 /// How many boards with events that wait are shown.
 const QUEUES_MAX: &str = "100";
-/// Where it is told what waits in Kafka.
-const LOG_AT: &str = "/v1/log";
 /// How many boards a part of the list of memory has, and how many of them are looked at at one time.
 const BOARDS_MAX: &str = "25";
 const BOARDS_AT_ONCE: usize = 4;
@@ -28,7 +25,7 @@ const SILENT_AFTER_S: u64 = 60;
 /// The version of the program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-impl Viewer {
+impl Visitor {
     /// What the service says of itself, or why it is not ready.
     pub(super) async fn ready(&self) -> Result<Ready, Problem> {
         self.read("/readyz").await
@@ -43,6 +40,14 @@ struct Overview {
     log: Result<LogBody, Problem>,
 }
 
+impl Overview {
+    /// Whether the instances run in more than one version.
+    fn has_versions(&self) -> bool {
+        let mut pairs = self.instances.windows(2);
+        pairs.any(|pair| pair[0].version != pair[1].version)
+    }
+}
+
 #[derive(Template)]
 #[template(path = "console/service.html")]
 struct ServicePage {
@@ -50,66 +55,37 @@ struct ServicePage {
     now: Timestamp,
     version: &'static str,
     ready: Result<Ready, Problem>,
-    may_moderate: bool,
     /// What the viewer may know beside that; or why it can't be told.
     overview: Option<Result<Overview, Problem>>,
 }
 
-impl ServicePage {
-    /// How many seconds have passed since an instant.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "templates pass references"
-    )]
-    fn seconds_since(&self, at: &Timestamp) -> u64 {
-        self.now.seconds_after(*at)
-    }
-
-    /// Whether the instances run in more than one version.
-    fn has_versions(&self) -> bool {
-        let Some(Ok(overview)) = &self.overview else {
-            return false;
-        };
-        let mut versions = overview.instances.iter().map(|instance| &instance.version);
-        let first = versions.next();
-        versions.any(|version| Some(version) != first)
-    }
-}
-
 /// The page.
 pub(super) async fn show(viewer: Viewer) -> Answer {
-    let queues_at = address(&["v1", "queues"], &[("limit", QUEUES_MAX)]);
-    let mut curl = vec![viewer.curl("/readyz")];
+    let mut frame = Frame::new(&viewer, "Service");
+    frame.curl.push(viewer.curl("/readyz"));
     let overview = if viewer.may(Scope::Configure) {
-        curl.extend(["/v1/instances", &queues_at, LOG_AT].map(|at| viewer.curl(at)));
-        Some(overview(&viewer, &queues_at).await)
+        Some(overview(&mut frame).await)
     } else {
         None
     };
     html(&ServicePage {
-        frame: Frame::new(&viewer, "Service").curl(curl),
-        now: viewer.visitor.console.app.service.engine.clock.now(),
+        frame,
+        now: viewer.console.app.service.engine.clock.now(),
         version: VERSION,
         ready: viewer.ready().await,
-        may_moderate: viewer.may(Scope::Moderate),
         overview,
     })
 }
 
-async fn overview(viewer: &Viewer, queues_at: &str) -> Result<Overview, Problem> {
-    let InstanceList { instances } = viewer.read("/v1/instances").await?;
+async fn overview(frame: &mut Frame) -> Result<Overview, Problem> {
+    let instances = frame.read::<InstanceList>(&["instances"], &[]).await;
+    let queues = frame.read(&["queues"], &[("limit", QUEUES_MAX)]).await;
+    let log = frame.read(&["log"], &[]).await;
     Ok(Overview {
-        instances,
-        queues: viewer.read(queues_at).await?,
-        log: viewer.read(LOG_AT).await,
+        instances: instances?.instances,
+        queues: queues?,
+        log,
     })
-}
-
-/// Which boards.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    after: String,
 }
 
 #[derive(Template)]
@@ -122,17 +98,19 @@ struct MemoryPage {
 }
 
 /// The memory by board.
-pub(super) async fn memory(viewer: Viewer, Query(Params { after }): Query<Params>) -> Answer {
-    let query = [("after", after.as_str()), ("limit", BOARDS_MAX)];
-    let found: List = viewer.read(&address(&["v1", "boards"], &query)).await?;
+pub(super) async fn memory(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
+    let query = params.of_at_most(BOARDS_MAX);
+    let found: List = viewer.read(&v1_with(&["boards"], &query)).await?;
     let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {
         let memory = viewer.read(&v1(&["boards", &board, "memory"])).await;
         (board, memory.ok())
     });
-    let memory_at = v1(&["boards", "BOARD", "memory"]);
+    let mut frame = Frame::new(&viewer, "Memory by board");
+    frame.reading(&["boards", "BOARD", "memory"], &[]);
+    let own = "/console/service/memory";
     html(&MemoryPage {
-        frame: Frame::new(&viewer, "Memory by board").curl([viewer.curl(&memory_at)]),
+        frame,
         boards: measured.buffered(BOARDS_AT_ONCE).collect().await,
-        parts: Parts::new("boards", "/console/service/memory", &after, found.next),
+        parts: Parts::new("boards", own, &params.after, found.next),
     })
 }

@@ -3,6 +3,7 @@
 //! A browser has the id of its session in a cookie, and Redis has the digest of the id. Each request looks the API key up anew:
 //! a session ends with the key that has begun it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -10,12 +11,12 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
-use super::Console;
+use super::{Console, unless};
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::session::LIFETIME;
-use crate::http::auth::Holder;
+use crate::http::auth::{Caller, Holder};
 use crate::http::local;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
@@ -50,7 +51,11 @@ pub(super) struct Visitor {
     /// What a call of a route has of the request.
     pub(super) arrival: Arrival,
     /// Who has the API key of the session.
-    holder: Option<Holder>,
+    pub(super) holder: Option<Holder>,
+}
+
+fn nobody() -> Problem {
+    Problem::new(UNAUTHENTICATED, "sign in with an API key")
 }
 
 impl Visitor {
@@ -83,30 +88,21 @@ impl Visitor {
 
     /// Finds out who is signed in.
     pub(super) async fn recognize(&mut self) -> Result<(), Problem> {
-        match self.signed_in().await {
-            Ok(holder) => self.holder = Some(holder),
-            Err(problem) if problem.kind == UNAUTHENTICATED => {}
-            Err(problem) => return Err(problem),
-        }
+        let signed_in = self.signed_in().await;
+        self.holder = unless(signed_in, |kind| kind == UNAUTHENTICATED)?;
         Ok(())
     }
 
-    /// Checks that whoever was signed in still is: a stream outlasts what has let its reader in.
+    /// Who has the API key of the session, as long as there is one.
     ///
     /// # Errors
     ///
     /// [`UNAUTHENTICATED`] if the session has ended; another problem if nobody can tell at the moment.
-    pub(super) async fn check_still(&self) -> Result<(), Problem> {
-        self.signed_in().await.map(drop)
-    }
-
-    /// Who has the API key of the session, as long as there is one.
-    async fn signed_in(&self) -> Result<Holder, Problem> {
+    pub(super) async fn signed_in(&self) -> Result<Holder, Problem> {
         let Console { app, gate, .. } = &*self.console;
         if app.is_open {
             return Ok(Holder::anybody());
         }
-        let nobody = || Problem::new(UNAUTHENTICATED, "sign in with an API key");
         let id = self.session.as_ref().ok_or_else(nobody)?;
         let session = app.service.session(id).await?;
         gate.holder(id, &session.ok_or_else(nobody)?)
@@ -133,19 +129,6 @@ impl Visitor {
             self.console.app.service.end_session(id).await?;
         }
         Ok(())
-    }
-
-    /// Who has the API key of the session; `None` if nobody is signed in.
-    pub(super) fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
-    }
-
-    /// Who is signed in; `None` if nobody is.
-    pub(super) fn viewer(&self) -> Option<Viewer> {
-        Some(Viewer {
-            holder: self.holder.clone()?,
-            visitor: self.clone(),
-        })
     }
 
     /// What the forms of a page for this visitor have to bring along.
@@ -176,15 +159,10 @@ impl Visitor {
 
     /// Whether an origin is that of the pages.
     pub(super) fn is_own(&self, origin: &str) -> bool {
-        let schemes: &[&str] = if self.needs_tls() {
-            &["https"]
-        } else {
-            &["https", "http"]
-        };
-        let mut own = schemes
-            .iter()
-            .map(|scheme| format!("{scheme}://{}", self.host));
-        own.any(|own| own.eq_ignore_ascii_case(origin))
+        let (scheme, host) = origin.split_once("://").unwrap_or_default();
+        let is_secure = scheme.eq_ignore_ascii_case("https");
+        let may_be_plain = !self.needs_tls() && scheme.eq_ignore_ascii_case("http");
+        (is_secure || may_be_plain) && host.eq_ignore_ascii_case(self.host.as_str())
     }
 
     /// The name of a cookie. Browsers take one that begins with `__Host-` by TLS alone, from this host alone, and for it alone.
@@ -245,51 +223,56 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-/// Who is signed in, or anybody where there are no keys. Only for a viewer pages call routes.
-#[derive(Clone)]
-pub(super) struct Viewer {
-    pub(super) visitor: Visitor,
-    pub(super) holder: Holder,
-}
-
-impl Viewer {
+/// What a visitor may: nothing, if it is not signed in.
+impl Visitor {
     /// Whether nobody has to sign in, since there are no keys.
     pub(super) fn is_anybody(&self) -> bool {
-        self.visitor.console.app.is_open
+        self.console.app.is_open
     }
 
-    /// Whether routes that need this scope on all boards are for the viewer.
+    fn caller(&self) -> Result<&Caller, Problem> {
+        let holder = self.holder.as_ref().ok_or_else(nobody)?;
+        Ok(&holder.caller)
+    }
+
+    /// Whether routes that need this scope on all boards are for the visitor.
     pub(super) fn may(&self, scope: Scope) -> bool {
         self.require(scope).is_ok()
     }
 
     /// Refuses a page that calls routes that need this scope on all boards.
     pub(super) fn require(&self, scope: Scope) -> Result<(), Problem> {
-        let caller = &self.holder.caller;
-        caller.require(scope)?;
-        caller.require_board(None)
+        self.require_on(scope, "")
     }
 
-    /// Whether routes that need this scope, and look at the boards themselves, are for the viewer.
-    pub(super) fn may_anywhere(&self, scope: Scope) -> bool {
-        self.require_anywhere(scope).is_ok()
-    }
-
-    /// Refuses a page that calls such routes.
+    /// Refuses a page that calls routes that need this scope, and look at the boards themselves.
     pub(super) fn require_anywhere(&self, scope: Scope) -> Result<(), Problem> {
-        self.holder.caller.require(scope)
+        self.caller()?.require(scope)
     }
 
-    /// Refuses a page that calls routes that need this scope on a board, before it has called one.
+    /// Refuses a page that calls routes that need this scope on a board, before it has called one. What is no id stands for all
+    /// boards.
     pub(super) fn require_on(&self, scope: Scope, board: &str) -> Result<(), Problem> {
-        let (caller, board) = (&self.holder.caller, BoardId::parse(board).ok());
+        let caller = self.caller()?;
         caller.require(scope)?;
-        caller.require_board(board.as_ref())
+        caller.require_board(BoardId::parse(board).ok().as_ref())
     }
 
-    /// Whether routes that need this scope on one board are for the viewer.
+    /// Whether routes that need this scope on one board are for the visitor.
     pub(super) fn may_on(&self, scope: Scope, board: &str) -> bool {
         self.require_on(scope, board).is_ok()
+    }
+}
+
+/// A visitor who is signed in, or anybody where there are no keys. Pages that call routes take one. To a route, a visitor who is not
+/// signed in is a client without a key.
+pub(super) struct Viewer(Visitor);
+
+impl Deref for Viewer {
+    type Target = Visitor;
+
+    fn deref(&self) -> &Visitor {
+        &self.0
     }
 }
 
@@ -298,7 +281,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let visitor = Visitor::from_request_parts(parts, state).await?;
-        let nobody = || Problem::new(UNAUTHENTICATED, "sign in with an API key");
-        visitor.viewer().ok_or_else(nobody)
+        visitor.caller()?;
+        Ok(Self(visitor))
     }
 }

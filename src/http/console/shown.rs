@@ -1,54 +1,33 @@
 //! How values are shown to people.
 
-use std::fmt;
-
-use askama::filters::{Html, HtmlSafe, escape};
+use askama::filters::{Html, Safe, escape};
 use chrono::TimeZone;
 use chrono_tz::Tz;
 use serde::Serialize;
 
 use crate::domain::time::Timestamp;
 
-/// An instant, as an element `<time>`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Time {
-    at: Timestamp,
-    zone: Tz,
-}
-
 /// The clocks of a time zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(pub(super) Tz);
 
 impl Clock {
-    /// An instant, as these clocks show it.
+    /// An instant, as these clocks show it: an element `<time>`. It has nothing but digits, and letters of the database of time
+    /// zones.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
         reason = "templates pass references"
     )]
-    pub(super) fn at(&self, at: &Timestamp) -> Time {
-        Time {
-            at: *at,
-            zone: self.0,
-        }
+    pub(super) fn at(&self, at: &Timestamp) -> Safe<String> {
+        let machine = at.to_rfc3339_seconds();
+        let local = self.0.timestamp_millis_opt(at.ms()).earliest();
+        let shown = local.map_or_else(
+            || machine.clone(),
+            |local| local.format("%Y-%m-%d %H:%M:%S %Z").to_string(),
+        );
+        Safe(format!(r#"<time datetime="{machine}">{shown}</time>"#))
     }
 }
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = self.at.to_rfc3339_seconds();
-        match self.zone.timestamp_millis_opt(self.at.ms()).earliest() {
-            Some(local) => {
-                let shown = local.format("%Y-%m-%d %H:%M:%S %Z");
-                write!(f, r#"<time datetime="{machine}">{shown}</time>"#)
-            }
-            None => write!(f, r#"<time datetime="{machine}">{machine}</time>"#),
-        }
-    }
-}
-
-/// It has nothing but digits, and letters of the database of time zones.
-impl HtmlSafe for Time {}
 
 /// What a value of an enum is called in JSON.
 pub(super) fn name(value: &impl Serialize) -> String {
@@ -108,29 +87,16 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
 }
 
 /// A text of the HTTP interface, in which code stands between backquotes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Prose<'a>(&'a str);
-
-/// Such a text.
-pub(super) fn prose(text: &str) -> Prose<'_> {
-    Prose(text)
-}
-
-impl fmt::Display for Prose<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.0.split('`').enumerate() {
-            let Ok(text) = escape(part, Html);
-            match index % 2 {
-                0 => text.fmt(f)?,
-                _ => write!(f, "<code>{text}</code>")?,
-            }
+pub(super) fn prose(text: &str) -> Safe<String> {
+    let parts = text.split('`').enumerate().map(|(index, part)| {
+        let Ok(text) = escape(part, Html);
+        match index % 2 {
+            0 => text.to_string(),
+            _ => format!("<code>{text}</code>"),
         }
-        Ok(())
-    }
+    });
+    Safe(parts.collect())
 }
-
-/// It escapes its text itself.
-impl HtmlSafe for Prose<'_> {}
 
 #[cfg(test)]
 mod tests {

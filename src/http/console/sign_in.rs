@@ -5,8 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 
-use super::session::Visitor;
-use super::{Answer, Form, Frame, Query, html, refused};
+use super::{Answer, Form, Frame, Query, Visitor, html, refused};
 use crate::http::problem::UNAUTHENTICATED;
 
 /// Where somebody is led who has signed in.
@@ -20,13 +19,6 @@ struct SignIn<'a> {
     to: &'a str,
     /// What was wrong with the key.
     fault: Option<&'a str>,
-}
-
-impl<'a> SignIn<'a> {
-    fn new(visitor: &Visitor, to: &'a str, fault: Option<&'a str>) -> Self {
-        let frame = Frame::for_visitor(visitor, "Sign in");
-        Self { frame, to, fault }
-    }
 }
 
 /// The parameters of the page.
@@ -51,10 +43,11 @@ fn page_of(to: Option<&str>) -> &str {
 /// The form; who is signed in already goes on.
 pub(super) async fn show(visitor: Visitor, Query(Params { to }): Query<Params>) -> Answer {
     let to = page_of(to.as_deref());
-    if visitor.viewer().is_some() {
+    if visitor.holder.is_some() {
         return Ok(Redirect::to(to).into_response());
     }
-    html(&SignIn::new(&visitor, to, None))
+    let (frame, fault) = (Frame::new(&visitor, "Sign in"), None);
+    html(&SignIn { frame, to, fault })
 }
 
 /// Takes the key.
@@ -67,12 +60,12 @@ pub(super) async fn begin(visitor: Visitor, sent: Form) -> Answer {
         Ok(cookie) => Ok(([(header::SET_COOKIE, cookie)], Redirect::to(to)).into_response()),
         Err(problem) if problem.kind == UNAUTHENTICATED => {
             let fault = if problem.detail.contains("expired") {
-                "This API key has expired."
+                Some("This API key has expired.")
             } else {
-                "No API key has this secret. Check that it was copied whole."
+                Some("No API key has this secret. Check that it was copied whole.")
             };
-            let page = SignIn::new(&visitor, to, Some(fault));
-            refused(StatusCode::UNAUTHORIZED, &page)
+            let frame = Frame::new(&visitor, "Sign in");
+            refused(StatusCode::UNAUTHORIZED, &SignIn { frame, to, fault })
         }
         Err(problem) => Err(problem),
     }

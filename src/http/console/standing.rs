@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::board::standing_page;
 use super::movement::{Moved, Movement};
 use super::shown::name;
-use super::{Answer, Frame, Path, Query, Viewer, address, html};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
 use crate::domain::access::Scope;
 use crate::domain::period::Unit;
 use crate::domain::time::{Span, Timestamp};
@@ -64,8 +64,6 @@ struct Bar {
     later: Option<String>,
     /// What else the page was asked for.
     params: Params,
-    /// Whether hidden members can be shown, too.
-    may_see_hidden: bool,
 }
 
 /// An instant in the period before the one that ends here: one and a half lengths before that end. So it holds for days of 23 and
@@ -84,7 +82,7 @@ fn amid_previous(unit: Unit, end: Timestamp) -> Option<Timestamp> {
 
 impl Bar {
     async fn new(
-        viewer: &Viewer,
+        visitor: &Visitor,
         summary: &SummaryBody,
         standing: StandingBody,
         params: Params,
@@ -93,7 +91,7 @@ impl Bar {
             board, window, key, ..
         } = &standing;
         let listed = async |query: &[(&str, &str)]| {
-            let periods = viewer.periods(board, window, query).await?;
+            let periods = visitor.periods(board, window, query).await?;
             let keys = periods.into_iter().map(|listed| listed.period.key);
             Ok::<Vec<String>, Problem>(keys.collect())
         };
@@ -120,8 +118,6 @@ impl Bar {
             earlier,
             later,
             windows: windows().map(|own| own.window.to_string()).collect(),
-            may_see_hidden: viewer.may_on(Scope::Moderate, board)
-                && viewer.may_on(Scope::Read, board),
             standing,
             keys,
             params,
@@ -182,7 +178,8 @@ pub(super) async fn show(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<Params>,
 ) -> Answer {
-    let path = ["v1", "boards", &board, "standings", &window];
+    let mut frame = Frame::new(&viewer, "");
+    let path = ["boards", &board, "standings", &window];
     let size = SIZE.to_string();
     // What a public board does not show to everybody its readers see.
     let is_reader = viewer.may_on(Scope::Read, &board);
@@ -195,28 +192,25 @@ pub(super) async fn show(
         ("hidden", &params.hidden),
         ("include", if is_reader { "profile" } else { "" }),
     ];
-    let read_at = address(&path, &query);
-    let found: PageBody = match viewer.read(&read_at).await {
+    let found: PageBody = match frame.read(&path, &query).await {
         Err(problem) if problem.kind == COHORT_REQUIRED => {
             return league(&viewer, &board, &window, params).await;
         }
         found => found?,
     };
-    let summary = viewer.summary(&board).await?;
-    let frame = Frame::of_standings(&viewer, &summary, &window);
-    let number = params.page.parse().unwrap_or(1_u64);
-    let cohort = params.cohort.clone();
+    let summary = frame.read_standings(&board, &window).await?;
     let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
     let movement = viewer.movement(&summary, &bar.standing, &found.entries, &bar.params.hidden);
     // A fault of the period before does not keep this one from being shown.
     let movement = movement.await.map_err(|problem| problem.item());
+    let number = bar.params.page.parse().unwrap_or(1_u64);
     let to_page = |number: u64| {
         let page = number.to_string();
-        bar.to(&[("cohort", &cohort), ("page", &page)])
+        bar.to(&[("cohort", &bar.params.cohort), ("page", &page)])
     };
     let pages = found.listed.div_ceil(SIZE);
     html(&StandingPage {
-        frame: frame.curl([viewer.curl(&read_at)]),
+        frame,
         previous: (number > 1).then(|| to_page((number - 1).min(pages.max(1)))),
         next: (number < pages).then(|| to_page(number + 1)),
         bar,
@@ -229,7 +223,8 @@ pub(super) async fn show(
 }
 
 async fn league(viewer: &Viewer, board: &str, window: &str, params: Params) -> Answer {
-    let mut path = vec!["v1", "boards", board, "standings", window, "tiers"];
+    let mut frame = Frame::new(viewer, "");
+    let mut path = vec!["boards", board, "standings", window, "tiers"];
     if !params.tier.is_empty() {
         path.extend([&params.tier, "cohorts"]);
     }
@@ -238,17 +233,13 @@ async fn league(viewer: &Viewer, board: &str, window: &str, params: Params) -> A
         ("at", &params.at),
         ("after", &params.after),
     ];
-    let read_at = address(&path, &query);
-    let found: League = viewer.read(&read_at).await?;
-    let summary = viewer.summary(board).await?;
-    let frame = Frame::of_standings(viewer, &summary, window);
-    let tier = params.tier.clone();
+    let found: League = frame.read(&path, &query).await?;
+    let summary = frame.read_standings(board, window).await?;
     let bar = Bar::new(viewer, &summary, found.standing, params).await?;
+    let to_part = |next: String| bar.to(&[("tier", &bar.params.tier), ("after", &next)]);
     html(&LeaguePage {
-        frame: frame.curl([viewer.curl(&read_at)]),
-        next: found
-            .next
-            .map(|next| bar.to(&[("tier", &tier), ("after", &next)])),
+        frame,
+        next: found.next.map(to_part),
         bar,
         tiers: found.tiers,
         cohorts: found.cohorts,

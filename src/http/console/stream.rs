@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Method};
 use futures::StreamExt;
 use futures::stream::unfold;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::session::Visitor;
 use super::standing::SIZE;
-use super::{Answer, Path, Query, Viewer, v1_with};
+use super::{Answer, Path, Query, Viewer, Visitor, v1_with};
 use crate::http::problem::{Problem, UNAUTHENTICATED};
 use crate::http::streams::message;
 
@@ -46,17 +45,17 @@ pub(super) async fn show(
     let address = v1_with(&path, &query);
     let known = headers.get(LAST_EVENT_ID).cloned();
     let headers = Vec::from_iter(known.map(|known| (LAST_EVENT_ID, known)));
-    let response = viewer.pass_on(&address, &headers).await?;
+    let response = viewer
+        .respond(Method::GET, &address, &headers, None)
+        .await?;
     Ok(response.map(|body| {
         let watching = Watching {
-            visitor: viewer.visitor,
+            visitor: viewer.clone(),
             parts: body.into_data_stream(),
             is_between: true,
-            is_over: false,
         };
-        Body::from_stream(unfold(watching, async |mut watching| {
-            let part = watching.next().await?;
-            Some((part, watching))
+        Body::from_stream(unfold(Some(watching), async |watching| {
+            watching?.next().await
         }))
     }))
 }
@@ -67,15 +66,12 @@ struct Watching {
     parts: BodyDataStream,
     /// Whether the last part was the last one of its message.
     is_between: bool,
-    is_over: bool,
 }
 
 impl Watching {
-    async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+    /// The next part, and what goes on behind it: nothing, once the session has ended.
+    async fn next(mut self) -> Option<(Result<Bytes, axum::Error>, Option<Self>)> {
         loop {
-            if self.is_over {
-                return None;
-            }
             let part = match timeout(LOOK_INTERVAL, self.parts.next()).await {
                 Ok(part) => Some(part?),
                 Err(_) => None,
@@ -84,12 +80,11 @@ impl Watching {
             if self.is_between
                 && let Err(problem) = wait_for_session(&self.visitor).await?
             {
-                self.is_over = true;
-                return Some(Ok(message::end(&problem)));
+                return Some((Ok(message::end(&problem)), None));
             }
             if let Some(part) = part {
                 self.is_between = part.as_ref().is_ok_and(|part| part.ends_with(b"\n\n"));
-                return Some(part);
+                return Some((part, Some(self)));
             }
         }
     }
@@ -98,14 +93,14 @@ impl Watching {
 /// Looks whether the session is there, and waits while nobody can tell. `None` if the instance stops meanwhile.
 async fn wait_for_session(visitor: &Visitor) -> Option<Result<(), Problem>> {
     loop {
-        match visitor.check_still().await {
+        match visitor.signed_in().await {
             Err(problem) if problem.kind != UNAUTHENTICATED => {
                 tokio::select! {
                     () = visitor.console.app.shutdown.cancelled() => return None,
                     () = sleep(UNCERTAIN_PAUSE) => {}
                 }
             }
-            checked => return Some(checked),
+            checked => return Some(checked.map(drop)),
         }
     }
 }

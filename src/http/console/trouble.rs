@@ -5,8 +5,7 @@ use axum::http::{Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::address::address;
-use super::session::Visitor;
-use super::{Frame, html};
+use super::{Frame, Visitor, html};
 use crate::http::observe::HasBody;
 use crate::http::problem::{FORBIDDEN, Problem, RATE_LIMITED, UNAUTHENTICATED};
 
@@ -44,7 +43,7 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
         return to_sign_in(visitor);
     }
     let page = html(&Trouble {
-        frame: Frame::for_visitor(visitor, problem.kind.title),
+        frame: Frame::new(visitor, problem.kind.title),
         problem: &problem,
         status: status.as_u16(),
         wait_s: response
@@ -53,20 +52,19 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
             .and_then(|wait| wait.to_str().ok()),
         request_id: visitor.arrival.request_id(),
     });
-    let Ok(page) = page else {
+    let Ok(mut page) = page else {
         return problem.into_response();
     };
-    let (mut parts, body) = page.into_parts();
-    parts.status = status;
+    *page.status_mut() = status;
     for name in [header::RETRY_AFTER, header::ALLOW] {
         if let Some(value) = response.headers_mut().remove(&name) {
-            parts.headers.insert(name, value);
+            page.headers_mut().insert(name, value);
         }
     }
-    parts.extensions.insert(HasBody);
+    page.extensions_mut().insert(HasBody);
     // The layer around all routes writes its cause into the log.
-    parts.extensions.insert(problem);
-    Response::from_parts(parts, body)
+    page.extensions_mut().insert(problem);
+    page
 }
 
 impl Problem {
@@ -84,7 +82,7 @@ fn to_sign_in(visitor: &Visitor) -> Response {
     // A link on another site has led here, and the browser keeps the cookie back; from this page it does not.
     if visitor.is_from_elsewhere {
         let again = html(&Again {
-            frame: Frame::for_visitor(visitor, "Opening the console"),
+            frame: Frame::new(visitor, "Opening the console"),
             address: &visitor.address,
         });
         return again.into_response();

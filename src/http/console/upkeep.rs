@@ -3,11 +3,14 @@
 
 use askama::Template;
 use axum::http::Method;
-use serde::Deserialize;
+use axum::response::Response;
 use serde_json::json;
 
 use super::boards::Defined;
-use super::{Answer, Form, Frame, Page, Path, Viewer, carry_out, html, to, v1};
+use super::result::period_path;
+use super::{
+    Answer, Form, Frame, Page, PartParams, Path, Viewer, Visitor, carry_out, html, to, v1,
+};
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
@@ -17,13 +20,6 @@ use crate::service::shards::Spread;
 
 /// How many periods of a window are looked at, the newest first.
 const PERIODS_MAX: &str = "20";
-
-/// What was done before the page was shown.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    done: String,
-}
 
 #[derive(Template)]
 #[template(path = "console/upkeep.html")]
@@ -39,29 +35,27 @@ pub(super) struct UpkeepPage {
 
 impl Page for UpkeepPage {
     type Of = String;
-    type Params = Params;
+    type Params = PartParams;
 
-    async fn read(viewer: &Viewer, board: &String, params: Params) -> Result<Self, Problem> {
-        let own = v1(&["boards", board]);
-        let shards_at = format!("{own}/shards");
-        let definition: Defined = viewer.read(&own).await?;
-        let shards = viewer.read(&shards_at).await?;
-        let summary = viewer.summary_if_shown(board).await?;
-        let waiting = match &summary {
-            Some(_) if definition.finalize.is_some() => waiting(viewer, board, &definition).await?,
-            _ => Vec::new(),
+    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
+        let (own, shards_at) = (["boards", board], ["boards", board, "shards"]);
+        let definition: Defined = frame.visitor.read(&v1(&own)).await?;
+        let shards = frame.visitor.read(&v1(&shards_at)).await?;
+        let may_read = frame.read_board(board, "Upkeep").await?.is_some();
+        let waiting = if may_read && definition.finalize.is_some() {
+            waiting(&frame.visitor, board, &definition).await?
+        } else {
+            Vec::new()
         };
         let closing = json!({"closes_at": "2027-01-01T00:00:00Z"});
-        let closed_by = format!("{own}/standings/WINDOW/periods/KEY/close");
-        let frame = Frame::of_board(viewer, board, summary.as_ref(), "Upkeep");
+        frame.example(&Method::PATCH, &own, Some(&closing));
+        let closed_by = period_path(board, "WINDOW", "KEY", &["close"]);
+        frame.example(&Method::POST, &closed_by, None);
+        frame.example(&Method::PUT, &shards_at, Some(&json!({"count": 2})));
+        frame.example(&Method::DELETE, &own, None);
         Ok(Self {
-            frame: frame.done(&params.done).curl([
-                viewer.curl_to(&Method::PATCH, &own, Some(&closing)),
-                viewer.curl_to(&Method::POST, &closed_by, None),
-                viewer.curl_to(&Method::PUT, &shards_at, Some(&json!({"count": 2}))),
-                viewer.curl_to(&Method::DELETE, &own, None),
-            ]),
-            may_read: summary.is_some(),
+            frame: frame.done(&params.done),
+            may_read,
             definition,
             waiting,
             shards,
@@ -71,14 +65,14 @@ impl Page for UpkeepPage {
 
 /// The newest periods that are over and wait to become final.
 async fn waiting(
-    viewer: &Viewer,
+    visitor: &Visitor,
     board: &str,
     definition: &Defined,
 ) -> Result<Vec<(String, PeriodBody)>, Problem> {
     let mut waiting = Vec::new();
     for window in &definition.windows {
         let newest = [("limit", PERIODS_MAX)];
-        let periods = viewer.periods(board, window, &newest).await?;
+        let periods = visitor.periods(board, window, &newest).await?;
         let over = periods.into_iter().map(|listed| listed.period);
         let over = over.filter(|period| period.state == Some(PeriodState::Closing));
         waiting.extend(over.map(|period| (window.clone(), period)));
@@ -86,17 +80,9 @@ async fn waiting(
     Ok(waiting)
 }
 
-/// Carries out what a form asks, which tells what was done; if it is refused, the page says so.
-async fn act(
-    viewer: &Viewer,
-    board: &String,
-    form: &Form,
-    what: impl Future<Output = Result<&'static str, Problem>>,
-) -> Answer {
-    let path = ["boards", board, "upkeep"];
-    let back = async { Ok(to(&path, &[("done", what.await?)])) };
-    let page = UpkeepPage::read(viewer, board, Params::default());
-    carry_out(form, back, page, |page| &mut page.frame).await
+/// The way back to the page, which says what was done.
+fn back(board: &str, done: &str) -> Response {
+    to(&["boards", board, "upkeep"], &[("done", done)])
 }
 
 /// Says until when the board takes events.
@@ -104,7 +90,7 @@ pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form)
     let closed = async {
         let closes_at = match form.field("step") {
             "now" => {
-                let clock = &viewer.visitor.console.app.service.engine.clock;
+                let clock = &viewer.console.app.service.engine.clock;
                 Some(clock.now().to_rfc3339_seconds())
             }
             "never" => None,
@@ -114,11 +100,11 @@ pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form)
             }
         };
         let change = json!({"closes_at": closes_at});
-        let own = v1(&["boards", &board]);
+        let own = ["boards", &board];
         viewer.order(Method::PATCH, &own, Some(&change)).await?;
-        Ok("changed")
+        Ok(back(&board, "changed"))
     };
-    act(&viewer, &board, &form, closed).await
+    carry_out::<UpkeepPage>(&viewer, &board, &form, closed).await
 }
 
 /// Makes a period final.
@@ -126,12 +112,11 @@ pub(super) async fn close_period(viewer: Viewer, Path(board): Path<String>, form
     let closed = async {
         let (window, key) = (form.required("window")?, form.required("key")?);
         form.confirm(key)?;
-        let period = v1(&["boards", &board, "standings", window, "periods", key]);
-        let closed_by = format!("{period}/close");
+        let closed_by = period_path(&board, window, key, &["close"]);
         viewer.order(Method::POST, &closed_by, None).await?;
-        Ok("final")
+        Ok(back(&board, "final"))
     };
-    act(&viewer, &board, &form, closed).await
+    carry_out::<UpkeepPage>(&viewer, &board, &form, closed).await
 }
 
 /// Moves the board to another number of shards.
@@ -142,9 +127,10 @@ pub(super) async fn spread(viewer: Viewer, Path(board): Path<String>, form: Form
         let own = v1(&["boards", &board, "shards"]);
         let wanted = json!({"count": count});
         let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
-        Ok(spread.moving_to.map_or("changed", |_| "moving"))
+        let done = spread.moving_to.map_or("changed", |_| "moving");
+        Ok(back(&board, done))
     };
-    act(&viewer, &board, &form, spread).await
+    carry_out::<UpkeepPage>(&viewer, &board, &form, spread).await
 }
 
 #[derive(Template)]
@@ -162,19 +148,17 @@ pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answ
         Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
         summary => summary.ok(),
     };
-    let mut frame = Frame::of_board(&viewer, &board, summary.as_ref(), "Upkeep");
+    let mut frame = Frame::new(&viewer, "");
+    frame.set_board(&board, summary.as_ref(), "Upkeep");
     frame.title = format!("Delete {}", frame.heading.name());
-    let delete = viewer.curl_to(&Method::DELETE, &v1(&["boards", &board]), None);
-    html(&DeletePage {
-        frame: frame.curl([delete]),
-        summary,
-    })
+    frame.example(&Method::DELETE, &["boards", &board], None);
+    html(&DeletePage { frame, summary })
 }
 
 /// Deletes a board.
 pub(super) async fn delete(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     form.confirm(&board)?;
-    let own = v1(&["boards", &board]);
+    let own = ["boards", &board];
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(to(&["boards"], &[("done", "deleted")]))
 }

@@ -2,11 +2,10 @@
 
 use askama::Template;
 use axum::http::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, StatusParams, Viewer, address, carry_out,
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, if_there,
     secret, to, v1,
 };
 use crate::domain::delivery::DeliveryStatus;
@@ -21,12 +20,6 @@ const DELIVERIES_MAX: &str = "25";
 const ABOUT_SECRET: &str =
     "With it the receiver checks the signatures of messages, as Standard Webhooks 1.0.0 says.";
 
-/// A webhook after a change: it has its secret if it is new.
-#[derive(Deserialize)]
-struct Put {
-    secret: Option<String>,
-}
-
 /// The form with what a webhook is.
 fn filled_in(webhook: &WebhookBody) -> Form {
     let boards = webhook.boards.patterns().collect::<Vec<_>>().join("\n");
@@ -37,8 +30,8 @@ fn filled_in(webhook: &WebhookBody) -> Form {
         .collect()
 }
 
-/// Makes a webhook as the form wants it, or changes it.
-async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Put, Problem> {
+/// Makes a webhook as the form wants it, or changes it. The answer has its secret if it is new.
+async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Value, Problem> {
     let wanted = json!({
         "url": form.field("url").trim(), "events": form.chosen("event"), "boards": form.lines("boards"),
     });
@@ -48,27 +41,25 @@ async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Put, Problem> {
 
 #[derive(Template)]
 #[template(path = "console/webhooks.html")]
-pub(super) struct ListPage {
+pub(super) struct WebhooksPage {
     frame: Frame,
     webhooks: Vec<WebhookBody>,
     parts: Parts,
 }
 
-impl Page for ListPage {
+impl Page for WebhooksPage {
     type Of = ();
     type Params = PartParams;
 
-    async fn read(viewer: &Viewer, (): &(), params: PartParams) -> Result<Self, Problem> {
-        let listed_at = address(&["v1", "webhooks"], &params.of_at_most(WEBHOOKS_MAX));
-        let found: WebhookList = viewer.read(&listed_at).await?;
+    async fn read(mut frame: Frame, (): &(), params: PartParams) -> Result<Self, Problem> {
+        let query = params.of_at_most(WEBHOOKS_MAX);
+        let found: WebhookList = frame.read(&["webhooks"], &query).await?;
         let example = json!({
             "url": "https://app.example/standings", "events": ["period.final"], "boards": ["*"],
         });
-        let create = viewer.curl_to(&Method::PUT, &v1(&["webhooks", "NAME"]), Some(&example));
+        frame.example(&Method::PUT, &["webhooks", "NAME"], Some(&example));
         Ok(Self {
-            frame: Frame::new(viewer, "Webhooks")
-                .done(&params.done)
-                .curl([viewer.curl(&listed_at), create]),
+            frame: frame.named("Webhooks").done(&params.done),
             webhooks: found.webhooks,
             parts: Parts::new("webhooks", "/console/webhooks", &params.after, found.next),
         })
@@ -79,25 +70,21 @@ impl Page for ListPage {
 pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
     let made = async {
         let name = form.required("name")?;
-        let found: Option<Value> = viewer.find(&v1(&["webhooks", name])).await?;
-        let made = match found {
-            Some(_) => Put { secret: None },
+        let made = match if_there(viewer.read(&v1(&["webhooks", name])).await)? {
+            Some(webhook) => webhook,
             None => put(&viewer, name, &form).await?,
         };
-        shown(&viewer, name, made, "exists")
+        shown(&viewer, name, &made, "exists")
     };
-    let page = ListPage::read(&viewer, &(), PartParams::default());
-    carry_out(&form, made, page, |page| &mut page.frame).await
+    carry_out::<WebhooksPage>(&viewer, &(), &form, made).await
 }
 
 /// Shows the secret of a webhook if it is new; otherwise its page.
-fn shown(viewer: &Viewer, name: &str, put: Put, done: &str) -> Answer {
-    let Some(secret) = put.secret else {
+fn shown(viewer: &Viewer, name: &str, webhook: &Value, done: &str) -> Answer {
+    let Some(secret) = webhook["secret"].as_str() else {
         return Ok(to(&["webhooks", name], &[("done", done)]));
     };
-    let title = format!("Secret of the webhook {name}");
-    let next = address(&["console", "webhooks", name], &[]);
-    secret::show(viewer, title, (&secret, None), ABOUT_SECRET, next)
+    secret::show(viewer, ("webhook", name), (secret, None), ABOUT_SECRET)
 }
 
 #[derive(Template)]
@@ -112,26 +99,22 @@ pub(super) struct WebhookPage {
 
 impl Page for WebhookPage {
     type Of = String;
-    type Params = StatusParams;
+    type Params = PartParams;
 
-    async fn read(viewer: &Viewer, name: &String, params: StatusParams) -> Result<Self, Problem> {
-        let own = v1(&["webhooks", name]);
-        let webhook = viewer.read(&own).await?;
-        let status = ("status", params.status.as_str());
-        let query = [status, ("after", &params.after), ("limit", DELIVERIES_MAX)];
-        let listed_at = address(&["v1", "webhooks", name, "deliveries"], &query);
-        let found: DeliveryList = viewer.read(&listed_at).await?;
-        let page = address(&["console", "webhooks", name], &[status]);
-        let mut frame = Frame::new(viewer, format!("Webhook {name}")).done(&params.done);
-        frame.form = filled_in(&webhook);
+    async fn read(mut frame: Frame, name: &String, params: PartParams) -> Result<Self, Problem> {
+        let own = ["webhooks", name.as_str()];
+        let webhook = frame.read(&own, &[]).await?;
+        let query = params.of_at_most(DELIVERIES_MAX);
+        let listed = ["webhooks", name, "deliveries"];
+        let found: DeliveryList = frame.read(&listed, &query).await?;
+        for part in ["test", "rotate"] {
+            frame.example(&Method::POST, &["webhooks", name, part], None);
+        }
+        frame.example(&Method::DELETE, &own, None);
+        frame.fill_in(filled_in(&webhook));
+        let page = address(&["console", "webhooks", name], &query[..1]);
         Ok(Self {
-            frame: frame.curl([
-                viewer.curl(&own),
-                viewer.curl(&listed_at),
-                viewer.curl_to(&Method::POST, &format!("{own}/test"), None),
-                viewer.curl_to(&Method::POST, &format!("{own}/rotate"), None),
-                viewer.curl_to(&Method::DELETE, &own, None),
-            ]),
+            frame: frame.named(format!("Webhook {name}")).done(&params.done),
             webhook,
             deliveries: found.deliveries,
             parts: Parts::new("deliveries", &page, &params.after, found.next),
@@ -143,16 +126,15 @@ impl Page for WebhookPage {
 /// Changes a webhook, which enables it too.
 pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     let changed = async {
-        let put = put(&viewer, &name, &form).await?;
-        shown(&viewer, &name, put, "changed")
+        let webhook = put(&viewer, &name, &form).await?;
+        shown(&viewer, &name, &webhook, "changed")
     };
-    let page = WebhookPage::read(&viewer, &name, StatusParams::default());
-    carry_out(&form, changed, page, |page| &mut page.frame).await
+    carry_out::<WebhookPage>(&viewer, &name, &form, changed).await
 }
 
 /// Sends a message that says nothing.
 pub(super) async fn test(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
-    let tested_by = v1(&["webhooks", &name, "test"]);
+    let tested_by = ["webhooks", &name, "test"];
     viewer.order(Method::POST, &tested_by, None).await?;
     Ok(to(&["webhooks", &name], &[("done", "tested")]))
 }
@@ -161,13 +143,13 @@ pub(super) async fn test(viewer: Viewer, Path(name): Path<String>, _: Form) -> A
 pub(super) async fn rotate(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
     let rotated_by = v1(&["webhooks", &name, "rotate"]);
     let rotated = viewer.call(Method::POST, &rotated_by, None).await?;
-    shown(&viewer, &name, rotated, "")
+    shown(&viewer, &name, &rotated, "")
 }
 
 /// Sends a message again.
 pub(super) async fn retry(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     let id = form.required("delivery")?;
-    let retried_by = v1(&["webhooks", &name, "deliveries", id, "retry"]);
+    let retried_by = ["webhooks", &name, "deliveries", id, "retry"];
     viewer.order(Method::POST, &retried_by, None).await?;
     let query = [("status", form.field("status")), ("done", "retried")];
     Ok(to(&["webhooks", &name], &query))
@@ -176,7 +158,7 @@ pub(super) async fn retry(viewer: Viewer, Path(name): Path<String>, form: Form) 
 /// Deletes a webhook with its deliveries.
 pub(super) async fn delete(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     form.confirm(&name)?;
-    let own = v1(&["webhooks", &name]);
+    let own = ["webhooks", &name];
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(to(&["webhooks"], &[("done", "deleted")]))
 }
