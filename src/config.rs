@@ -212,7 +212,7 @@ pub struct KafkaArgs {
     #[arg(long, env = "STANDINGS_KAFKA_GROUP", default_value = "standings")]
     pub kafka_group: String,
     /// The topic for records that can't be taken, and for dead letters of boards. Without it records are only counted and logged.
-    #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC")]
+    #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC", value_parser = TopicName::parse)]
     pub kafka_dead_letter_topic: Option<TopicName>,
     /// Options of the client of Kafka (librdkafka), such as TLS and SASL, as `name=value;name=value`.
     #[arg(
@@ -594,7 +594,7 @@ impl ServeArgs {
         };
         let path = named(self.kafka.kafka_options_file.as_ref());
         let of_file = path.map(|path| ClientOptions::read(path)).transpose();
-        let of_file = of_file.map_err(|error| ConfigError::Kafka(error.to_string()))?;
+        let of_file = of_file.map_err(ConfigError::Kafka)?;
         let settings = Settings {
             url: url.clone(),
             group: self.kafka.kafka_group.clone(),

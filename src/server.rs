@@ -17,7 +17,6 @@ use crate::config::{ConfigError, ServeArgs};
 use crate::descriptors;
 use crate::domain::instance::Part;
 use crate::domain::profile::Rules;
-use crate::engine::intake::EventLog;
 use crate::engine::jobs::JobKind;
 use crate::engine::sender::Sender;
 use crate::http::connection::Times;
@@ -26,7 +25,7 @@ use crate::http::memory::Memory;
 use crate::http::proxies::TrustedProxies;
 use crate::http::streams::{StreamLimits, Streams};
 use crate::http::{App, reserve, router};
-use crate::kafka::{self, Kafka};
+use crate::kafka::settings::Settings;
 use crate::service::{Service, Setup};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
@@ -128,14 +127,14 @@ async fn serve_on(
     } else {
         Part::Serving
     };
-    let (service, kafka, mut loops) = begin(store, args, part).await?;
+    let (service, mut loops) = begin(store, args, part).await?;
     let leaving = Arc::clone(&service);
     if args.background {
         let jobs = JobKind::in_background();
         let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
         loops.repeat(jobs, &service);
-        if let Some(kafka) = kafka.filter(|_| args.apply_queues) {
-            loops.consume(&kafka, &service);
+        if args.apply_queues {
+            loops.consume(&service);
         }
     }
     loops.fold(&metrics);
@@ -223,12 +222,10 @@ async fn begin(
     store: Store,
     args: &ServeArgs,
     part: Part,
-) -> Result<(Arc<Service>, Option<Arc<Kafka>>, Loops), ServerError> {
-    let kafka = args.kafka()?.map(Kafka::new).transpose();
-    let kafka = kafka.map_err(ConfigError::Kafka)?;
-    let log = kafka.clone().map(|kafka| kafka as Arc<dyn EventLog>);
+) -> Result<(Arc<Service>, Loops), ServerError> {
+    let log = args.kafka()?.map(Settings::connect).transpose();
     let setup = Setup {
-        log,
+        log: log.map_err(ConfigError::Kafka)?,
         part,
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
@@ -237,7 +234,7 @@ async fn begin(
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(JobKind::of_every_instance(), &service);
-    Ok((service, kafka, loops))
+    Ok((service, loops))
 }
 
 /// Does the background work until `stop` ends.
@@ -248,11 +245,9 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
         None => None,
     };
     let store = connect(&Address::parse(url), &args)?;
-    let (service, kafka, mut loops) = begin(store, &args, Part::Working).await?;
+    let (service, mut loops) = begin(store, &args, Part::Working).await?;
     loops.repeat(JobKind::in_background(), &service);
-    if let Some(kafka) = kafka {
-        loops.consume(&kafka, &service);
-    }
+    loops.consume(&service);
     if let Some((listener, metrics)) = watched {
         loops.fold(&metrics);
         tokio::spawn(tell_watchers(listener, &args, &service, metrics));
@@ -329,12 +324,14 @@ impl Loops {
         }
     }
 
-    /// Takes records of a topic of Kafka.
-    fn consume(&mut self, kafka: &Arc<Kafka>, service: &Arc<Service>) {
-        let (kafka, engine) = (Arc::clone(kafka), Arc::clone(&service.engine));
-        self.spawn("kafka", move |stop| {
-            kafka::consume(Arc::clone(&kafka), Arc::clone(&engine), stop)
-        });
+    /// Takes records of a topic of Kafka, if one is the queue.
+    fn consume(&mut self, service: &Service) {
+        if let Some(log) = service.engine.log.clone() {
+            let engine = Arc::clone(&service.engine);
+            self.spawn("kafka", move |stop| {
+                Arc::clone(&log).consume(Arc::clone(&engine), stop)
+            });
+        }
     }
 
     fn fold(&mut self, metrics: &PrometheusHandle) {

@@ -17,6 +17,7 @@ use super::reading::READERS_MAX;
 use super::settings::Settings;
 use crate::domain::intake::{Extent, Partition};
 use crate::engine::Error;
+use crate::engine::intake::EventLog;
 use crate::throttle;
 
 /// How long a broker is asked for what it has to tell, and an event is tried to be appended.
@@ -27,7 +28,7 @@ const REFRESH_MS: u32 = 30_000;
 const RECONNECT_MS_MAX: u32 = 1_000;
 
 /// The topic that is the queue, and the way to it.
-pub struct Kafka {
+pub(super) struct Kafka {
     pub(super) settings: Settings,
     pub(super) producer: Producer,
     pub(super) readers: Semaphore,
@@ -67,29 +68,41 @@ impl ClientContext for Logged {
 
 impl ConsumerContext for Logged {}
 
-/// What the client's errors are to the rest of the service. They tell no value of an option.
-pub(super) fn told(error: &KafkaError) -> Error {
-    Error::Log(error.to_string())
+impl From<KafkaError> for Error {
+    /// It tells no value of an option.
+    fn from(error: KafkaError) -> Self {
+        Self::Log(error.to_string())
+    }
 }
 
 /// Waits for a call that blocks its thread.
-pub(super) async fn blocking<T: Send + 'static>(
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
+pub(super) async fn blocking<T, E>(
+    call: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, Error>
+where
+    T: Send + 'static,
+    E: Into<Error> + Send + 'static,
+{
     let called = tokio::task::spawn_blocking(call).await;
-    called.map_err(|error| Error::Log(error.to_string()))
+    called
+        .map_err(|error| Error::Log(error.to_string()))?
+        .map_err(Into::into)
 }
 
 impl Settings {
-    /// What every client is told. The service's own options come last, so that none of them is overwritten.
-    pub(super) fn client(&self) -> ClientConfig {
+    /// What a client is told: these options, too, unless the operator says something else. Those that the service relies on, the
+    /// operator can't set (`settings.rs`).
+    pub(super) fn client<'a>(
+        &'a self,
+        options: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Info);
         config.set("client.id", "standings");
         config.set("log.connection.close", "false");
         config.set("topic.metadata.refresh.interval.ms", REFRESH_MS.to_string());
         config.set("reconnect.backoff.max.ms", RECONNECT_MS_MAX.to_string());
-        for (name, value) in self.options.iter() {
+        for (name, value) in options.into_iter().chain(self.options.iter()) {
             config.set(name, value);
         }
         config.set("bootstrap.servers", &self.url.brokers);
@@ -110,7 +123,7 @@ impl Settings {
     ///
     /// Which one it does not take, for people. Values are not told.
     pub fn check_options(&self) -> Result<(), String> {
-        let Err(error) = self.client().create_native_config() else {
+        let Err(error) = self.client([]).create_native_config() else {
             return Ok(());
         };
         Err(match error {
@@ -123,31 +136,29 @@ impl Settings {
             error => error.to_string(),
         })
     }
-}
 
-impl Kafka {
     /// Makes the way to a topic; nothing is sent yet.
     ///
     /// # Errors
     ///
     /// The client can't be made of the options, such as a certificate that is not there.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, String> {
-        settings.check_options()?;
-        let producer = Producer::new(&settings)?;
-        Ok(Arc::new(Self {
-            settings,
-            producer,
+    pub fn connect(self) -> Result<Arc<dyn EventLog>, String> {
+        self.check_options()?;
+        Ok(Arc::new(Kafka {
+            producer: Producer::new(&self)?,
+            settings: self,
             readers: Semaphore::new(READERS_MAX),
         }))
     }
+}
 
+impl Kafka {
     /// Which partitions the topic has.
     pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
         let (client, patience) = (self.producer.current(), self.settings.patience());
         let topic = self.settings.topic().to_owned();
-        let partitions = blocking(move || {
-            let metadata = client.client().fetch_metadata(Some(&topic), patience);
-            let metadata = metadata.map_err(|error| told(&error))?;
+        blocking(move || {
+            let metadata = client.client().fetch_metadata(Some(&topic), patience)?;
             let found = metadata.topics().iter().find(|found| found.name() == topic);
             let found = found.filter(|found| found.error().is_none());
             let found = found.iter().flat_map(|found| found.partitions());
@@ -156,19 +167,16 @@ impl Kafka {
                 return Err(Error::Log(format!("there is no topic {topic}")));
             }
             Ok(found)
-        });
-        partitions.await?
+        })
+        .await
     }
 
     /// Which records a partition has that can be read: it ends where the first transaction begins that is open.
     pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
         let (client, patience) = (self.producer.current(), self.settings.patience());
-        let partition = partition.clone();
-        let extent = blocking(move || {
-            let Partition { topic, number } = &partition;
-            client.client().fetch_watermarks(topic, *number, patience)
-        });
-        let (first, end) = extent.await?.map_err(|error| told(&error))?;
+        let Partition { topic, number } = partition.clone();
+        let extent = blocking(move || client.client().fetch_watermarks(&topic, number, patience));
+        let (first, end) = extent.await?;
         Ok(Extent { first, end })
     }
 }
@@ -192,14 +200,14 @@ mod tests {
     fn options_are_checked_at_the_start_and_no_value_is_told() {
         let secure = "security.protocol=SASL_SSL;sasl.mechanism=SCRAM-SHA-512;sasl.username=a;sasl.password=hush";
         assert_eq!(settings(secure).check_options(), Ok(()));
-        let kafka = Kafka::new(settings(secure)).unwrap();
+        let kafka = settings(secure).connect().unwrap();
         assert!(!format!("{kafka:?}").contains("hush"));
         for (options, said) in [
             ("sasl.pasword=hush", "sasl.pasword"),
             ("security.protocol=hush", "security.protocol"),
             ("ssl.ca.location=/nowhere/hush;security.protocol=ssl", ""),
         ] {
-            let error = Kafka::new(settings(options)).unwrap_err();
+            let error = settings(options).connect().unwrap_err();
             assert!(error.contains(said), "{error}");
             assert!(said.is_empty() || !error.contains("hush"), "{error}");
         }

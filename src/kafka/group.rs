@@ -16,10 +16,10 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Kafka, Logged, blocking, told};
+use super::client::{Kafka, Logged};
 use super::lane::{Lane, Progress, tell_lag};
 use crate::domain::intake::Partition;
 use crate::engine::jobs::JobKind;
@@ -29,7 +29,7 @@ use crate::supervise::restarted;
 use crate::throttle;
 
 /// What the group is told, unless the operator says something else. After so much silence the partitions of a consumer go to others.
-const OPTIONS: [(&str, &str); 9] = [
+const OPTIONS: [(&str, &str); 13] = [
     ("session.timeout.ms", "10000"),
     ("heartbeat.interval.ms", "2000"),
     ("max.poll.interval.ms", "30000"),
@@ -41,6 +41,11 @@ const OPTIONS: [(&str, &str); 9] = [
     ("fetch.queue.backoff.ms", "20"),
     ("fetch.error.backoff.ms", "200"),
     ("fetch.message.max.bytes", "1048576"),
+    ("enable.auto.commit", "false"),
+    ("enable.auto.offset.store", "false"),
+    ("enable.partition.eof", "false"),
+    // Where records were removed before they were read, a lane has to know.
+    ("auto.offset.reset", "error"),
 ];
 /// How often offsets are committed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
@@ -119,7 +124,7 @@ fn assign(
 }
 
 /// Consumes the topic as a member of its group until it is told to stop.
-pub async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: CancellationToken) {
+pub(super) async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let group = Subject::log(kafka.settings.topic());
         let begun = Membership::begin(&kafka, &engine);
@@ -169,27 +174,11 @@ impl Drop for Running {
 impl Membership {
     fn begin(kafka: &Arc<Kafka>, engine: &Arc<Engine>) -> Result<Self, Error> {
         let settings = &kafka.settings;
-        let mut config = settings.client();
-        for (name, value) in OPTIONS {
-            if config.get(name).is_none() {
-                config.set(name, value);
-            }
-        }
-        config.set("group.id", &settings.group);
-        for name in [
-            "enable.auto.commit",
-            "enable.auto.offset.store",
-            "enable.partition.eof",
-        ] {
-            config.set(name, "false");
-        }
-        // Where records were removed before they were read, a lane has to know.
-        config.set("auto.offset.reset", "error");
+        let group = ("group.id", &*settings.group);
+        let config = settings.client(OPTIONS.into_iter().chain([group]));
         let (heard, changes) = unbounded_channel();
-        let consumer: KafkaResult<GroupConsumer> = config.create_with_context(Rebalancing(heard));
-        let consumer = consumer.map_err(|error| told(&error))?;
-        let subscribed = consumer.subscribe(&[settings.topic()]);
-        subscribed.map_err(|error| told(&error))?;
+        let consumer: GroupConsumer = config.create_with_context(Rebalancing(heard))?;
+        consumer.subscribe(&[settings.topic()])?;
         Ok(Self {
             kafka: Arc::clone(kafka),
             engine: Arc::clone(engine),
@@ -303,7 +292,7 @@ impl Membership {
             tell_lag(number, 0);
         }
         let consumer = self.consumer;
-        let left = blocking(move || {
+        let left = spawn_blocking(move || {
             commit(&consumer, &positions);
             drop(consumer);
         });

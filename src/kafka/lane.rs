@@ -14,11 +14,10 @@ use rdkafka::consumer::stream_consumer::StreamPartitionQueue;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, OwnedMessage};
 use rdkafka::{Message, Offset, TopicPartitionList};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Kafka, blocking, told};
-use super::dead::Dead;
+use super::client::{Kafka, blocking};
 use super::group::{GroupConsumer, Rebalancing};
 use super::record::{self, Illegible};
 use crate::domain::intake::Partition;
@@ -60,19 +59,10 @@ impl Progress {
     }
 }
 
-/// Pauses that double.
-struct Pause(Duration);
-
-impl Pause {
-    fn new() -> Self {
-        Self(PAUSE_MIN)
-    }
-
-    fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (pause * 2).min(PAUSE_MAX);
-        pause
-    }
+/// Returns a pause, and doubles the next one.
+fn doubled(pause: &mut Duration) -> Duration {
+    let next = (*pause * 2).min(PAUSE_MAX);
+    std::mem::replace(pause, next)
 }
 
 /// Takes the records of one partition.
@@ -145,7 +135,7 @@ impl Part {
 impl Lane {
     /// Takes records until it is told to stop.
     pub(super) async fn run(&self) {
-        let mut pause = Pause::new();
+        let mut pause = PAUSE_MIN;
         while !self.stop.is_cancelled() {
             let before = self.progress.position();
             match self.consume().await {
@@ -157,9 +147,10 @@ impl Lane {
                 Err(End::Failed(error)) => self.fail(&error),
             }
             if self.progress.position() > before {
-                pause = Pause::new();
+                pause = PAUSE_MIN;
             }
-            self.sleep(pause.next()).await;
+            let slept = sleep(doubled(&mut pause));
+            self.stop.run_until_cancelled(slept).await;
         }
     }
 
@@ -177,17 +168,10 @@ impl Lane {
         faults.record(JobKind::Queues, &Subject::log(&self.partition), now, error);
     }
 
-    /// Sleeps, unless it is told to stop.
-    async fn sleep(&self, time: Duration) {
-        self.stop
-            .run_until_cancelled(tokio::time::sleep(time))
-            .await;
-    }
-
     /// Measures the lag, again and again.
     pub(super) async fn measure(&self) {
         loop {
-            tokio::time::sleep(MEASURED_EVERY).await;
+            sleep(MEASURED_EVERY).await;
             if let Ok(extent) = self.kafka.extent(&self.partition).await {
                 self.progress.end.store(extent.end, Ordering::Relaxed);
                 if let Some(lag) = self.progress.lag() {
@@ -238,14 +222,14 @@ impl Lane {
     async fn open(&self, position: i64) -> Result<Queue, Error> {
         let (consumer, partition) = (Arc::clone(&self.consumer), self.partition.clone());
         let begun = Instant::now();
-        let opened = blocking(move || {
+        blocking(move || {
             let Partition { topic, number } = &partition;
             // The client knows a new partition only after a moment.
             while let Err(error) =
                 consumer.seek(topic, *number, Offset::Offset(position), SEEK_TIME_MAX)
             {
                 if begun.elapsed() > SEEK_TIME_MAX {
-                    return Err(told(&error));
+                    return Err(Error::from(error));
                 }
                 std::thread::sleep(PAUSE_MIN);
             }
@@ -253,10 +237,10 @@ impl Lane {
             let queue = queue.ok_or_else(|| Error::Log(format!("{partition} is not there")))?;
             let mut own = TopicPartitionList::new();
             own.add_partition(topic, *number);
-            consumer.resume(&own).map_err(|error| told(&error))?;
+            consumer.resume(&own)?;
             Ok(queue)
-        });
-        opened.await?
+        })
+        .await
     }
 
     /// Takes what comes.
@@ -268,8 +252,8 @@ impl Lane {
             tokio::select! {
                 message = queue.recv() => {
                     last_record = Instant::now();
-                    let part = self.gather(intake.position(), message, queue);
-                    self.take(intake, part.map_err(|error| told(&error))?).await?;
+                    let part = self.gather(intake.position(), message, queue)?;
+                    self.take(intake, part).await?;
                 }
                 _ = passing.tick() => self.pass(intake).await?,
             }
@@ -287,7 +271,7 @@ impl Lane {
         position: i64,
         first: Result<BorrowedMessage<'_>, KafkaError>,
         queue: &Queue,
-    ) -> Result<Part, KafkaError> {
+    ) -> Result<Part, Error> {
         let keeps_messages = self.kafka.settings.dead_letter_topic.is_some();
         let mut part = Part::at(position);
         part.add(&first?, keeps_messages);
@@ -310,9 +294,9 @@ impl Lane {
         }
         for (offset, illegible) in std::mem::take(&mut part.illegible) {
             let Illegible { code, detail } = illegible;
-            self.bury(intake, &part, offset, code, &detail).await?;
+            self.bury(intake, &part, offset, (code, &detail)).await?;
         }
-        let (mut pause, mut dead_count) = (Pause::new(), 0);
+        let (mut pause, mut dead_count) = (PAUSE_MIN, 0);
         let events = std::mem::take(&mut part.events);
         let count = events.len();
         let mut taking = intake.take(events, part.upto).await;
@@ -329,14 +313,14 @@ impl Lane {
                             DeadCause::Unreadable(detail) => detail,
                             _ => name,
                         };
-                        self.bury(intake, &part, offset, name, detail).await?;
+                        self.bury(intake, &part, offset, (name, detail)).await?;
                     }
                     intake.resume().await
                 }
                 Taking::Waits(error) => {
                     waited = true;
                     self.fail(&error);
-                    self.wait(intake, pause.next()).await?;
+                    self.wait(intake, doubled(&mut pause)).await?;
                     intake.resume().await
                 }
             };
@@ -358,29 +342,25 @@ impl Lane {
         intake: &mut Intake,
         part: &Part,
         offset: i64,
-        reason: &'static str,
-        detail: &str,
+        why: (&'static str, &str),
     ) -> Result<(), End> {
-        let dead = Dead {
-            partition: &self.partition,
-            offset,
-            reason,
-            detail,
-            message: part.message(offset),
-        };
-        let mut pause = Pause::new();
-        while let Err(error) = self.kafka.bury(&dead).await {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let message = part.message(offset);
+            let buried = self.kafka.bury(&self.partition, offset, why, message);
+            let Err(error) = buried.await else {
+                return Ok(());
+            };
             self.fail(&error);
-            self.wait(intake, pause.next()).await?;
+            self.wait(intake, doubled(&mut pause)).await?;
         }
-        Ok(())
     }
 
     /// Waits, while shards go on to note the position.
     async fn wait(&self, intake: &mut Intake, time: Duration) -> Result<(), End> {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
-            tokio::time::sleep(left.min(PASS_INTERVAL)).await;
+            sleep(left.min(PASS_INTERVAL)).await;
             self.pass(intake).await?;
         }
         Ok(())

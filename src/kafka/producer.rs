@@ -6,31 +6,19 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 
-use super::client::{Logged, told};
+use super::client::Logged;
 use super::settings::Settings;
 use crate::engine::Error;
 use crate::problems::Problem;
 
 /// How much memory the events may take that are under way to the brokers, in KiB.
-const BUFFER_KIB: u32 = 64 << 10;
+const BUFFER_KIB: &str = "65536";
 /// For how long events are gathered before they are sent.
-const LINGER_MS: u32 = 2;
+const LINGER_MS: &str = "2";
 
 type Sending = FutureProducer<Logged>;
-
-/// What is appended.
-#[derive(Debug)]
-pub(super) struct Appended<'a> {
-    pub(super) topic: &'a str,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
-    pub(super) headers: OwnedHeaders,
-    /// The record's time, in milliseconds since the epoch.
-    pub(super) at_ms: Option<i64>,
-}
 
 /// Appends records, in the order in which they come, without repetitions by the client itself.
 pub(super) struct Producer {
@@ -41,21 +29,16 @@ pub(super) struct Producer {
 
 impl Producer {
     pub(super) fn new(settings: &Settings) -> Result<Self, String> {
-        let mut config = settings.client();
-        let buffer = "queue.buffering.max.kbytes";
-        for (name, value) in [(buffer, BUFFER_KIB), ("linger.ms", LINGER_MS)] {
-            if config.get(name).is_none() {
-                config.set(name, value.to_string());
-            }
-        }
-        // As producers in Java do it, so that one key lies in one partition, whoever writes.
-        if config.get("partitioner").is_none() {
-            config.set("partitioner", "murmur2_random");
-        }
-        config.set("enable.idempotence", "true");
-        config.set("acks", "all");
-        let patience_ms = settings.patience().as_millis();
-        config.set("message.timeout.ms", patience_ms.to_string());
+        let patience_ms = settings.patience().as_millis().to_string();
+        let config = settings.client([
+            ("queue.buffering.max.kbytes", BUFFER_KIB),
+            ("linger.ms", LINGER_MS),
+            // As producers in Java do it, so that one key lies in one partition, whoever writes.
+            ("partitioner", "murmur2_random"),
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            ("message.timeout.ms", &patience_ms),
+        ]);
         let current = start(&config).map_err(|error| error.to_string())?;
         Ok(Self {
             config,
@@ -73,10 +56,7 @@ impl Producer {
     /// # Errors
     ///
     /// [`Problem::queue_full`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
-    pub(super) async fn append(&self, appended: Appended<'_>) -> Result<(), Error> {
-        let mut record = FutureRecord::<[u8], [u8]>::to(appended.topic).headers(appended.headers);
-        (record.key, record.payload) = (appended.key, appended.value);
-        record.timestamp = appended.at_ms;
+    pub(super) async fn append(&self, record: FutureRecord<'_, [u8], [u8]>) -> Result<(), Error> {
         let current = self.current();
         let sent = current.send(record, Duration::ZERO).await;
         let Err((error, _)) = sent else {
@@ -89,7 +69,7 @@ impl Producer {
             KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => {
                 Problem::queue_full().into()
             }
-            error => told(&error),
+            error => error.into(),
         })
     }
 
@@ -138,14 +118,8 @@ mod tests {
     }
 
     async fn append(producer: &Producer) -> Result<(), Error> {
-        let appended = Appended {
-            topic: "events",
-            key: None,
-            value: Some(b"{}"),
-            headers: OwnedHeaders::new(),
-            at_ms: None,
-        };
-        producer.append(appended).await
+        let record = FutureRecord::to("events").payload(&b"{}"[..]);
+        producer.append(record).await
     }
 
     #[tokio::test(flavor = "multi_thread")]

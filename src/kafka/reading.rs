@@ -1,23 +1,25 @@
 //! Reading a part of the topic beside the group, and what the engine asks of the log.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::producer::FutureRecord;
 use rdkafka::{Message, Offset, TopicPartitionList};
+use tokio_util::sync::CancellationToken;
 
-use super::client::{Kafka, Logged, blocking, told};
-use super::producer::Appended;
-use super::record;
+use super::client::{Kafka, Logged, blocking};
+use super::{group, record};
 use crate::domain::board::Board;
 use crate::domain::intake::{Backlog, Extent, Partition};
 use crate::domain::queued::QueuedEvent;
-use crate::engine::Error;
 use crate::engine::intake::{EventLog, LogEvent, Sought};
 use crate::engine::queue::burying::DeadEvent;
+use crate::engine::{Engine, Error};
 use crate::problems::Problem;
 
 /// The most records that are read for one question, and for how long.
@@ -54,11 +56,11 @@ impl Kafka {
             });
         }
         let time_max = self.settings.timeouts.times(TIME_MAX);
-        let options = [
+        let options = &[
             ("enable.partition.eof", "true"),
             ("auto.offset.reset", "earliest"),
         ];
-        let read = self.beside_the_group(&options, move |consumer| {
+        self.beside_the_group(options, move |consumer| {
             let mut assigned = TopicPartitionList::new();
             for (Partition { topic, number }, from, _) in &parts {
                 assigned.add_partition_offset(topic, *number, Offset::Offset(*from))?;
@@ -74,7 +76,6 @@ impl Kafka {
                     break;
                 };
                 match consumer.poll(left) {
-                    None => {}
                     Some(Ok(message)) => {
                         let (number, behind) = (message.partition(), message.offset() + 1);
                         let end = ends.get(&number).copied().unwrap_or(0);
@@ -90,14 +91,21 @@ impl Kafka {
                         }
                     }
                     Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
-                    Some(Err(KafkaError::MessageConsumption(error))) if is_passing(error) => {}
+                    // The client goes on by itself.
+                    None
+                    | Some(Err(KafkaError::MessageConsumption(
+                        Code::BrokerTransportFailure
+                        | Code::AllBrokersDown
+                        | Code::OperationTimedOut
+                        | Code::Resolve,
+                    ))) => {}
                     Some(Err(error)) => return Err(error),
                 }
             }
             found.is_whole = ends.is_empty();
             Ok(found)
-        });
-        read.await
+        })
+        .await
     }
 
     /// Asks the brokers by a consumer of its own that takes no part in the group. Without the name of one it neither reads nor asks.
@@ -108,16 +116,13 @@ impl Kafka {
     ) -> Result<T, Error> {
         let permit = self.readers.acquire().await;
         let _permit = permit.map_err(|error| Error::Log(error.to_string()))?;
-        let mut config = self.settings.client();
-        config.set("group.id", &self.settings.group);
-        for name in ["enable.auto.commit", "enable.auto.offset.store"] {
-            config.set(name, "false");
-        }
-        for (name, value) in options {
-            config.set(*name, *value);
-        }
-        let asked = blocking(move || ask(&config.create_with_context(Logged)?));
-        asked.await?.map_err(|error| told(&error))
+        let own = [
+            ("group.id", &*self.settings.group),
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+        ];
+        let config = self.settings.client(own.iter().chain(options).copied());
+        blocking(move || ask(&config.create_with_context(Logged)?)).await
     }
 
     /// Which records the partitions have.
@@ -132,20 +137,6 @@ impl Kafka {
     }
 }
 
-/// Whether the client goes on by itself.
-fn is_passing(error: rdkafka::error::RDKafkaErrorCode) -> bool {
-    use rdkafka::error::RDKafkaErrorCode::{
-        AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve,
-    };
-    [
-        BrokerTransportFailure,
-        AllBrokersDown,
-        OperationTimedOut,
-        Resolve,
-    ]
-    .contains(&error)
-}
-
 impl EventLog for Kafka {
     fn append<'a>(
         &'a self,
@@ -154,14 +145,12 @@ impl EventLog for Kafka {
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let written = record::write(board, event)?;
-            let appended = Appended {
-                topic: self.settings.topic(),
-                key: Some(written.key.as_bytes()),
-                value: Some(&written.value),
-                headers: written.headers,
-                at_ms: Some(written.at_ms),
-            };
-            self.producer.append(appended).await
+            let record = FutureRecord::to(self.settings.topic())
+                .key(written.key.as_bytes())
+                .payload(&written.value[..])
+                .headers(written.headers)
+                .timestamp(written.at_ms);
+            self.producer.append(record).await
         })
     }
 
@@ -173,23 +162,23 @@ impl EventLog for Kafka {
         Box::pin(async move {
             let (partitions, patience) = (self.partitions().await?, self.settings.patience());
             // Behind the beginning of a transaction that is open nobody reads, and yet records lie there that were confirmed.
-            let options = [("isolation.level", "read_uncommitted")];
-            let ends = self.beside_the_group(&options, move |consumer| {
+            let options = &[("isolation.level", "read_uncommitted")];
+            self.beside_the_group(options, move |consumer| {
                 let ends = partitions.into_iter().map(|partition| {
                     let Partition { topic, number } = &partition;
                     let (_, end) = consumer.fetch_watermarks(topic, *number, patience)?;
                     Ok((partition, end))
                 });
                 ends.collect()
-            });
-            ends.await
+            })
+            .await
         })
     }
 
     fn backlog(&self) -> BoxFuture<'_, Result<Vec<Backlog>, Error>> {
         Box::pin(async move {
             let (extents, patience) = (self.extents().await?, self.settings.patience());
-            let told_by_group = self.beside_the_group(&[], move |consumer| {
+            self.beside_the_group(&[], move |consumer| {
                 let mut asked = TopicPartitionList::new();
                 for (Partition { topic, number }, _) in &extents {
                     asked.add_partition(topic, *number);
@@ -206,9 +195,17 @@ impl EventLog for Kafka {
                     }
                 });
                 Ok(backlog.collect())
-            });
-            told_by_group.await
+            })
+            .await
         })
+    }
+
+    fn consume(
+        self: Arc<Self>,
+        engine: Arc<Engine>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(group::consume(self, engine, stop))
     }
 
     fn find<'a>(&'a self, sought: Sought<'a>) -> BoxFuture<'a, Result<Vec<LogEvent>, Error>> {

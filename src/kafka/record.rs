@@ -67,29 +67,29 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
         ip: ip.map(|ip| ip.to_string().into()),
         data: data.as_ref().map(EntryData::as_str).map(raw).transpose()?,
     };
-    let mut headers = with(
-        OwnedHeaders::new(),
-        GENERATION,
-        &board.generation.to_string(),
-    );
-    headers = with(headers, QUEUED_AT, &queued_at.us().to_string());
-    if let Some(player) = id.player() {
-        headers = with(headers, PLAYER, player);
-    }
+    let (generation, us) = (board.generation.to_string(), queued_at.us().to_string());
+    let headers = [(GENERATION, &*generation), (QUEUED_AT, &us)].into_iter();
+    let player = id.player().map(|player| (PLAYER, player));
     Ok(Written {
         key: format!("{}/{member}", board.id),
         value: serde_json::to_vec(&value).map_err(|error| Error::Log(error.to_string()))?,
-        headers,
+        headers: with(OwnedHeaders::new(), headers.chain(player)),
         at_ms: queued_at.ms(),
     })
 }
 
-/// Headers with another one.
-pub(super) fn with(headers: OwnedHeaders, key: &str, value: &str) -> OwnedHeaders {
-    headers.insert(Header {
+/// Headers with others.
+pub(super) fn with<'a>(
+    headers: OwnedHeaders,
+    more: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> OwnedHeaders {
+    let header = |(key, value)| Header {
         key,
         value: Some(value),
-    })
+    };
+    more.into_iter()
+        .map(header)
+        .fold(headers, OwnedHeaders::insert)
 }
 
 /// A record that nobody can read.
@@ -167,10 +167,7 @@ mod tests {
     const QUEUED_MS: i64 = 1_795_305_600_123;
 
     fn message(value: Option<&[u8]>, headers: &[(&str, &str)], time: RecordTime) -> OwnedMessage {
-        let all = headers.iter();
-        let all = all.fold(OwnedHeaders::new(), |all, (key, value)| {
-            with(all, key, value)
-        });
+        let all = with(OwnedHeaders::new(), headers.iter().copied());
         let value = value.map(<[u8]>::to_vec);
         OwnedMessage::new(value, None, "events".to_owned(), time, 3, 41, Some(all))
     }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use thiserror::Error;
-
+use crate::domain::texts::checked_text;
 use crate::timeouts::TimeoutFactor;
 
 /// What the address of a topic begins with.
@@ -37,39 +36,23 @@ const RESERVED: [(&str, &str); 5] = [
 ];
 
 /// Why a setting of Kafka can't be taken. It never tells the value of an option.
-#[derive(Clone, Debug, Eq, Error, PartialEq)]
-#[error("{0}")]
-pub struct SettingsError(String);
-
-fn wrong<T>(what: impl Into<String>) -> Result<T, SettingsError> {
-    Err(SettingsError(what.into()))
+fn wrong<T>(what: &str) -> Result<T, String> {
+    Err(what.to_owned())
 }
 
-/// The name of a topic: 1 to 249 of the characters `A-Z a-z 0-9 . _ -`, and not `.` or `..`.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TopicName(String);
-
-impl TopicName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+checked_text! {
+    /// The name of a topic: 1 to 249 of the characters `A-Z a-z 0-9 . _ -`, and not `.` or `..`.
+    TopicName, check_topic, &'static str
 }
 
-impl FromStr for TopicName {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
-        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        let is_name = (1..=TOPIC_BYTES_MAX).contains(&text.len())
-            && text.bytes().all(is_known)
-            && ![".", ".."].contains(&text);
-        if is_name {
-            Ok(Self(text.to_owned()))
-        } else {
-            wrong("a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
-        }
-    }
+fn check_topic(text: &str) -> Result<&str, &'static str> {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_name = (1..=TOPIC_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(is_known)
+        && ![".", ".."].contains(&text);
+    is_name
+        .then_some(text)
+        .ok_or("a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
 }
 
 /// Where a topic is: `kafka://host:9092,host2:9092/topic`.
@@ -82,9 +65,9 @@ pub struct TopicUrl {
 }
 
 impl FromStr for TopicUrl {
-    type Err = SettingsError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let form = "must be kafka://host:9092,host2:9092/topic";
         let Some((brokers, topic)) = text
             .strip_prefix(SCHEME)
@@ -106,7 +89,7 @@ impl FromStr for TopicUrl {
         }
         Ok(Self {
             brokers: brokers.to_owned(),
-            topic: topic.parse()?,
+            topic: TopicName::parse(topic)?,
         })
     }
 }
@@ -117,19 +100,17 @@ pub struct ClientOptions(Vec<(String, String)>);
 
 impl ClientOptions {
     /// Reads a file of options: `name=value` in each line; empty lines and comments that begin with `#` are left out.
-    pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| SettingsError(format!("{}: {error}", path.display())))?;
-        let lines = text.lines().map(str::trim);
-        let lines = lines
-            .enumerate()
-            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let options = lines.map(|(index, line)| {
-            option(line).map_err(|error| {
-                SettingsError(format!("{}: line {}: {error}", path.display(), index + 1))
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let options = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        options
+            .map(|(number, line)| {
+                option(line).map_err(|error| format!("{name}: line {number}: {error}"))
             })
-        });
-        options.collect::<Result<_, _>>().map(Self)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// The names and values; a later one comes before an earlier one of the same name.
@@ -148,10 +129,10 @@ impl ClientOptions {
 }
 
 impl FromStr for ClientOptions {
-    type Err = SettingsError;
+    type Err = String;
 
     /// Reads options of one line: `name=value;name=value`.
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split(SEPARATOR).map(str::trim);
         let options = parts.filter(|part| !part.is_empty()).map(option);
         options.collect::<Result<_, _>>().map(Self)
@@ -166,7 +147,7 @@ impl fmt::Debug for ClientOptions {
     }
 }
 
-fn option(text: &str) -> Result<(String, String), SettingsError> {
+fn option(text: &str) -> Result<(String, String), String> {
     let Some((name, value)) = text.split_once('=') else {
         return wrong("an option is name=value");
     };
@@ -181,7 +162,7 @@ fn option(text: &str) -> Result<(String, String), SettingsError> {
             .split_ascii_whitespace()
             .any(|reserved| reserved == name)
         {
-            return wrong(format!("{name} is not to be set: {why}"));
+            return Err(format!("{name} is not to be set: {why}"));
         }
     }
     Ok((name.to_owned(), value.to_owned()))
@@ -226,10 +207,10 @@ mod tests {
             "kafka://a/..",
             "kafka://u:hush@a:9092/events",
         ] {
-            let error = bad.parse::<TopicUrl>().unwrap_err().to_string();
+            let error = bad.parse::<TopicUrl>().unwrap_err();
             assert!(!error.contains("hush"), "{error}");
         }
-        assert!("t".repeat(250).parse::<TopicName>().is_err());
+        assert!(TopicName::parse(&"t".repeat(250)).is_err());
     }
 
     #[test]
@@ -270,7 +251,7 @@ mod tests {
             ("a=b;group.id=hush", "STANDINGS_KAFKA_GROUP"),
             ("isolation.level=hush", "committed"),
         ] {
-            let error = bad.parse::<ClientOptions>().unwrap_err().to_string();
+            let error = bad.parse::<ClientOptions>().unwrap_err();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");
         }
         let folder = tempfile::TempDir::new().unwrap();
@@ -278,11 +259,10 @@ mod tests {
         assert!(
             ClientOptions::read(&path)
                 .unwrap_err()
-                .to_string()
                 .contains("client.properties: ")
         );
         std::fs::write(&path, "\nenable.idempotence=hush\n").unwrap();
-        let error = ClientOptions::read(&path).unwrap_err().to_string();
+        let error = ClientOptions::read(&path).unwrap_err();
         assert!(
             error.contains("line 2: enable.idempotence") && !error.contains("hush"),
             "{error}"

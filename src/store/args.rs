@@ -66,7 +66,7 @@ pub(super) fn each<'a, T, C>(all: &'a [T], cell: impl Fn(&'a T) -> C) -> Vec<C> 
 }
 
 /// `layout` in the arguments of the scripts (`scripts/lib/standing.lua`).
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "as the scripts take them, most of them keys of a standing"

@@ -6,6 +6,7 @@ use futures::future::{BoxFuture, ready};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::connection::Call;
 use super::decode::decode;
 use super::dispatch::Store;
 use super::script::Script;
@@ -156,7 +157,7 @@ impl<'a> ScriptCall<'a> {
         self
     }
 
-    fn ready(mut self) -> Result<Self, StoreError> {
+    fn ready(mut self) -> Result<Call, StoreError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -167,7 +168,7 @@ impl<'a> ScriptCall<'a> {
             packed.append(&mut self.fields);
             self.args.insert(0, Value::Bytes(packed.into()));
         }
-        Ok(self)
+        Ok(Call::new(self.script, self.keys, self.args))
     }
 
     /// Runs a script that writes: see [`Store::write_at`]. It is sent, or waits for its turn, when this returns.
@@ -180,10 +181,16 @@ impl<'a> ScriptCall<'a> {
 
     /// The same for a reply that its caller takes apart.
     pub(super) fn write_for_reply(self) -> BoxFuture<'a, Result<Value, StoreError>> {
+        self.sent(Store::write_at)
+    }
+
+    fn sent(
+        self,
+        send: fn(&'a Store, String, Call) -> BoxFuture<'a, Result<Value, StoreError>>,
+    ) -> BoxFuture<'a, Result<Value, StoreError>> {
+        let (store, tag) = (self.store, self.tag.clone());
         match self.ready() {
-            Ok(call) => call
-                .store
-                .write_at(&call.tag, call.script, call.keys, call.args),
+            Ok(call) => send(store, tag, call),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
@@ -193,13 +200,7 @@ impl<'a> ScriptCall<'a> {
     pub(super) fn derive<R: DeserializeOwned>(
         self,
     ) -> impl Future<Output = Result<R, StoreError>> + Send + use<'a, R> {
-        let script = self.script;
-        let reply: BoxFuture<'a, _> = match self.ready() {
-            Ok(call) => call
-                .store
-                .derive_at(&call.tag, call.script, call.keys, call.args),
-            Err(error) => Box::pin(ready(Err(error))),
-        };
+        let (script, reply) = (self.script, self.sent(Store::derive_at));
         async move { decoded(script, reply.await?) }
     }
 
@@ -214,9 +215,8 @@ impl<'a> ScriptCall<'a> {
 
     /// Runs a script that reads.
     pub(super) async fn read<R: DeserializeOwned>(self) -> Result<R, StoreError> {
-        let call = self.ready()?;
-        let reply = call.store.read(call.script, call.keys, call.args);
-        decoded(call.script, reply.await?)
+        let (store, script) = (self.store, self.script);
+        decoded(script, store.read(self.ready()?).await?)
     }
 }
 

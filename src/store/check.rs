@@ -79,46 +79,48 @@ pub enum Look<T> {
     Found(T),
 }
 
-impl<T> Look<T> {
-    fn map<U>(self, make: impl FnOnce(T) -> U) -> Look<U> {
-        match self {
-            Self::Gone => Look::Gone,
-            Self::Impossible => Look::Impossible,
-            Self::Found(found) => Look::Found(make(found)),
-        }
-    }
+/// All differences that are left of a reply.
+fn rest<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Difference>, D::Error> {
+    Tail::deserialize(from).map(|Tail(differences)| differences)
 }
 
 /// What came of looking at a queue.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct CheckedQueue {
     /// How many events wait in it.
     pub entries: u64,
     /// Whether it was looked at: not, if it has too many.
     pub is_whole: bool,
     /// What differs.
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a standing has come.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct Part {
-    /// Where to go on; `None` at the end.
-    pub next: Option<(String, String)>,
+    /// The phase to go on with; `None` at the end.
+    pub phase: Option<String>,
+    /// Where to go on in it.
+    pub cursor: String,
     /// Whether all of it was looked at in one call, its total too.
     pub is_whole: bool,
     /// What differs.
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a sum has come.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct SumPart {
-    /// Where to go on; `None` at the end.
-    pub next: Option<(u32, String)>,
+    /// The term to go on with; below 0 at the end.
+    pub term: i64,
+    /// Where to go on in it.
+    pub cursor: String,
     /// How many terms have no data.
     pub absent: u64,
     /// What differs.
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
@@ -211,18 +213,17 @@ pub struct Manner {
 }
 
 impl Store {
-    /// Looks at a part of the standing with this sorted set, from where the last part has ended. `expires_at_ms`: when it
-    /// may be dropped; `must_expire`: whether it was so from its beginning.
+    /// Looks at a part of the standing with this sorted set, from the phase and cursor at which the last part has ended, at first
+    /// an empty one and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether it was so from its beginning.
     pub async fn check_standing(
         &self,
         shard: &Shard,
         kind: Kind,
         zset: &str,
         (expires_at_ms, must_expire): (Option<i64>, bool),
-        from: Option<&(String, String)>,
+        (phase, cursor): (&str, &str),
         manner: Manner,
     ) -> Result<Look<Part>, StoreError> {
-        let (phase, cursor) = from.map_or(("", "0"), |(phase, cursor)| (phase, cursor));
         let layout = LayoutArgs::new(shard);
         let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
         let layout = if kind.lists_all() {
@@ -245,15 +246,7 @@ impl Store {
             .field("expires", expires_at_ms.unwrap_or(0))
             .field("must_expire", must_expire)
             .field("registry", keys::registry(shard.tag(), shard.generation));
-        let looked: Look<(Option<String>, String, bool, Tail<Vec<_>>)> =
-            look.run(manner.mends).await?;
-        Ok(
-            looked.map(|(phase, cursor, is_whole, Tail(differences))| Part {
-                next: phase.map(|phase| (phase, cursor)),
-                is_whole,
-                differences,
-            }),
-        )
+        look.run(manner.mends).await
     }
 
     /// Looks whether the state of a derived series can be read.
@@ -283,24 +276,18 @@ impl Store {
             .look(shard, scripts, mends)
             .keys(of_queue.map(|kind| keys::single(shard, kind)))
             .field("count", WHOLE_MAX);
-        let Done::Ok((entries, is_whole, Tail(differences))) =
-            look.run::<Done<(_, _, Tail<_>)>>(mends).await?;
-        Ok(CheckedQueue {
-            entries,
-            is_whole,
-            differences,
-        })
+        let Done::Ok(checked) = look.run(mends).await?;
+        Ok(checked)
     }
 
-    /// Looks at a part of the members of a sum, from where the last part has ended.
+    /// Looks at a part of the members of a sum, from the term and cursor at which the last part has ended, at first both 0.
     pub async fn check_sum(
         &self,
         shard: &Shard,
         sum: &Sum,
-        from: Option<&(u32, String)>,
+        (term, cursor): (i64, &str),
         manner: Manner,
     ) -> Result<Look<SumPart>, StoreError> {
-        let (term, cursor) = from.map_or((0, "0"), |(term, cursor)| (*term, cursor.as_str()));
         let period = &sum.standing.period;
         let state = if sum.kind == "carried" {
             keys::head(shard.tag())
@@ -331,14 +318,7 @@ impl Store {
             .field("term", term)
             .field("cursor", cursor)
             .field("budget", SUMS_BUDGET);
-        let looked: Look<(i64, String, u64, Tail<Vec<_>>)> = look.run(manner.mends).await?;
-        Ok(
-            looked.map(|(term, cursor, absent, Tail(differences))| SumPart {
-                next: u32::try_from(term).ok().map(|term| (term, cursor)),
-                absent,
-                differences,
-            }),
-        )
+        look.run(manner.mends).await
     }
 
     /// Which of these keys of a board, or shard, are there and were not in the registry.
@@ -538,7 +518,7 @@ impl KeyScan {
         };
         let args = [&self.cursor, "MATCH", &self.pattern, "COUNT", SCAN_COUNT];
         let args = args.map(str::to_owned).to_vec();
-        let (cursor, names): (_, Vec<Raw>) = decode(node.command("SCAN", args).await?)?;
+        let (cursor, names): (_, Vec<Raw>) = decode(node.readers.command("SCAN", args).await?)?;
         self.cursor = cursor;
         // Names of ours are text.
         let names = names

@@ -18,7 +18,7 @@ use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::{ClientLike, EventInterface};
 use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
 };
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
 use futures::future::{Either, Ready, ready};
@@ -45,8 +45,6 @@ const PING_INTERVAL: Duration = Duration::from_millis(800);
 const PINGS_LOST_MAX: u32 = 2;
 /// The longest wait for a connection to be torn down.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Attempts to reconnect never end; the waits between them grow from 50 ms to 1 s.
-const RECONNECT: (u32, u32, u32, u32) = (0, 50, 1_000, 2);
 /// The longest wait for replicas to have a write.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a connection that may be lost is looked at.
@@ -57,6 +55,17 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Access {
     pub(super) config: Config,
     pub(super) timeouts: TimeoutFactor,
+}
+
+impl Access {
+    /// How another server of theirs is reached.
+    pub(super) fn to(&self, server: &Server) -> Self {
+        let mut access = self.clone();
+        access.config.server = ServerConfig::Centralized {
+            server: server.clone(),
+        };
+        access
+    }
 }
 
 /// A script with its keys and arguments.
@@ -83,7 +92,7 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Connection {
     client: Client,
-    timeouts: TimeoutFactor,
+    pub(super) timeouts: TimeoutFactor,
     health: Arc<Health>,
     _watchdog: AbortOnDropHandle<Infallible>,
 }
@@ -126,35 +135,25 @@ impl Connection {
         if self.client.is_connected() {
             return Ok(());
         }
-        match self.health.trouble.lock().as_ref().map(Failure::from) {
-            Some(Failure::Store(error @ StoreError::Unusable(_))) => Err(error),
-            Some(trouble) => {
-                let text = StoreError::from(trouble).to_string();
-                Err(StoreError::Unavailable(format!(
-                    "there is no connection: {text}"
-                )))
-            }
-            None => Err(StoreError::Unavailable("there is no connection".into())),
-        }
+        let trouble = self.health.trouble.lock().clone();
+        Err(match trouble.map(|error| Failure::from(error).into()) {
+            Some(error @ StoreError::Unusable(_)) => error,
+            Some(error) => StoreError::Unavailable(format!("there is no connection: {error}")),
+            None => StoreError::Unavailable("there is no connection".into()),
+        })
     }
 
-    /// Sends a script, behind all that was sent before; the future waits for the reply. With `min_replicas` it also waits
-    /// until so many replicas have all that this connection has written.
+    /// Sends a script, behind all that was sent before; the future waits for the reply, and until `min_replicas` replicas
+    /// have all that this connection has written.
     pub(super) fn send(
         &self,
         call: &Arc<Call>,
-        min_replicas: Option<u8>,
+        min_replicas: u8,
     ) -> impl Future<Output = Result<Value, Failure>> + Send + use<> {
-        let begun = Instant::now();
-        let (client, script) = (self.client.clone(), call.script);
-        let call = Arc::clone(call);
-        let reply = match min_replicas {
-            None => Either::Left(self.queue(run(client, call))),
-            Some(min_replicas) => {
-                let timeout = self.timeouts.times(CONFIRM_TIMEOUT);
-                Either::Right(self.queue(run_and_confirm(client, call, min_replicas, timeout)))
-            }
-        };
+        let (begun, script) = (Instant::now(), call.script);
+        let timeout = self.timeouts.times(CONFIRM_TIMEOUT);
+        let running = run(self.client.clone(), Arc::clone(call), min_replicas, timeout);
+        let reply = self.queue(running);
         async move {
             let reply = reply.await;
             measure(script, begun, reply.is_ok());
@@ -169,12 +168,9 @@ impl Connection {
         args: Vec<String>,
     ) -> Result<R, Failure> {
         let client = self.client.clone();
-        let reply = self.queue(async move {
-            let reply = client.custom::<Value, _>(command(name), args).await;
-            reply.map_err(|error| Failure::from(&error))
-        });
-        let converted = reply.await?.convert();
-        converted.map_err(|error| Failure::from(&error))
+        let reply =
+            self.queue(async move { Ok(client.custom::<Value, _>(command(name), args).await?) });
+        Ok(reply.await?.convert()?)
     }
 
     /// Puts the command of a future into the client's queue. The future that this returns waits for the reply, unless the
@@ -234,40 +230,23 @@ fn command(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-async fn run(client: Client, call: Arc<Call>) -> Result<Value, Failure> {
-    let by_name = call.words(&call.script.sha);
-    let mut reply = client.custom(command("EVALSHA"), by_name).await;
-    if reply.as_ref().is_err_and(failure::says_unknown_script) {
-        // EVAL runs the script and loads it.
-        let by_source = call.words(&call.script.source);
-        reply = client.custom(command("EVAL"), by_source).await;
-    }
-    reply.map_err(|error| Failure::from(&error))
-}
-
-/// Runs a script, and waits until enough replicas have all that this connection has written. Both are sent together: on
-/// a connection that was made in between, replicas would be counted that know nothing of the write.
-async fn run_and_confirm(
+/// Runs a script, and waits until enough replicas have all that this connection has written.
+async fn run(
     client: Client,
     call: Arc<Call>,
     min_replicas: u8,
     timeout: Duration,
 ) -> Result<Value, Failure> {
-    let confirm = [min_replicas.to_string(), timeout.as_millis().to_string()];
+    let confirm =
+        (min_replicas > 0).then(|| [min_replicas.to_string(), timeout.as_millis().to_string()]);
     let by_name = call.words(&call.script.sha);
-    let mut replies = send_and_confirm(&client, "EVALSHA", by_name, &confirm).await;
-    let first = replies.first().and_then(|reply| reply.as_ref().err());
-    if first.is_some_and(failure::says_unknown_script) {
+    let mut replies = send_once(&client, "EVALSHA", by_name, confirm.as_ref()).await;
+    if replies.as_ref().is_err_and(failure::says_unknown_script) {
+        // EVAL runs the script and loads it.
         let by_source = call.words(&call.script.source);
-        replies = send_and_confirm(&client, "EVAL", by_source, &confirm).await;
+        replies = send_once(&client, "EVAL", by_source, confirm.as_ref()).await;
     }
-    let mut replies = replies.into_iter();
-    let mut next = || {
-        let reply = replies.next().unwrap_or(Ok(Value::Null));
-        reply.map_err(|error| Failure::from(&error))
-    };
-    let reply = next()?;
-    let confirmed = next()?.as_u64().unwrap_or(0);
+    let (reply, confirmed) = replies?;
     if confirmed >= u64::from(min_replicas) {
         return Ok(reply);
     }
@@ -275,25 +254,26 @@ async fn run_and_confirm(
     Err(StoreError::Unavailable(message).into())
 }
 
-async fn send_and_confirm(
+/// Sends a script, and asks how many replicas have it, where that is to be confirmed. Both are sent together: on a
+/// connection that was made in between, replicas would be counted that know nothing of the write.
+async fn send_once(
     client: &Client,
     name: &'static str,
     words: Vec<Value>,
-    confirm: &[String],
-) -> Vec<Result<Value, Error>> {
-    let pipeline = client.pipeline();
-    let queued = async {
-        let () = pipeline.custom(command(name), words).await?;
-        pipeline.custom(command("WAIT"), confirm.to_vec()).await
+    confirm: Option<&[String; 2]>,
+) -> Result<(Value, u64), Error> {
+    let Some(confirm) = confirm else {
+        return Ok((client.custom(command(name), words).await?, 0));
     };
-    match queued.await {
-        Ok(()) => pipeline.try_all().await,
-        Err(error) => vec![Err(error)],
-    }
+    let pipeline = client.pipeline();
+    let () = pipeline.custom(command(name), words).await?;
+    let () = pipeline.custom(command("WAIT"), confirm.to_vec()).await?;
+    let mut replies = pipeline.try_all::<Value>().await.into_iter();
+    let mut next = || replies.next().unwrap_or(Ok(Value::Null));
+    Ok((next()?, next()?.as_u64().unwrap_or(0)))
 }
 
 fn client(access: &Access) -> Result<Client, StoreError> {
-    let (attempts, min_ms, max_ms, base) = RECONNECT;
     let Access {
         mut config,
         timeouts,
@@ -318,9 +298,8 @@ fn client(access: &Access) -> Result<Client, StoreError> {
                 ..TcpConfig::default()
             };
         })
-        .set_policy(ReconnectPolicy::new_exponential(
-            attempts, min_ms, max_ms, base,
-        ))
+        // Attempts never end; the waits between them grow from 50 ms to 1 s.
+        .set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2))
         .build()
         .map_err(|error| StoreError::Url(error.details().into()))
 }
@@ -472,7 +451,7 @@ mod tests {
             keys: Vec::new(),
             args: Vec::new(),
         };
-        let reply = connection.send(&Arc::new(call), None);
+        let reply = connection.send(&Arc::new(call), 0);
         assert!(connection.is_connected(), "it is not known yet");
         let failure = reply.await.unwrap_err();
         assert_eq!(

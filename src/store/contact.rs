@@ -3,25 +3,17 @@
 use fred::types::Value;
 use futures::future::join_all;
 
+use super::decode::decode;
 use super::dispatch::Store;
 use super::failure::{CLUSTER, Failure, PERMISSION, RELEASE};
 use super::node::Node;
-use super::reply::Reply;
+use super::reply::info_fields;
 use super::{StoreError, keys, script, tls};
 
 /// The first release whose scripts can begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
 /// What is called by itself, beside what scripts call and what the checks here run anyway.
-const COMMANDS: [&str; 8] = [
-    "HSETNX",
-    "MGET",
-    "SMEMBERS",
-    "SRANDMEMBER",
-    "HSCAN",
-    "SSCAN",
-    "ZSCAN",
-    "ZREVRANK",
-];
+const COMMANDS: &str = "HSETNX MGET SMEMBERS SRANDMEMBER HSCAN SSCAN ZSCAN ZREVRANK";
 
 impl Store {
     /// Checks that every connection is there, and that all servers answer, can be used, and know the scripts; loads them
@@ -31,7 +23,7 @@ impl Store {
         let nodes = self.topology.nodes();
         all(nodes.iter().map(async |node| {
             node.check_connected()?;
-            let info: String = node.command("INFO", vec!["server".into()]).await?;
+            let info: String = node.readers.command("INFO", vec!["server".into()]).await?;
             check_server(&info, is_cluster).map_err(Failure::from)
         }))
         .await?;
@@ -50,7 +42,7 @@ impl Store {
     /// Looks whether a server that can't be reached speaks TLS where its URL says that it does not, or the other way
     /// round: then it fails with [`StoreError::Unusable`].
     pub async fn check_protocol(&self) -> Result<(), StoreError> {
-        tls::check_protocol(self.topology.config()).await
+        tls::check_protocol(&self.topology.access.config).await
     }
 }
 
@@ -65,10 +57,8 @@ async fn all(
 }
 
 fn check_server(info: &str, is_cluster: bool) -> Result<(), StoreError> {
-    let field = |name: &str| {
-        let mut lines = info.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-    };
+    let fields = info_fields(info);
+    let field = |name: &str| fields.get(name).copied();
     let version = field("redis_version").unwrap_or("another product");
     let major = version.split('.').next().and_then(|text| text.parse().ok());
     if major.is_none_or(|major: u32| major < SERVER_MAJOR_MIN) {
@@ -87,13 +77,9 @@ fn check_server(info: &str, is_cluster: bool) -> Result<(), StoreError> {
 /// Checks that the user may do all that is done.
 async fn check_permissions(node: &Node) -> Result<(), Failure> {
     let mut args: Vec<Value> = vec![keys::LIVE.into()];
-    let commands = script::commands().into_iter().chain(COMMANDS);
+    let commands = script::commands().into_iter().chain(COMMANDS.split(' '));
     args.extend(commands.map(Value::from));
-    let mut refused = Reply::new(node.run(&script::REFUSED, args).await?)?;
-    let mut names = Vec::new();
-    while !refused.is_empty() {
-        names.push(refused.text()?);
-    }
+    let names: Vec<String> = decode(node.run(&script::REFUSED, args).await?)?;
     if names.is_empty() {
         return Ok(());
     }

@@ -6,21 +6,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fred::types::config::Server;
 use fred::types::{FromValue, Key, Value};
 use futures::future::BoxFuture;
+use tokio::time::{sleep, timeout};
 
 use super::address::Address;
 use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
-use super::format::KnownFormat;
 use super::keys;
 use super::node::Node;
 use super::replicas::Replicas;
+use super::reply::info_fields;
 use super::script::Script;
-use super::staleness::Registration;
 use super::topology::Topology;
 use super::{Dated, StoreError};
 use crate::domain::shard::Shard;
@@ -48,8 +49,9 @@ pub struct Store {
     /// For how long lines of the audit log are kept; `None`: until the log is too large.
     pub(super) audit_retention: Option<Span>,
     /// Where reads may be answered that need not be as fresh as can be.
-    replicas: Option<Replicas>,
-    pub(super) format: KnownFormat,
+    pub(super) replicas: Option<Replicas>,
+    /// Whether it is known that what belongs to no board has the format of this release.
+    pub(super) is_format_known: AtomicBool,
 }
 
 /// How fresh the answer to a read has to be.
@@ -72,48 +74,36 @@ impl Store {
             min_replicas: 0,
             audit_retention: Some(AUDIT_RETENTION),
             replicas: None,
-            format: KnownFormat::default(),
+            is_format_known: AtomicBool::new(false),
         })
     }
 
     /// The same, where a write is done once so many replicas have it too.
     #[must_use]
-    pub fn with_min_replicas(self, min_replicas: u8) -> Self {
-        Self {
-            min_replicas,
-            ..self
-        }
+    pub fn with_min_replicas(mut self, min_replicas: u8) -> Self {
+        self.min_replicas = min_replicas;
+        self
     }
 
     /// The same, where lines of the audit log are kept for so long; `None`: until the log is too large.
     #[must_use]
-    pub fn with_audit_retention(self, audit_retention: Option<Span>) -> Self {
-        Self {
-            audit_retention,
-            ..self
-        }
+    pub fn with_audit_retention(mut self, audit_retention: Option<Span>) -> Self {
+        self.audit_retention = audit_retention;
+        self
     }
 
     /// The same, where replicas that are at most so far behind answer reads for which that is fresh enough; not with a
     /// staleness of zero.
     #[must_use]
-    pub fn with_max_staleness(self, max_staleness: Duration) -> Self {
-        let topology = Arc::clone(&self.topology);
-        let replicas =
-            (!max_staleness.is_zero()).then(|| Replicas::follow(topology, max_staleness));
-        Self { replicas, ..self }
+    pub fn with_max_staleness(mut self, max_staleness: Duration) -> Self {
+        self.replicas = (!max_staleness.is_zero())
+            .then(|| Replicas::follow(Arc::clone(&self.topology), max_staleness));
+        self
     }
 
     /// How old an answer of a replica may be at the most, where they may be asked.
     pub fn max_staleness(&self) -> Option<Duration> {
-        self.replicas.as_ref().map(Replicas::max_staleness)
-    }
-
-    /// How this instance has registered that bound.
-    pub(super) fn registration(&self) -> Option<&Registration> {
-        self.replicas
-            .as_ref()
-            .map(|replicas| &replicas.registration)
+        Some(self.replicas.as_ref()?.max_staleness)
     }
 
     /// Whether writes wait for replicas.
@@ -143,13 +133,9 @@ impl Store {
         let primaries = self.topology.primaries();
         let asked = primaries.iter().map(async |(server, node)| {
             node.check_connected().ok()?;
-            let info = node.command::<String>("INFO", vec!["replication".into()]);
-            let info = tokio::time::timeout(HISTORY_TIMEOUT, info)
-                .await
-                .ok()?
-                .ok()?;
-            let mut lines = info.lines();
-            let history = lines.find_map(|line| line.strip_prefix("master_replid:"))?;
+            let info = node.readers.command("INFO", vec!["replication".into()]);
+            let info: String = timeout(HISTORY_TIMEOUT, info).await.ok()?.ok()?;
+            let history = *info_fields(&info).get("master_replid")?;
             Some((server.to_string(), history.to_owned()))
         });
         join_all(asked).await.into_iter().flatten().collect()
@@ -158,7 +144,7 @@ impl Store {
     /// What Redis' clock shows, in microseconds since the epoch. All instances ask the same server of a cluster.
     pub async fn server_time_us(&self) -> Result<i64, StoreError> {
         let node = self.topology.node(slot_of(keys::SEQUENCE))?;
-        let (seconds, micros): (i64, i64) = node.command("TIME", Vec::new()).await?;
+        let (seconds, micros): (i64, i64) = node.readers.command("TIME", Vec::new()).await?;
         Ok(seconds * 1_000_000 + micros)
     }
 
@@ -174,26 +160,21 @@ impl Store {
 
     /// Runs a script that writes. Calls for the same board, or shard, whose keys have this tag, are carried out in the order in which
     /// this was called, not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
-    pub(super) fn write_at<'a>(
-        &'a self,
-        tag: &str,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> BoxFuture<'a, Result<Value, StoreError>> {
-        let min_replicas = self.waits_for_replicas().then_some(self.min_replicas);
-        self.run_in_turn(tag.to_owned(), call(script, keys, args), min_replicas)
+    pub(super) fn write_at(
+        &self,
+        tag: String,
+        call: Call,
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
+        self.run_in_turn(tag, call, self.min_replicas)
     }
 
     /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
-    pub(super) fn derive_at<'a>(
-        &'a self,
-        tag: &str,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> BoxFuture<'a, Result<Value, StoreError>> {
-        self.run_in_turn(tag.to_owned(), call(script, keys, args), None)
+    pub(super) fn derive_at(
+        &self,
+        tag: String,
+        call: Call,
+    ) -> BoxFuture<'_, Result<Value, StoreError>> {
+        self.run_in_turn(tag, call, 0)
     }
 
     /// Before the first write it is looked whether the format of the data is known.
@@ -201,9 +182,9 @@ impl Store {
         &self,
         tag: String,
         call: Call,
-        min_replicas: Option<u8>,
+        min_replicas: u8,
     ) -> BoxFuture<'_, Result<Value, StoreError>> {
-        if self.format.is_known() {
+        if self.is_format_known.load(Ordering::Relaxed) {
             return self.send_in_turn(tag, call, min_replicas);
         }
         Box::pin(async move {
@@ -213,20 +194,11 @@ impl Store {
     }
 
     /// Runs a script that writes, whether the format of the data is known or not.
-    pub(super) fn write_unchecked(
-        &self,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> BoxFuture<'_, Result<Value, StoreError>> {
-        self.send_in_turn(String::new(), call(script, keys, args), None)
-    }
-
-    fn send_in_turn(
+    pub(super) fn send_in_turn(
         &self,
         tag: String,
         call: Call,
-        min_replicas: Option<u8>,
+        min_replicas: u8,
     ) -> BoxFuture<'_, Result<Value, StoreError>> {
         let (slot, call) = (call.slot(), Arc::new(call));
         let write = move |node: Arc<Node>| node.write(&tag, Arc::clone(&call), min_replicas);
@@ -234,41 +206,23 @@ impl Store {
     }
 
     /// Runs a script that reads.
-    pub(super) async fn read(
-        &self,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> Result<Value, StoreError> {
-        let call = Arc::new(call(script, keys, args));
-        let read = |node: Arc<Node>| {
-            let call = &call;
-            async move { node.read(call).await }
-        };
+    pub(super) async fn read(&self, call: Call) -> Result<Value, StoreError> {
+        let call = &Arc::new(call);
+        let read = |node: Arc<Node>| async move { node.readers.read(call).await };
         self.at_slot(call.slot(), read).await
-    }
-
-    /// Whether replicas may be asked.
-    pub(super) fn has_replicas(&self) -> bool {
-        self.replicas.is_some()
     }
 
     /// Runs a script that reads what belongs to a board, or shard, on a replica, if there is one that is fresh enough. It
     /// may have a part of the keys only: of a slot that is moving. The script gets the id of its process as one more
     /// argument.
-    pub(super) async fn read_replica(
-        &self,
-        shard: &Shard,
-        script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Value>,
-    ) -> Option<Dated<Value>> {
+    pub(super) async fn read_replica(&self, shard: &Shard, call: Call) -> Option<Dated<Value>> {
         let replicas = self.replicas.as_ref()?;
-        let call = call(script, keys, args);
         let primary = self.topology.server(call.slot())?;
         let (value, as_of) = Box::pin(replicas.read(&primary, shard.tag(), call)).await?;
-        let as_of = Some(as_of);
-        Some(Dated { value, as_of })
+        Some(Dated {
+            value,
+            as_of: Some(as_of),
+        })
     }
 
     /// Runs one command, whose first argument is a key.
@@ -279,11 +233,7 @@ impl Store {
     ) -> Result<R, StoreError> {
         let args: Vec<String> = args.into_iter().map(Into::into).collect();
         let slot = args.first().map_or(0, |key| slot_of(key));
-        let command = |node: Arc<Node>| {
-            let args = args.clone();
-            async move { node.command(name, args).await }
-        };
-        self.at_slot(slot, command).await
+        self.command_at(slot, name, args).await
     }
 
     /// What is due by now in a sorted set of times in milliseconds: up to `count` of its members, those first that were due first.
@@ -300,17 +250,26 @@ impl Store {
 
     /// About how many bytes a key takes; `None` if it is not there.
     pub(super) async fn memory_of(&self, key: &str) -> Result<Option<u64>, StoreError> {
-        let args = ["USAGE", key].map(str::to_owned);
+        let args = ["USAGE", key].map(str::to_owned).to_vec();
+        self.command_at(slot_of(key), "MEMORY", args).await
+    }
+
+    async fn command_at<R: FromValue + Send>(
+        &self,
+        slot: u16,
+        name: &'static str,
+        args: Vec<String>,
+    ) -> Result<R, StoreError> {
         let command = |node: Arc<Node>| {
-            let args = args.to_vec();
-            async move { node.command("MEMORY", args).await }
+            let args = args.clone();
+            async move { node.readers.command(name, args).await }
         };
-        self.at_slot(slot_of(key), command).await
+        self.at_slot(slot, command).await
     }
 
     /// A connection of one's own to the server that has the slot of a key.
     pub(super) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
-        Connection::open(&self.topology.access_at(slot_of(key))?)
+        Connection::open(&self.topology.node(slot_of(key))?.access)
     }
 
     /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving. The first call is
@@ -320,14 +279,14 @@ impl Store {
         slot: u16,
         call: impl Fn(Arc<Node>) -> F + Send + 'a,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
-        let mut attempts = Attempts::begin();
+        let (begun, mut pause) = (Instant::now(), MOVING_PAUSE_MIN);
         let first = self.topology.node(slot).map(&call);
         Box::pin(async move {
             let mut reply = first?;
             loop {
                 match reply.await {
                     Ok(reply) => return Ok(reply),
-                    Err(failure) => self.wait_for_slot(&mut attempts, failure).await?,
+                    Err(failure) => self.wait_for_slot(begun, &mut pause, failure).await?,
                 }
                 reply = call(self.topology.node(slot)?);
             }
@@ -337,56 +296,40 @@ impl Store {
     /// Waits until a call is to be sent again whose slot was elsewhere or moving; another failure is for the caller.
     async fn wait_for_slot(
         &self,
-        attempts: &mut Attempts,
+        begun: Instant,
+        pause: &mut Duration,
         failure: Failure,
     ) -> Result<(), StoreError> {
-        if attempts.begun.elapsed() > self.timeouts.times(MOVING_TIME_MAX) {
+        if begun.elapsed() > self.timeouts.times(MOVING_TIME_MAX) {
             return Err(failure.into());
         }
         match failure {
             // It is all there where it is now.
-            Failure::Moved(_) => attempts.pause = MOVING_PAUSE_MIN,
-            Failure::Moving(_) => {
-                attempts.pause = (attempts.pause * 2).min(MOVING_PAUSE_MAX);
-            }
+            Failure::Moved(_) => *pause = MOVING_PAUSE_MIN,
+            Failure::Moving(_) => *pause = (*pause * 2).min(MOVING_PAUSE_MAX),
             Failure::Store(error) => return Err(error),
         }
         self.topology.is_outdated();
-        tokio::time::sleep(attempts.pause).await;
+        sleep(*pause).await;
         Ok(())
     }
 }
 
-/// How long a call has been sent again.
-struct Attempts {
-    begun: Instant,
-    pause: Duration,
-}
-
-impl Attempts {
-    fn begin() -> Self {
-        Self {
-            begun: Instant::now(),
-            pause: MOVING_PAUSE_MIN,
-        }
-    }
-}
-
 impl Call {
+    pub(super) fn new(script: &'static Script, keys: Vec<String>, args: Vec<Value>) -> Self {
+        debug_assert!(
+            are_in_one_slot(&keys),
+            "the keys of {} are in several slots: {keys:?}",
+            script.name
+        );
+        let keys = keys.into_iter().map(Key::from).collect();
+        Self { script, keys, args }
+    }
+
     /// The slot of its keys.
     fn slot(&self) -> u16 {
         self.keys.first().map_or(0, Key::cluster_hash)
     }
-}
-
-fn call(script: &'static Script, keys: Vec<String>, args: Vec<Value>) -> Call {
-    debug_assert!(
-        are_in_one_slot(&keys),
-        "the keys of {} are in several slots: {keys:?}",
-        script.name
-    );
-    let keys = keys.into_iter().map(Key::from).collect();
-    Call { script, keys, args }
 }
 
 /// Whether a cluster takes these keys in one call.

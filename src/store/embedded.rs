@@ -183,15 +183,6 @@ impl EmbeddedServer {
         &self.socket
     }
 
-    /// What the server is doing now.
-    pub fn state(&self) -> ServerState {
-        // The watcher alone holds the sender: without one, the runtime has dropped the watcher.
-        if self.state.has_changed().is_err() {
-            return ServerState::Stopped;
-        }
-        *self.state.borrow()
-    }
-
     /// The state as a channel, for those who wait for it to change. A closed channel means
     /// [`ServerState::Stopped`].
     pub fn watch_state(&self) -> watch::Receiver<ServerState> {
@@ -288,10 +279,10 @@ async fn launch(
     home: &Home,
     slot: &mut Option<Server>,
 ) -> Result<u32, EmbeddedError> {
-    let claim = home.claim(LEFT_OVER_WAIT_MAX).await?;
+    let lock = home.claim(LEFT_OVER_WAIT_MAX).await?;
     let mended = journal::mend(&home.dir).await;
     mended.map_err(|error| EmbeddedError::DataDir(home.dir.clone(), error))?;
-    let server = slot.insert(Server::spawn(program, home, claim)?);
+    let server = slot.insert(Server::spawn(program, home, lock)?);
     let outcome = server.serves(&home.socket).await.map(|()| server.pid);
     if outcome.is_err() {
         server.kill().await;

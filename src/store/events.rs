@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fred::types::Value;
 
 use super::args::pack;
+use super::connection::Call;
 use super::dispatch::Store;
 use super::queued::Held;
 use super::reply::{Reply, require};
@@ -227,8 +228,8 @@ impl Store {
         now: Timestamp,
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
         let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
-        let reply =
-            pack(&args).map(|args| self.write_at(shard.tag(), &script::APPLY, keys, vec![args]));
+        let call = pack(&args).map(|args| Call::new(&script::APPLY, keys, vec![args]));
+        let reply = call.map(|call| self.write_at(shard.tag().to_owned(), call));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;
             let mut answers = Vec::with_capacity(events.len());

@@ -30,8 +30,8 @@ impl From<Failure> for StoreError {
     }
 }
 
-impl From<&Error> for Failure {
-    fn from(error: &Error) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         let (details, text) = (error.details(), error.to_string());
         if details.starts_with("MOVED ") {
             return Self::Moved(text);
@@ -39,8 +39,12 @@ impl From<&Error> for Failure {
         if says_moving(details) {
             return Self::Moving(text);
         }
-        if let Some(reason) = why_full(details) {
-            return StoreError::Full(reason).into();
+        if details.starts_with("OOM ") {
+            let reason = "its memory is full: it has all that maxmemory allows";
+            return StoreError::Full(reason.into()).into();
+        }
+        if details.starts_with("MISCONF ") {
+            return StoreError::Full(format!("it can't write to its disk ({details})")).into();
         }
         if let Some(reason) = why_unusable(details) {
             return StoreError::Unusable(format!("{reason} ({details})")).into();
@@ -72,16 +76,6 @@ pub(super) fn says_unknown_script(error: &Error) -> bool {
 fn says_moving(details: &str) -> bool {
     let refusals = ["ASK ", "TRYAGAIN"];
     refusals.iter().any(|refusal| details.starts_with(refusal)) || details.contains("non local key")
-}
-
-/// Why a server takes no writes, if that is what it says.
-fn why_full(details: &str) -> Option<String> {
-    if details.starts_with("OOM ") {
-        return Some("its memory is full: it has all that maxmemory allows".into());
-    }
-    details
-        .starts_with("MISCONF ")
-        .then(|| format!("it can't write to its disk ({details})"))
 }
 
 /// Why a server can't be used as it is set up, if that is what it says.
@@ -133,7 +127,7 @@ mod tests {
     use super::*;
 
     fn failure_of(details: &'static str) -> Failure {
-        Failure::from(&Error::new(ErrorKind::Unknown, details))
+        Failure::from(Error::new(ErrorKind::Unknown, details))
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! format. Where it finds another one, it refuses to work with that before it writes anything: what it took apart wrongly it would spoil.
 //! A change of the form adds 1 to the number, and comes with a migration.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::connection::Call;
 use super::dispatch::Store;
 use super::protocol::formats::DATA_FORMAT;
 use super::{StoreError, keys, script};
@@ -18,16 +19,6 @@ pub(super) fn other_format(what: &str, format: u64) -> String {
     format!(
         "{what} has the data format {format}, and this release works with {DATA_FORMAT}: use the release that wrote it, or another Redis database"
     )
-}
-
-/// Whether it is known that what belongs to no board has the format of this release.
-#[derive(Debug, Default)]
-pub(super) struct KnownFormat(AtomicBool);
-
-impl KnownFormat {
-    pub(super) fn is_known(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Store {
@@ -47,12 +38,10 @@ impl Store {
     pub(super) async fn note_format(&self) -> Result<(), StoreError> {
         let keys = [keys::FORMAT, keys::STAMP].map(str::to_owned);
         let args = vec![DATA_FORMAT.to_string().into()];
-        let reply = self
-            .write_unchecked(&script::FORMAT, keys.into(), args)
-            .await?;
-        let format = reply.as_string().unwrap_or_default();
-        require_format(&format)?;
-        self.format.0.store(true, Ordering::Relaxed);
+        let call = Call::new(&script::FORMAT, keys.into(), args);
+        let reply = self.send_in_turn(String::new(), call, 0).await?;
+        require_format(&reply.as_string().unwrap_or_default())?;
+        self.is_format_known.store(true, Ordering::Relaxed);
         Ok(())
     }
 }

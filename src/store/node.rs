@@ -31,8 +31,10 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 /// One server, as long as it is part of what the service uses.
 #[derive(Debug)]
 pub(super) struct Node {
+    /// How it is reached.
+    pub(super) access: Access,
     writers: Vec<Arc<Writer>>,
-    readers: Readers,
+    pub(super) readers: Readers,
 }
 
 /// The connections for reads of one server, and the turns of their callers.
@@ -51,12 +53,13 @@ impl Node {
         Ok(Self {
             writers: writers.collect::<Result<_, StoreError>>()?,
             readers: Readers::connect(access)?,
+            access: access.clone(),
         })
     }
 
     /// Fails at once where a connection is missing.
     pub(super) fn check_connected(&self) -> Result<(), StoreError> {
-        let writers = self.writers.iter().map(|writer| writer.connection());
+        let writers = self.writers.iter().map(|writer| &writer.connection);
         let mut connections = writers.chain(&self.readers.connections);
         connections.try_for_each(Connection::check)
     }
@@ -67,26 +70,12 @@ impl Node {
         &self,
         tag: &str,
         call: Arc<Call>,
-        min_replicas: Option<u8>,
+        min_replicas: u8,
     ) -> impl Future<Output = Result<Value, Failure>> + Send + use<> {
         let mut hasher = DefaultHasher::new();
         tag.hash(&mut hasher);
         let index = usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0);
         self.writers[index].write(call, min_replicas)
-    }
-
-    /// Runs a script that reads.
-    pub(super) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
-        self.readers.read(call).await
-    }
-
-    /// Runs one command.
-    pub(super) async fn command<R: FromValue>(
-        &self,
-        name: &'static str,
-        args: Vec<String>,
-    ) -> Result<R, Failure> {
-        self.readers.command(name, args).await
     }
 
     /// Runs a script that needs no key, and that may write.
@@ -95,19 +84,19 @@ impl Node {
         script: &'static Script,
         args: Vec<Value>,
     ) -> Result<Value, Failure> {
-        let keys = Vec::new();
-        self.read(&Arc::new(Call { script, keys, args })).await
+        let call = Call::new(script, Vec::new(), args);
+        self.readers.read(&Arc::new(call)).await
     }
 
     /// Loads the scripts that the server does not know.
     pub(super) async fn load_scripts(&self) -> Result<(), Failure> {
         let mut args = vec!["EXISTS".to_owned()];
         args.extend(script::ALL.iter().map(|script| script.sha.clone()));
-        let known: Vec<i64> = self.command("SCRIPT", args).await?;
+        let known: Vec<i64> = self.readers.command("SCRIPT", args).await?;
         let unknown = script::ALL.iter().zip(known);
         for (script, _) in unknown.filter(|(_, known)| *known == 0) {
             let args = vec!["LOAD".to_owned(), script.source.clone()];
-            let _sha: String = self.command("SCRIPT", args).await?;
+            let _sha: String = self.readers.command("SCRIPT", args).await?;
         }
         Ok(())
     }
@@ -128,7 +117,7 @@ impl Readers {
     /// Runs a script that reads.
     pub(super) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
         let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
-        self.connection().send(call, None).await
+        self.connection().send(call, 0).await
     }
 
     /// Runs one command.

@@ -20,7 +20,7 @@ use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::puts;
 use super::queued::{StreamEntry, bytes_of_entry};
-use super::reply::{Reply, require, unknown_code};
+use super::reply::{Reply, info_fields, require, unknown_code};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
@@ -348,8 +348,8 @@ impl Store {
     pub async fn sample_queues(&self, names: Vec<QueueName>) -> QueueSample {
         let primaries = self.topology.primaries();
         let of_servers = primaries.iter().map(async |(server, node)| {
-            let info = node.command::<String>("INFO", vec!["memory".to_owned()]);
-            let info = info.await.map_err(StoreError::from);
+            let info = node.readers.command("INFO", vec!["memory".to_owned()]);
+            let info: Result<String, _> = info.await.map_err(StoreError::from);
             let is_away = matches!(info, Err(StoreError::Unavailable(_)));
             let none = QueuesOfServer {
                 memory_max: info.ok().and_then(|info| memory_max(&info)),
@@ -400,9 +400,8 @@ impl Store {
 
 /// The `maxmemory` of a server, if it has one, as `INFO` tells it.
 fn memory_max(info: &str) -> Option<u64> {
-    let mut lines = info.lines();
-    let max = lines.find_map(|line| line.trim_end().strip_prefix("maxmemory:"))?;
-    max.parse().ok().filter(|max| *max > 0)
+    let max = info_fields(info).get("maxmemory")?.parse();
+    max.ok().filter(|max| *max > 0)
 }
 
 impl PutCall<'_> {

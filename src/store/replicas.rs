@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connection::Call;
-use super::failure::Failure;
 use super::node::{Node, Readers};
+use super::reply::info_fields;
 use super::staleness::Registration;
 use super::topology::Topology;
 use crate::join::join_all;
@@ -41,7 +41,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Replicas {
     known: Arc<ArcSwap<Known>>,
-    max_staleness: Duration,
+    /// How old an answer may be at the most.
+    pub(super) max_staleness: Duration,
     /// What lets others know how old the answers may be.
     pub(super) registration: Registration,
     /// Other instances read of other replicas.
@@ -82,11 +83,6 @@ impl Replicas {
             chance: RandomState::new(),
             _following: AbortOnDropHandle::new(tokio::spawn(following)),
         }
-    }
-
-    /// How old an answer may be at the most.
-    pub(super) fn max_staleness(&self) -> Duration {
-        self.max_staleness
     }
 
     /// Runs a script on a replica of the server, with the id of its process as one more argument, and tells how old the
@@ -173,7 +169,7 @@ impl Followed {
     /// Asks the primary where it is, and for its replicas.
     async fn ask(&mut self, node: &Node, topology: &Topology) {
         let at = Instant::now();
-        let Some(info) = info_of(node.command("INFO", sections())).await else {
+        let Some(info) = info_of(&node.readers).await else {
             return;
         };
         if !info.is_primary {
@@ -188,7 +184,7 @@ impl Followed {
             if self.replicas.contains_key(&server) {
                 continue;
             }
-            match Readers::connect(&topology.access_to(&server)) {
+            match Readers::connect(&topology.access.to(&server)) {
                 Ok(readers) => {
                     let seen = Mutex::default();
                     let replica = Replica { readers, seen };
@@ -206,13 +202,12 @@ impl Followed {
                 // A new connection has not said so; until then it is sent to the primary.
                 replica.readers.say_readonly().await;
             }
-            let asked = replica.readers.command("INFO", sections());
             let Info {
                 is_primary,
                 offset,
                 process,
                 ..
-            } = info_of(asked).await?;
+            } = info_of(&replica.readers).await?;
             let as_of = self.marks.reached(&offset).filter(|_| !is_primary);
             *replica.seen.lock() = as_of.map(|as_of| Seen { as_of, process });
             Some(())
@@ -221,12 +216,9 @@ impl Followed {
     }
 }
 
-/// What of `INFO` is looked at.
-fn sections() -> Vec<String> {
-    vec!["replication".into(), "server".into()]
-}
-
-async fn info_of(asked: impl Future<Output = Result<String, Failure>>) -> Option<Info> {
+async fn info_of(readers: &Readers) -> Option<Info> {
+    let sections = vec!["replication".into(), "server".into()];
+    let asked = readers.command::<String>("INFO", sections);
     let text = tokio::time::timeout(ASK_TIMEOUT, asked).await.ok()?.ok()?;
     Info::parse(&text)
 }
@@ -275,10 +267,7 @@ struct Info {
 impl Info {
     /// Reads the answer to `INFO`.
     fn parse(text: &str) -> Option<Self> {
-        let fields: BTreeMap<&str, &str> = text
-            .lines()
-            .filter_map(|line| line.trim_end().split_once(':'))
-            .collect();
+        let fields = info_fields(text);
         let is_primary = *fields.get("role")? == "master";
         let field = if is_primary {
             "master_repl_offset"
@@ -294,9 +283,7 @@ impl Info {
             is_primary,
             process: (*fields.get("run_id")?).to_owned(),
             offset,
-            replicas: replicas
-                .filter_map(|replica| read_replica(replica))
-                .collect(),
+            replicas: replicas.filter_map(|text| read_replica(text)).collect(),
         })
     }
 }
@@ -307,15 +294,8 @@ fn read_replica(text: &str) -> Option<Server> {
         .split(',')
         .filter_map(|field| field.split_once('='))
         .collect();
-    let is_online = *fields.get("state")? == "online";
-    is_online
-        .then(|| {
-            Some(Server::new(
-                *fields.get("ip")?,
-                fields.get("port")?.parse().ok()?,
-            ))
-        })
-        .flatten()
+    let (ip, port) = (*fields.get("ip")?, fields.get("port")?.parse().ok()?);
+    (*fields.get("state")? == "online").then(|| Server::new(ip, port))
 }
 
 #[cfg(test)]

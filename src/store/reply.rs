@@ -1,5 +1,7 @@
 //! Parses the replies of scripts.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use fred::types::Value;
 
@@ -101,6 +103,13 @@ impl Reply {
         }
         Ok((code, reply))
     }
+}
+
+/// The fields of an answer to `INFO`.
+pub(super) fn info_fields(info: &str) -> BTreeMap<&str, &str> {
+    info.lines()
+        .filter_map(|line| line.trim_end().split_once(':'))
+        .collect()
 }
 
 /// A value that is a string.

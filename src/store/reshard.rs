@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use fred::types::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +147,8 @@ pub struct CopyIn<'a> {
     keys: Vec<String>,
     args: CopyInArgs,
     strings: Vec<Bytes>,
-    entries: usize,
+    /// How many entries are in it.
+    pub entries: usize,
 }
 
 /// A standing and some of its members, as copy_in.lua takes them.
@@ -162,7 +162,7 @@ type MembersArgs = (
     Vec<String>,
 );
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct CopyInArgs {
     generation: String,
     lease: u64,
@@ -191,25 +191,12 @@ impl<'a> CopyIn<'a> {
                 generation: shard.generation.to_string(),
                 lease,
                 layout: LayoutArgs::new(shard),
-                lines: Vec::new(),
-                standings: Vec::new(),
-                turnouts: Vec::new(),
-                voters: Vec::new(),
-                states: Vec::new(),
-                dropped: Vec::new(),
-                letters: Vec::new(),
                 letters_kept: DEAD_LETTERS_KEPT.ms(),
-                closed_until: None,
-                final_until: None,
+                ..CopyInArgs::default()
             },
             strings: Vec::new(),
             entries: 0,
         }
-    }
-
-    /// How many entries are in it.
-    pub fn entries(&self) -> usize {
-        self.entries
     }
 
     fn key(&mut self, key: String) -> usize {
@@ -570,11 +557,7 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
     let now = match kind.copying() {
         Copying::Members => Changed::Member(StoredMember {
             id: member.ok_or_else(unexpected)?,
-            score: match reply.next()? {
-                Value::String(text) if text.is_empty() => None,
-                Value::Bytes(bytes) if bytes.is_empty() => None,
-                score => score.as_i64(),
-            },
+            score: reply.next()?.as_i64(),
             time: reply.integer()?,
             data: reply.text()?,
         }),

@@ -73,12 +73,12 @@ fn renewed(before: Option<Registered>, began: Instant, answered: Instant) -> Reg
 impl Store {
     /// Registers for a while how far behind the replicas may be that this instance reads from, if it does.
     pub async fn register_staleness(&self) -> Result<(), StoreError> {
-        let (Some(bound), Some(registration)) = (self.max_staleness(), self.registration()) else {
-            return Ok(());
-        };
-        let began = Instant::now();
-        self.ask_staleness(&registration.instance, bound).await?;
-        registration.renew(began, Instant::now());
+        if let Some(replicas) = &self.replicas {
+            let (registration, began) = (&replicas.registration, Instant::now());
+            self.ask_staleness(&registration.instance, replicas.max_staleness)
+                .await?;
+            registration.renew(began, Instant::now());
+        }
         Ok(())
     }
 

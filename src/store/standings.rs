@@ -10,6 +10,7 @@ use serde::Serialize;
 use tokio::sync::OnceCell;
 
 use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
+use super::connection::Call;
 use super::dispatch::{Freshness, Store};
 use super::kinds::Kind;
 use super::profiles::Profiles;
@@ -773,10 +774,10 @@ impl Store {
         };
         let args = pack(&args)?;
         let asked = (queries, &encoder.indexes);
-        if freshness == Freshness::Bounded && self.has_replicas() {
+        if freshness == Freshness::Bounded && self.replicas.is_some() {
             keys.push(keys::registry(shard.tag(), shard.generation));
-            let read = self.read_replica(shard, &script::READ, keys.clone(), vec![args.clone()]);
-            if let Some(Dated { value, as_of }) = read.await
+            let call = Call::new(&script::READ, keys.clone(), vec![args.clone()]);
+            if let Some(Dated { value, as_of }) = self.read_replica(shard, call).await
                 && let Ok(value) = answers(shard, asked, value)
                 && is_complete(&value)
             {
@@ -784,7 +785,9 @@ impl Store {
             }
             keys.pop();
         }
-        let reply = self.read(&script::READ, keys, vec![args]).await?;
+        let reply = self
+            .read(Call::new(&script::READ, keys, vec![args]))
+            .await?;
         Ok(Dated {
             value: answers(shard, asked, reply)?,
             as_of: None,

@@ -109,12 +109,8 @@ impl Store {
             keys::swept_codes().into(),
         ];
         args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
-        let call = Arc::new(Call {
-            script: &script::SWEEP,
-            keys: Vec::new(),
-            args,
-        });
-        let mut reply = Reply::new(server.write(keys::DELETED, call, None).await?)?;
+        let call = Arc::new(Call::new(&script::SWEEP, Vec::new(), args));
+        let mut reply = Reply::new(server.write(keys::DELETED, call, 0).await?)?;
         sweep.cursor = reply.text()?;
         sweep.unlinked += reply.count()?;
         if sweep.cursor == "0" {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use fred::types::Value;
 use fred::types::cluster::ClusterRouting;
-use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::config::Server;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -36,7 +36,8 @@ const LAST_SLOT: u16 = 16_383;
 /// The servers, and which of them has which slot.
 #[derive(Debug)]
 pub(super) struct Topology {
-    access: Access,
+    /// How they are reached.
+    pub(super) access: Access,
     map: Arc<ArcSwap<Map>>,
     is_outdated: Arc<Notify>,
     _following: Option<AbortOnDropHandle<Infallible>>,
@@ -98,17 +99,6 @@ impl Topology {
         self.map.load().server(slot).cloned()
     }
 
-    /// How the server of a slot is reached.
-    pub(super) fn access_at(&self, slot: u16) -> Result<Access, StoreError> {
-        if !self.is_cluster() {
-            return Ok(self.access.clone());
-        }
-        let server = self.server(slot);
-        let server =
-            server.ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))?;
-        Ok(self.access_to(&server))
-    }
-
     /// The servers that have slots.
     pub(super) fn primaries(&self) -> BTreeMap<Server, Arc<Node>> {
         let map = self.map.load();
@@ -117,16 +107,6 @@ impl Topology {
             Some((range.server.clone(), Arc::clone(node)))
         });
         nodes.collect()
-    }
-
-    /// How another server of theirs is reached.
-    pub(super) fn access_to(&self, server: &Server) -> Access {
-        access_to(&self.access, server)
-    }
-
-    /// How they are reached.
-    pub(super) fn config(&self) -> &Config {
-        &self.access.config
     }
 
     /// Whether the servers are a cluster.
@@ -183,7 +163,9 @@ impl Map {
     async fn ask(&self) -> Option<Vec<Range>> {
         let asked = self.nodes.iter().map(async |(server, node)| {
             node.check_connected().ok()?;
-            let reply = node.command::<Value>("CLUSTER", vec!["SLOTS".into()]);
+            let reply = node
+                .readers
+                .command::<Value>("CLUSTER", vec!["SLOTS".into()]);
             let reply = tokio::time::timeout(ASK_TIMEOUT, reply).await.ok()?.ok()?;
             Some((server, read(reply, server)?))
         });
@@ -193,17 +175,16 @@ impl Map {
 
     /// The same with other slots, and the nodes that they need.
     fn with(&self, access: &Access, slots: Vec<Range>) -> Result<Self, StoreError> {
-        let mut nodes = BTreeMap::new();
-        for server in slots.iter().map(|range| &range.server) {
-            if !nodes.contains_key(server) {
-                let node = match self.nodes.get(server) {
-                    Some(node) => Arc::clone(node),
-                    None => connect(access, server)?,
-                };
-                nodes.insert(server.clone(), node);
-            }
-        }
-        Ok(Self { nodes, slots })
+        let servers: BTreeSet<&Server> = slots.iter().map(|range| &range.server).collect();
+        let nodes = servers.into_iter().map(|server| {
+            let known = self.nodes.get(server).cloned();
+            let node = known.map_or_else(|| connect(access, server), Ok)?;
+            Ok((server.clone(), node))
+        });
+        Ok(Self {
+            nodes: nodes.collect::<Result<_, StoreError>>()?,
+            slots,
+        })
     }
 }
 
@@ -223,8 +204,7 @@ fn agree(said: &[View]) -> Vec<Range> {
     let ends: BTreeSet<u16> = ends.collect();
     let mut agreed: Vec<Range> = Vec::new();
     for (&first, &behind) in ends.iter().zip(ends.iter().skip(1)) {
-        let named = |(_, ranges): &&View| owner(ranges, first).cloned();
-        let Some(server) = most_credible(said, named) else {
+        let Some(server) = most_credible(said, first).cloned() else {
             continue;
         };
         let last = behind - 1;
@@ -241,19 +221,17 @@ fn agree(said: &[View]) -> Vec<Range> {
 }
 
 /// The owner of a slot: the server that says so of itself, or else the one that most servers name.
-fn most_credible(said: &[View], named: impl Fn(&&View) -> Option<Server>) -> Option<Server> {
-    let named: Vec<(&Server, Server)> = said
+fn most_credible<'a>(said: &'a [View], slot: u16) -> Option<&'a Server> {
+    let named = said
         .iter()
-        .filter_map(|view| Some((view.0, named(&view)?)))
-        .collect();
-    let is_own = |(from, server): &&(&Server, Server)| *from == server;
-    let mut own = named.iter().filter(is_own);
+        .filter_map(|(from, ranges)| Some((*from, owner(ranges, slot)?)));
+    let mut own = named.clone().filter(|(from, server)| from == server);
     if let (Some((_, server)), None) = (own.next(), own.next()) {
-        return Some(server.clone());
+        return Some(server);
     }
-    let votes = |server: &&Server| named.iter().filter(|(_, other)| other == *server).count();
-    let servers = named.iter().map(|(_, server)| server);
-    servers.max_by_key(votes).cloned()
+    let servers = named.map(|(_, server)| server);
+    let votes = |server: &&Server| servers.clone().filter(|other| other == server).count();
+    servers.clone().max_by_key(votes)
 }
 
 /// The slots as a node tells them, which may leave out its own host.
@@ -269,20 +247,7 @@ fn read(reply: Value, from: &Server) -> Option<Vec<Range>> {
 }
 
 fn connect(access: &Access, server: &Server) -> Result<Arc<Node>, StoreError> {
-    Ok(Arc::new(Node::connect(&access_to(access, server))?))
-}
-
-fn access_to(access: &Access, server: &Server) -> Access {
-    let server = ServerConfig::Centralized {
-        server: server.clone(),
-    };
-    Access {
-        config: Config {
-            server,
-            ..access.config.clone()
-        },
-        ..*access
-    }
+    Ok(Arc::new(Node::connect(&access.to(server))?))
 }
 
 /// Keeps a map of a cluster up to date, for ever.

@@ -1,12 +1,11 @@
 //! Finds what is wrong with a server that works: it may lose data, or refuses writes just now.
 
-use std::collections::BTreeMap;
-
 use futures::future::join;
 
 use super::audit::LOG_BYTES_MAX;
 use super::dispatch::Store;
 use super::node::Node;
+use super::reply::info_fields;
 use super::{StoreError, keys, script};
 use crate::join::join_all;
 
@@ -17,15 +16,13 @@ impl Store {
         let is_cluster = self.topology.is_cluster();
         let primaries = self.topology.primaries();
         let asked = primaries.iter().map(async |(server, node)| {
-            let warnings = of_node(node).await;
-            let named = warnings.into_iter().map(|warning| {
-                if is_cluster {
-                    format!("{server}: {warning}")
-                } else {
-                    warning
+            let mut warnings = of_node(node).await;
+            if is_cluster {
+                for warning in &mut warnings {
+                    warning.insert_str(0, &format!("{server}: "));
                 }
-            });
-            named.collect::<Vec<String>>()
+            }
+            warnings
         });
         let (mut warnings, of_audit) = join(join_all(asked), self.audit_warning()).await;
         warnings.push(of_audit.into_iter().collect());
@@ -60,17 +57,14 @@ async fn of_node(node: &Node) -> Vec<String> {
 /// Settings by which it may lose data.
 async fn of_settings(node: &Node) -> Vec<String> {
     let sections = ["memory", "persistence"].map(str::to_owned).to_vec();
-    let info: String = match node.command("INFO", sections).await {
+    let info: String = match node.readers.command("INFO", sections).await {
         Ok(info) => info,
         Err(failure) => {
             let error = StoreError::from(failure);
             return vec![format!("its settings could not be checked: {error}")];
         }
     };
-    let fields: BTreeMap<&str, &str> = info
-        .lines()
-        .filter_map(|line| line.trim_end().split_once(':'))
-        .collect();
+    let fields = info_fields(&info);
     let mut warnings = Vec::new();
     match fields.get("maxmemory_policy") {
         Some(&"noeviction") => {}
@@ -91,7 +85,7 @@ async fn of_settings(node: &Node) -> Vec<String> {
 /// Whether there are no snapshots either.
 async fn of_snapshots(node: &Node) -> Option<String> {
     let asked = vec!["GET".to_owned(), "save".to_owned()];
-    match node.command::<Vec<String>>("CONFIG", asked).await {
+    match node.readers.command::<Vec<String>>("CONFIG", asked).await {
         Ok(setting) if setting.get(1).is_some_and(|save| !save.is_empty()) => None,
         Ok(setting) if !setting.is_empty() => Some(
             "its append-only file is off (appendonly) and it takes no snapshots (save): all data is lost when it ends"

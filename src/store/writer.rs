@@ -18,7 +18,6 @@ use super::StoreError;
 use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::node::in_time;
-use crate::timeouts::TimeoutFactor;
 
 /// Turns of a writer, so the calls of it that may be under way at one time: enough to keep Redis busy, few enough that a
 /// read never waits behind more than some milliseconds of them. Further calls wait here, in their order.
@@ -29,8 +28,7 @@ const CONFIRM_TURNS: u32 = 2;
 /// A connection for writes, and the turns of its callers.
 #[derive(Debug)]
 pub(super) struct Writer {
-    connection: Connection,
-    timeouts: TimeoutFactor,
+    pub(super) connection: Connection,
     list: Mutex<List>,
 }
 
@@ -43,7 +41,7 @@ struct List {
 /// A call that waits for its turns.
 struct Waiting {
     call: Arc<Call>,
-    min_replicas: Option<u8>,
+    min_replicas: u8,
     sender: oneshot::Sender<Sent>,
 }
 
@@ -64,7 +62,6 @@ impl Writer {
     pub(super) fn connect(access: &Access) -> Result<Arc<Self>, StoreError> {
         Ok(Arc::new(Self {
             connection: Connection::open(access)?,
-            timeouts: access.timeouts,
             list: Mutex::new(List {
                 free_turns: WRITES_IN_FLIGHT_MAX,
                 waiting: VecDeque::new(),
@@ -72,17 +69,13 @@ impl Writer {
         }))
     }
 
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
-    /// Runs a script that writes, behind all for which this was called before; the future waits for the reply. With
-    /// `min_replicas` it is done once so many replicas have all that was written before, too. A call whose future is let go
-    /// before its turn is not sent.
+    /// Runs a script that writes, behind all for which this was called before; the future waits for the reply, and until
+    /// `min_replicas` replicas have it and all that was written before. A call whose future is let go before its turn is not
+    /// sent.
     pub(super) fn write(
         self: &Arc<Self>,
         call: Arc<Call>,
-        min_replicas: Option<u8>,
+        min_replicas: u8,
     ) -> impl Future<Output = Result<Value, Failure>> + Send + use<> {
         let (sender, turn) = oneshot::channel();
         self.list.lock().waiting.push_back(Waiting {
@@ -91,7 +84,7 @@ impl Writer {
             sender,
         });
         self.send_waiting();
-        let timeouts = self.timeouts;
+        let timeouts = self.connection.timeouts;
         async move {
             let sent = in_time(timeouts, turn).await?;
             sent.reply.await
@@ -134,7 +127,11 @@ impl List {
 
 impl Waiting {
     fn turns(&self) -> u32 {
-        self.min_replicas.map_or(1, |_| CONFIRM_TURNS)
+        if self.min_replicas > 0 {
+            CONFIRM_TURNS
+        } else {
+            1
+        }
     }
 }
 

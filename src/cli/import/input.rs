@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3Default;
+
+use super::ImportError;
 
 /// The name that stands for the standard input.
 const STDIN_NAME: &str = "-";
@@ -20,24 +21,6 @@ pub(super) const BUFFER_BYTES: usize = 1 << 16;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// What some programs write before UTF-8.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
-
-/// Why a file can't be imported.
-#[derive(Debug, Error)]
-pub(super) enum InputError {
-    /// It can't be opened or read.
-    #[error("can't read {path}: {cause}")]
-    Read { path: String, cause: io::Error },
-    /// What is in it is no CSV or NDJSON of events, from this line on, counted from 1.
-    #[error("{path}, line {line}: {detail}")]
-    Content {
-        path: String,
-        line: u64,
-        detail: String,
-    },
-    /// The thread that reads it has ended without saying so.
-    #[error("reading {0} ended unexpectedly")]
-    Lost(String),
-}
 
 /// What a file's content is known by.
 ///
@@ -73,7 +56,7 @@ pub(super) struct Input {
 
 impl Input {
     /// Opens a file and computes its identity, and that of its beginning of this size in bytes; blocks.
-    pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, InputError> {
+    pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, ImportError> {
         let mut input = Self {
             path: path.to_owned(),
             read: Box::new(io::stdin()),
@@ -82,7 +65,7 @@ impl Input {
             bytes_read: Arc::default(),
         };
         if path != Path::new(STDIN_NAME) {
-            input.open_file(size).map_err(|cause| InputError::Read {
+            input.open_file(size).map_err(|cause| ImportError::Read {
                 path: path.display().to_string(),
                 cause,
             })?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
-use super::record::{Earlier, Job, Place, Record, RecordError};
+use super::record::{Earlier, Job, Place, RECORD, Record};
 use super::rejects::{Rejection, Rejects};
 use super::rows::Batch;
 use super::sender::BoardFacts;
@@ -71,7 +71,7 @@ impl Ledger {
             && let Some(difference) = record.difference(&job)
         {
             let path = path.display().to_string();
-            return Err(RecordError::Other(path, shortened(&difference)).into());
+            return Err(ImportError::OtherRecord(path, shortened(&difference)));
         }
         let version = board.version.as_deref();
         let earlier = found.as_ref();
@@ -104,9 +104,9 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Whether an earlier run is gone on with.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| !found.is_finished)
+    /// The record of an earlier run that is gone on with.
+    pub(super) fn resumed(&self) -> Option<&Record> {
+        self.found.as_ref().filter(|found| !found.is_finished)
     }
 
     /// Whether an interrupted import could go on.
@@ -176,14 +176,14 @@ impl Ledger {
 
     /// Ends an import that has sent nothing: leaves what was found.
     pub(super) fn undo(&mut self) -> Result<(), ImportError> {
+        let kept = self.resumed().map_or(0, |resumed| resumed.rejects_bytes);
         if let Some(rejects) = &mut self.rejects {
-            let resumed = self.found.as_ref().filter(|found| !found.is_finished);
-            rejects.cut(resumed.map_or(0, |resumed| resumed.rejects_bytes))?;
+            rejects.cut(kept)?;
             rejects.close()?;
         }
         match (&self.path, &self.found) {
             (Some(path), Some(found)) => found.write(path)?,
-            (Some(path), None) => remove(path).map_err(|cause| RecordError::write(path, cause))?,
+            (Some(path), None) => remove(path).map_err(ImportError::write(RECORD, path))?,
             (None, _) => {}
         }
         Ok(())
@@ -255,10 +255,15 @@ fn check_unsure(
     }
     let (rows, sent_rows, idempotency) = (record.rows, record.sent_rows, board.idempotency);
     let since = record.sent_since.filter(|_| sent_rows > rows);
+    let unsure = |since, until| Unsure {
+        sent_rows,
+        since,
+        until,
+    };
     let unsure = match since {
         None => None,
         // From now on they are as good as rows that are sent for the first time.
-        Some(_) if args.resume_anyway => Some((now, None)),
+        Some(_) if args.resume_anyway => Some(unsure(now, None)),
         Some(since) => {
             let remaining = Memory::remaining(idempotency, since, now);
             let remaining = remaining.ok_or_else(|| ImportError::TooOld {
@@ -268,15 +273,11 @@ fn check_unsure(
                 first_row: rows + 1,
                 last_row: sent_rows,
             })?;
-            Some((since, Some(Instant::now() + remaining)))
+            Some(unsure(since, Some(Instant::now() + remaining)))
         }
     };
-    let since = unsure.map_or(now, |(since, _)| since);
+    let since = unsure.map_or(now, |unsure| unsure.since);
     record.sent_since = Some(since);
     record.begun.get_or_insert(since);
-    Ok(unsure.map(|(since, until)| Unsure {
-        sent_rows,
-        since,
-        until,
-    }))
+    Ok(unsure)
 }

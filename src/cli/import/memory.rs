@@ -52,16 +52,9 @@ impl Memory {
         Timestamp::from_ms_clamped(since.ms().saturating_add(ms))
     }
 
-    /// Whether an earlier run may have sent the row behind this many.
-    pub(super) fn is_unsure(&self, rows: u64) -> bool {
-        self.unsure.is_some_and(|unsure| rows < unsure.sent_rows)
-    }
-
-    /// Until when that row can be sent, if something limits it.
-    pub(super) fn until(&self, rows: u64) -> Option<Instant> {
-        self.unsure
-            .filter(|_| self.is_unsure(rows))
-            .and_then(|unsure| unsure.until)
+    /// The rows that an earlier run may have sent, if the row behind this many is one of them.
+    pub(super) fn unsure_at(&self, rows: u64) -> Option<Unsure> {
+        self.unsure.filter(|unsure| rows < unsure.sent_rows)
     }
 }
 
@@ -104,6 +97,7 @@ mod tests {
             idempotency: Span::hours(1),
             unsure: Some(unsure),
         };
-        assert_eq!((memory.until(19), memory.until(20)), (Some(until), None));
+        let until_of = |rows| memory.unsure_at(rows).map(|unsure| unsure.until);
+        assert_eq!((until_of(19), until_of(20)), (Some(Some(until)), None));
     }
 }

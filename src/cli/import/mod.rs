@@ -51,15 +51,15 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::input::{Input, InputError};
+use self::input::Input;
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
 use self::progress::Progress;
-use self::record::{Earlier, Job, Place, Record, RecordError};
-use self::rejects::RejectsError;
-use self::rows::{Batch, Target};
+use self::record::{Earlier, Job, Place, Record};
+use self::rejects::REJECTS;
+use self::rows::Batch;
 use self::sender::{BoardFacts, Sender};
-use self::summary::{Generated, Summary};
+use self::summary::Summary;
 use super::client::{Client, ClientError, Patience, Purpose};
 use super::{ServiceArgs, tell};
 use crate::clock::Clock;
@@ -143,15 +143,42 @@ pub struct ImportArgs {
 /// Why an import failed.
 #[derive(Debug, Error)]
 enum ImportError {
-    /// The file can't be read.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The record can't be used.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The rejected rows can't be written.
-    #[error(transparent)]
-    Rejects(#[from] RejectsError),
+    /// The file can't be opened or read.
+    #[error("can't read {path}: {cause}")]
+    Read { path: String, cause: io::Error },
+    /// What is in it is no CSV or NDJSON of events, from this line on, counted from 1.
+    #[error("{path}, line {line}: {detail}")]
+    Content {
+        path: String,
+        line: u64,
+        detail: String,
+    },
+    /// The thread that reads it has ended without saying so.
+    #[error("reading {0} ended unexpectedly")]
+    Lost(String),
+    /// The rejected rows can't be written, or the record, without which an interrupted import could not go on.
+    #[error("can't write {what} {path}: {cause}")]
+    Write {
+        what: &'static str,
+        path: String,
+        cause: io::Error,
+    },
+    /// The record is there, and can't be understood.
+    #[error("can't read the record {0}: {1}; --restart begins anew without it")]
+    Record(String, io::Error),
+    /// It is one of another import, which differs in this.
+    #[error(
+        "the record {0} is of another import ({1}): finish that one first, or begin anew with --restart"
+    )]
+    OtherRecord(String, String),
+    /// Something else would be lost.
+    #[error("{0} is there already: give --rejects a file that is not")]
+    RejectsExist(String),
+    /// Rows are missing in it that an interrupted import has written.
+    #[error(
+        "{0} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
+    )]
+    RejectsChanged(String),
     /// The service did not take what was sent.
     #[error(transparent)]
     Service(#[from] ClientError),
@@ -166,9 +193,12 @@ enum ImportError {
         why: String,
         rows: u64,
     },
-    /// The user interrupted it.
+    /// The user interrupted it. All requests were answered.
     #[error("interrupted")]
     Interrupted,
+    /// The user interrupted it, and requests were not answered in time.
+    #[error("interrupted")]
+    Unanswered,
     /// A request whose fate is not known can't be sent again, since it could count twice by now.
     #[error(
         "{what} may have been taken, and the board, which remembers ids for {idempotency}, may not know them any more: {last}"
@@ -208,6 +238,21 @@ impl ImportError {
     #[expect(clippy::unused_self, reason = "as of a summary, which has its own")]
     fn exit_status(&self) -> u8 {
         STATUS_FAILED
+    }
+
+    fn write(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Write {
+            what,
+            path: path.display().to_string(),
+            cause,
+        }
+    }
+
+    /// Whether every request that was begun has been answered: what is wrong with the file comes behind all rows that could be
+    /// read.
+    fn is_settled(&self) -> bool {
+        use ImportError::{Content, Interrupted, Lost, Read};
+        matches!(self, Read { .. } | Content { .. } | Lost(_) | Interrupted)
     }
 }
 
@@ -282,7 +327,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         notice,
     )?;
     // The next run may begin in another folder.
-    let absolute = |path| path::absolute(path).map_err(|cause| RejectsError::write(path, cause));
+    let absolute = |path| path::absolute(path).map_err(ImportError::write(REJECTS, path));
     let job = Job {
         file: input.identity.clone(),
         board: args.board.to_string(),
@@ -328,10 +373,8 @@ fn summary(
         tally: tally.clone(),
         rows_before,
         elapsed,
-        generated: Generated {
-            is_stream: !ledger.is_resumable(),
-            remembered_until: (remembered_until > now()).then_some(remembered_until),
-        },
+        is_stream: !ledger.is_resumable(),
+        remembered_until: (remembered_until > now()).then_some(remembered_until),
         rejects: args.rejects,
     }
 }
@@ -357,7 +400,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
         ));
     }
     let rows = ledger.record.rows;
-    if ledger.is_resumed() {
+    if ledger.resumed().is_some() {
         let first = rows + 1;
         progress.notice(&format!(
             "going on with an interrupted import at row {first}"
@@ -373,12 +416,16 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
 }
 
 /// Leaves the right record behind, and says how to go on.
-fn suspend(ledger: &mut Ledger, sender: &Sender, board: &BoardFacts, stop: Stop) -> ImportError {
-    let Stop { cause, is_settled } = stop;
+fn suspend(
+    ledger: &mut Ledger,
+    sender: &Sender,
+    board: &BoardFacts,
+    cause: ImportError,
+) -> ImportError {
     if !sender.has_perhaps_sent() {
         return ledger.undo().err().unwrap_or(cause);
     }
-    if let Err(error) = ledger.suspend(is_settled) {
+    if let Err(error) = ledger.suspend(cause.is_settled()) {
         return error;
     }
     let advice = match ledger.resumable_until(board.idempotency) {
@@ -391,32 +438,6 @@ fn suspend(ledger: &mut Ledger, sender: &Sender, board: &BoardFacts, stop: Stop)
         cause: Box::new(cause),
         rows: ledger.record.rows,
         advice,
-    }
-}
-
-/// Why sending ended before the file did.
-struct Stop {
-    cause: ImportError,
-    /// Whether every request that was begun has been answered.
-    is_settled: bool,
-}
-
-impl From<InputError> for Stop {
-    /// It comes behind all rows that could be read.
-    fn from(error: InputError) -> Self {
-        Self {
-            cause: error.into(),
-            is_settled: true,
-        }
-    }
-}
-
-impl From<ImportError> for Stop {
-    fn from(cause: ImportError) -> Self {
-        Self {
-            cause,
-            is_settled: false,
-        }
     }
 }
 
@@ -436,7 +457,7 @@ impl Import<'_> {
         input: Input,
         interrupt: impl Future<Output = ()>,
         drain_time_max: Duration,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ImportError> {
         let name = input.name();
         let stopping = CancellationToken::new();
         // The first request goes alone: if it is refused, nothing has been sent.
@@ -467,7 +488,7 @@ impl Import<'_> {
                     stopping.cancel();
                     continue;
                 }
-                () = &mut drained => return Err(ImportError::Interrupted.into()),
+                () = &mut drained => return Err(ImportError::Unanswered),
                 _ = ticks.tick() => {
                     self.progress.show(self.ledger.record.rows, bytes_read);
                     continue;
@@ -487,31 +508,25 @@ impl Import<'_> {
         if is_complete {
             Ok(())
         } else if stopping.is_cancelled() {
-            Err(Stop {
-                cause: ImportError::Interrupted,
-                is_settled: true,
-            })
+            Err(ImportError::Interrupted)
         } else {
-            Err(InputError::Lost(name).into())
+            Err(ImportError::Lost(name))
         }
     }
 
     /// Begins to read the file behind the rows that are acknowledged.
-    fn read(&self, input: Input) -> Result<mpsc::Receiver<Result<Batch, InputError>>, InputError> {
+    fn read(
+        &self,
+        input: Input,
+    ) -> Result<mpsc::Receiver<Result<Batch, ImportError>>, ImportError> {
         let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
-        let path = input.name();
-        let target = Target {
-            board: self.args.board.to_string(),
-            batch_rows: u64::from(self.args.batch),
-            skip: self.ledger.record.rows,
-            keeps_text: self.args.rejects.is_some(),
-        };
-        let progress = Arc::clone(&self.progress);
+        let (path, skip) = (input.name(), self.ledger.record.rows);
+        let (args, progress) = (self.args.clone(), Arc::clone(&self.progress));
         // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
         thread::Builder::new()
             .name("import-reader".to_owned())
-            .spawn(move || rows::read(input, &target, &batches, &progress))
-            .map_err(|cause| InputError::Read { path, cause })?;
+            .spawn(move || rows::read(input, &args, skip, &batches, &progress))
+            .map_err(|cause| ImportError::Read { path, cause })?;
         Ok(receiver)
     }
 }
@@ -519,10 +534,10 @@ impl Import<'_> {
 /// Sends a batch until each of its events has a result.
 async fn acknowledge(
     sender: &Sender,
-    batch: Result<Batch, InputError>,
+    batch: Result<Batch, ImportError>,
     memory: Memory,
     [turn, gate]: [&Semaphore; 2],
-) -> Result<Acknowledged, Stop> {
+) -> Result<Acknowledged, ImportError> {
     let mut batch = batch?;
     // A semaphore lets them through in the order in which they come here, which is that of the file. It fails only where it is closed,
     // and these never are.

@@ -11,8 +11,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+use super::ImportError;
 use super::input::Identity;
 use super::summary::Tally;
 use crate::domain::ids::BoardId;
@@ -25,27 +25,8 @@ const UNFINISHED_SUFFIX: &str = ".new";
 /// The form of a record. Others are not understood.
 const VERSION: u32 = 3;
 
-/// Why the record of an import can't be used.
-#[derive(Debug, Error)]
-pub(super) enum RecordError {
-    /// Then an interrupted import could not go on.
-    #[error("can't write the record {0}: {1}")]
-    Write(String, io::Error),
-    /// It is there, and can't be understood.
-    #[error("can't read the record {0}: {1}; --restart begins anew without it")]
-    Read(String, io::Error),
-    /// It is one of another import, which differs in this.
-    #[error(
-        "the record {0} is of another import ({1}): finish that one first, or begin anew with --restart"
-    )]
-    Other(String, String),
-}
-
-impl RecordError {
-    pub(super) fn write(path: &Path, cause: io::Error) -> Self {
-        Self::Write(path.display().to_string(), cause)
-    }
-}
+/// What it is called where it can't be written.
+pub(super) const RECORD: &str = "the record";
 
 /// What an import is, so that another one doesn't take its record.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -101,7 +82,7 @@ impl Record {
     }
 
     /// Reads the one at a path, if there is one; blocks.
-    fn read(path: &Path) -> Result<Option<Self>, RecordError> {
+    fn read(path: &Path) -> Result<Option<Self>, ImportError> {
         let read = || {
             let record: Self = serde_json::from_slice(&fs::read(path)?)?;
             let (version, rows, sent_rows) = (record.version, record.rows, record.sent_rows);
@@ -118,12 +99,12 @@ impl Record {
         match read() {
             Ok(record) => Ok(Some(record)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(RecordError::Read(path.display().to_string(), cause)),
+            Err(cause) => Err(ImportError::Record(path.display().to_string(), cause)),
         }
     }
 
     /// Replaces the one at a path in one step, so that a crash leaves the old one or the new one; blocks.
-    pub(super) fn write(&self, path: &Path) -> Result<(), RecordError> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), ImportError> {
         let unfinished = with_suffix(path, UNFINISHED_SUFFIX);
         let write = || {
             let mut file = File::create(&unfinished)?;
@@ -132,7 +113,7 @@ impl Record {
             file.sync_all()?;
             fs::rename(&unfinished, path)
         };
-        write().map_err(|cause| RecordError::write(path, cause))
+        write().map_err(ImportError::write(RECORD, path))
     }
 
     /// What an import that goes on differs in.
@@ -188,7 +169,7 @@ impl Place {
     }
 
     /// The record that is there; blocks.
-    pub(super) fn find(&self) -> Result<Option<Record>, RecordError> {
+    pub(super) fn find(&self) -> Result<Option<Record>, ImportError> {
         let mut paths = self.0.iter();
         paths
             .find_map(|path| Record::read(path).transpose())

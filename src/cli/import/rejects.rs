@@ -10,36 +10,16 @@ use std::path::{Path, PathBuf};
 
 use csv::ByteRecord;
 use serde::de::IgnoredAny;
-use thiserror::Error;
 
-use super::remove;
+use super::{ImportError, remove};
 use crate::cli::text::shortened;
 
 /// The column, or field, with the reason. It comes first, so that it stands under its name in a row that has
 /// too few fields or too many.
 const COLUMN: &str = "rejection";
 
-/// Why rejected rows can't be kept.
-#[derive(Debug, Error)]
-pub(super) enum RejectsError {
-    /// The file can't be written.
-    #[error("can't write the rejected rows to {0}: {1}")]
-    Write(String, io::Error),
-    /// Something else would be lost.
-    #[error("{0} is there already: give --rejects a file that is not")]
-    Exists(String),
-    /// Rows are missing in it that an interrupted import has written.
-    #[error(
-        "{0} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
-    )]
-    Changed(String),
-}
-
-impl RejectsError {
-    pub(super) fn write(path: &Path, cause: io::Error) -> Self {
-        Self::Write(path.display().to_string(), cause)
-    }
-}
+/// What they are called where they can't be written.
+pub(super) const REJECTS: &str = "the rejected rows to";
 
 /// Where a row comes from.
 #[derive(Clone, Debug)]
@@ -91,7 +71,7 @@ pub(super) struct Rejects {
 
 impl Rejects {
     /// Opens it for an import that has `kept` bytes of it from an earlier run, or of a new one; blocks.
-    pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self, RejectsError> {
+    pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self, ImportError> {
         let (name, bytes) = (path.display().to_string(), kept.unwrap_or(0));
         let open = || -> io::Result<(File, u64)> {
             let file = File::options()
@@ -105,12 +85,12 @@ impl Rejects {
             }
             Ok((file, metadata.len()))
         };
-        let (file, length) = open().map_err(|cause| RejectsError::write(path, cause))?;
+        let (file, length) = open().map_err(ImportError::write(REJECTS, path))?;
         if kept.is_none() && length > 0 {
-            return Err(RejectsError::Exists(name));
+            return Err(ImportError::RejectsExist(name));
         }
         if length < bytes {
-            return Err(RejectsError::Changed(name));
+            return Err(ImportError::RejectsChanged(name));
         }
         let mut rejects = Self {
             path: path.to_owned(),
@@ -126,7 +106,7 @@ impl Rejects {
         &mut self,
         header: Option<&ByteRecord>,
         rejections: &[Rejection],
-    ) -> Result<(), RejectsError> {
+    ) -> Result<(), ImportError> {
         if rejections.is_empty() {
             return Ok(());
         }
@@ -137,31 +117,31 @@ impl Rejects {
             self.bytes += text.len() as u64;
             Ok(())
         })
-        .map_err(|cause| RejectsError::write(&self.path, cause))
+        .map_err(ImportError::write(REJECTS, &self.path))
     }
 
     /// Puts it on the disk, and returns how long it is; blocks.
-    pub(super) fn sync(&self) -> Result<u64, RejectsError> {
+    pub(super) fn sync(&self) -> Result<u64, ImportError> {
         let synced = self.file.sync_data();
-        synced.map_err(|cause| RejectsError::write(&self.path, cause))?;
+        synced.map_err(ImportError::write(REJECTS, &self.path))?;
         Ok(self.bytes)
     }
 
     /// Leaves this much of it.
-    pub(super) fn cut(&mut self, bytes: u64) -> Result<(), RejectsError> {
+    pub(super) fn cut(&mut self, bytes: u64) -> Result<(), ImportError> {
         let cut = self.file.set_len(bytes);
         cut.and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
-            .map_err(|cause| RejectsError::write(&self.path, cause))?;
+            .map_err(ImportError::write(REJECTS, &self.path))?;
         self.bytes = bytes;
         Ok(())
     }
 
     /// Ends it: without rows there is no file; blocks.
-    pub(super) fn close(&self) -> Result<(), RejectsError> {
+    pub(super) fn close(&self) -> Result<(), ImportError> {
         if self.sync()? > 0 {
             return Ok(());
         }
-        remove(&self.path).map_err(|cause| RejectsError::write(&self.path, cause))
+        remove(&self.path).map_err(ImportError::write(REJECTS, &self.path))
     }
 }
 
@@ -313,14 +293,14 @@ mod tests {
         rejects.append(None, &[row()]).unwrap();
         assert!(matches!(
             Rejects::open(&path, None),
-            Err(RejectsError::Exists(_))
+            Err(ImportError::RejectsExist(_))
         ));
         let rejects = Rejects::open(&path, Some(kept)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), kept);
         rejects.close().unwrap();
         assert!(matches!(
             Rejects::open(&path, Some(kept + 1)),
-            Err(RejectsError::Changed(_))
+            Err(ImportError::RejectsChanged(_))
         ));
         Rejects::open(&path, Some(0)).unwrap().close().unwrap();
         assert!(!path.exists(), "without rows there is no file");

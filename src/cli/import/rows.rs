@@ -14,10 +14,10 @@ use ::csv::ByteRecord;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::input::{Format, Input, InputError};
+use super::input::{Format, Input};
 use super::progress::Progress;
 use super::rejects::{Rejection, Source, Text};
-use super::{csv, ndjson};
+use super::{ImportArgs, ImportError, csv, ndjson};
 use crate::cli::text::shortened;
 use crate::domain::data::EntryData;
 use crate::http::extract::BODY_BYTES_MAX;
@@ -39,19 +39,6 @@ const UNREADABLE_TITLE: &str = "Row can't be read";
 
 const BODY_START: &[u8] = b"{\"events\":[";
 const BODY_END: &[u8] = b"]}";
-
-/// What the rows become.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// The board; its id needs no escapes in JSON.
-    pub(super) board: String,
-    /// The most rows of a batch.
-    pub(super) batch_rows: u64,
-    /// How many rows at the start have been acknowledged and are left out.
-    pub(super) skip: u64,
-    /// Whether the text of each row is kept, for the file of those that are rejected.
-    pub(super) keeps_text: bool,
-}
 
 /// Some rows that follow each other, and what is to be sent for them.
 #[derive(Debug, Default)]
@@ -99,16 +86,24 @@ const _: () = {
 pub(super) enum Stop {
     /// Nobody takes batches any more.
     Unwanted,
-    Failed(InputError),
+    Failed(ImportError),
 }
 
-type Batches = mpsc::Sender<Result<Batch, InputError>>;
+type Batches = mpsc::Sender<Result<Batch, ImportError>>;
 
-/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong behind them.
-pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &Progress) {
+/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong behind them. `skip`: how many
+/// rows at the start have been acknowledged and are left out.
+pub(super) fn read(
+    input: Input,
+    args: &ImportArgs,
+    skip: u64,
+    batches: &Batches,
+    progress: &Progress,
+) {
     let name = input.name();
     let mut rows = Batcher {
-        target,
+        args,
+        skip,
         batches,
         progress,
         bytes_read: Arc::clone(&input.bytes_read),
@@ -118,14 +113,14 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
         rows: 0,
         body: BODY_START.to_vec(),
         batch: Batch {
-            first_row: target.skip,
+            first_row: skip,
             ..Batch::default()
         },
     };
     let result = match input.decode() {
         Ok((text, Format::Csv)) => csv::read(text, &mut rows, &name),
         Ok((text, Format::Ndjson)) => ndjson::read(text, &mut rows, &name),
-        Err(cause) => Err(Stop::Failed(InputError::Read { path: name, cause })),
+        Err(cause) => Err(Stop::Failed(ImportError::Read { path: name, cause })),
     };
     match result.and_then(|()| rows.close(true)) {
         Ok(()) | Err(Stop::Unwanted) => {}
@@ -140,7 +135,8 @@ pub(super) fn read(input: Input, target: &Target, batches: &Batches, progress: &
 
 /// Collects rows until a batch is full.
 pub(super) struct Batcher<'a> {
-    pub(super) target: &'a Target,
+    args: &'a ImportArgs,
+    skip: u64,
     batches: &'a Batches,
     progress: &'a Progress,
     bytes_read: Arc<AtomicU64>,
@@ -164,12 +160,13 @@ impl Batcher<'_> {
         text: impl FnOnce() -> Option<Text>,
     ) -> Result<(), Stop> {
         self.rows += 1;
-        if self.rows <= self.target.skip {
+        if self.rows <= self.skip {
             return Ok(());
         }
-        let text = self.target.keeps_text.then(text).flatten();
+        let keeps_text = self.args.rejects.is_some();
+        let text = keeps_text.then(text).flatten();
         let source = Source { line, text };
-        match row.and_then(checked).and_then(|row| self.write(&row)) {
+        match row.and_then(|row| self.write(&row)) {
             Ok(()) => self.batch.sources.push(source),
             Err(detail) => {
                 let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
@@ -177,13 +174,19 @@ impl Batcher<'_> {
             }
         }
         let rows = self.rows - self.batch.first_row;
-        if rows >= self.target.batch_rows || self.body.len() >= BODY_BYTES_FULL {
+        if rows >= u64::from(self.args.batch) || self.body.len() >= BODY_BYTES_FULL {
             self.close(false)?;
         }
         Ok(())
     }
 
     fn write(&mut self, row: &Row<'_>) -> Result<(), String> {
+        if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
+            return Err("no member".to_owned());
+        }
+        if row[SCORE].is_none() {
+            return Err("no score".to_owned());
+        }
         let start = self.body.len();
         let written = self.write_event(row);
         let length = self.body.len() - start;
@@ -205,7 +208,8 @@ impl Batcher<'_> {
         if !self.batch.sources.is_empty() {
             body.push(b',');
         }
-        write!(body, "{{\"board\":\"{}\"", self.target.board)?;
+        // The id of a board needs no escapes.
+        write!(body, "{{\"board\":\"{}\"", self.args.board)?;
         if row[ID].is_none() {
             // It needs no escapes.
             write!(body, ",\"id\":\"{}{}\"", self.id_prefix, self.rows)?;
@@ -279,17 +283,6 @@ impl Ignored {
     }
 }
 
-/// Checks what every row needs.
-fn checked(row: Row<'_>) -> Result<Row<'_>, String> {
-    if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
-        return Err("no member".to_owned());
-    }
-    if row[SCORE].is_none() {
-        return Err("no score".to_owned());
-    }
-    Ok(row)
-}
-
 /// The canonical form of a row's data; `None` for `null`.
 pub(super) fn canonical_data(text: &str) -> Result<Option<Cow<'static, str>>, String> {
     if text.trim_ascii() == "null" {
@@ -306,7 +299,7 @@ pub(super) fn is_number(value: &str) -> bool {
 
 /// The end of a file whose content is wrong from this line on.
 pub(super) fn content(path: &str, line: u64, detail: &impl ToString) -> Stop {
-    Stop::Failed(InputError::Content {
+    Stop::Failed(ImportError::Content {
         path: path.to_owned(),
         line,
         detail: detail.to_string(),

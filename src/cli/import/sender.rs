@@ -77,8 +77,8 @@ impl Sender {
         }
         let first_row = batch.first_row;
         let what = format!("rows {} to {}", first_row + 1, first_row + batch.rows);
-        let mut is_resent = memory.is_unsure(first_row);
-        let mut until = memory.until(first_row);
+        let unsure = memory.unsure_at(first_row);
+        let (mut is_resent, mut until) = (unsure.is_some(), unsure.and_then(|rows| rows.until));
         let mut last = "the import was interrupted".to_owned();
         let mut retry = self.client.retry(self.client.patience.outage_max);
         loop {

@@ -76,19 +76,12 @@ pub(super) struct Summary {
     pub(super) rows_before: u64,
     /// How long this run took.
     pub(super) elapsed: Duration,
-    /// What the ids are that were generated.
-    pub(super) generated: Generated,
-    /// The file of rejected rows.
-    pub(super) rejects: Option<PathBuf>,
-}
-
-/// What generated ids are good for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Generated {
-    /// Whether there is no file that they could follow from.
+    /// Whether there is no file that generated ids could follow from.
     pub(super) is_stream: bool,
     /// Until when the board remembers all of them; `None` if it has begun to forget.
     pub(super) remembered_until: Option<Timestamp>,
+    /// The file of rejected rows.
+    pub(super) rejects: Option<PathBuf>,
 }
 
 impl Tally {
@@ -152,6 +145,22 @@ impl Summary {
         }
         Ok(())
     }
+
+    /// What generated ids are good for.
+    fn fmt_generated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_stream {
+            let text = "rows had no id and got a random one: another import counts them again";
+            return f.write_str(text);
+        }
+        f.write_str(
+            "rows had no id and got one by their place in this file. A file that was changed counts all of \
+             them again: mend rejected rows by themselves. The same file ",
+        )?;
+        match self.remembered_until {
+            Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
+            None => f.write_str("is refused from now on"),
+        }
+    }
 }
 
 impl fmt::Display for Summary {
@@ -183,26 +192,10 @@ impl fmt::Display for Summary {
         line(f, "rejected", tally.rejected_count())?;
         self.fmt_rejected(f)?;
         if tally.generated > 0 {
-            write!(f, "\n{} {}", HumanCount(tally.generated), self.generated)?;
+            write!(f, "\n{} ", HumanCount(tally.generated))?;
+            self.fmt_generated(f)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Generated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_stream {
-            let text = "rows had no id and got a random one: another import counts them again";
-            return f.write_str(text);
-        }
-        f.write_str(
-            "rows had no id and got one by their place in this file. A file that was changed counts all of \
-             them again: mend rejected rows by themselves. The same file ",
-        )?;
-        match self.remembered_until {
-            Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
-            None => f.write_str("is refused from now on"),
-        }
     }
 }
 
@@ -250,16 +243,13 @@ mod tests {
             ..Tally::default()
         });
         let elapsed = Duration::from_secs(10);
-        let generated = Generated {
-            is_stream: false,
-            remembered_until: Some(Timestamp::parse("2026-11-21T12:00:00Z").unwrap()),
-        };
         let mut summary = Summary {
             rows: 1_234_582,
             tally,
             rows_before: 1_000_000,
             elapsed,
-            generated,
+            is_stream: false,
+            remembered_until: Some(Timestamp::parse("2026-11-21T12:00:00Z").unwrap()),
             rejects: Some("re\u{1b}jects.csv".into()),
         };
         assert_eq!(
@@ -285,10 +275,7 @@ mod tests {
             (false, "The same file is refused from now on"),
             (true, "random one: another import counts them again"),
         ] {
-            summary.generated = Generated {
-                is_stream,
-                remembered_until: None,
-            };
+            (summary.is_stream, summary.remembered_until) = (is_stream, None);
             let text = summary.to_string();
             assert!(text.ends_with(expected), "{text}");
         }

@@ -1287,7 +1287,7 @@ async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
         ..args.clone()
     };
     let error = scene.run(other).await.unwrap_err();
-    let is_other = matches!(error, ImportError::Record(RecordError::Other(..)));
+    let is_other = matches!(error, ImportError::OtherRecord(..));
     assert!(is_other, "{error}");
     let summary = scene.run(args).await.unwrap();
     let written = std::fs::read_to_string(rejects).unwrap();

@@ -18,15 +18,17 @@ mod start;
 mod taking;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 pub use self::start::{OtherLog, Start};
 pub use self::taking::Intake;
-use super::Error;
 use super::events::Incoming;
 use super::queue::burying::DeadEvent;
+use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::event::FUTURE_MS_MAX;
 use crate::domain::ids::{BoardId, EventId, MemberId};
@@ -183,6 +185,16 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// [`Error::Log`].
     fn backlog(&self) -> BoxFuture<'_, Result<Vec<Backlog>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Takes what is in the log into the queues of shards until it is told to stop. A log that others consume does nothing.
+    fn consume(
+        self: Arc<Self>,
+        engine: Arc<Engine>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        drop((engine, stop));
+        Box::pin(async {})
     }
 
     /// Looks for events that were appended before this was called.

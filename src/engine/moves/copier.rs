@@ -262,8 +262,8 @@ impl Copier {
         copies: Vec<CopyIn<'_>>,
         all: bool,
     ) -> Result<(), Error> {
-        let entries: usize = copies.iter().map(CopyIn::entries).sum();
-        let copies = copies.into_iter().filter(|copy| all || copy.entries() > 0);
+        let entries: usize = copies.iter().map(|copy| copy.entries).sum();
+        let copies = copies.into_iter().filter(|copy| all || copy.entries > 0);
         let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
         if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
             return Err(Error::Again(Outdated::Board));

@@ -2,11 +2,11 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::ErrorKind::{AlreadyExists, ConnectionRefused, NotADirectory, NotFound};
 use std::io::{self, Write};
 use std::mem;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{self, Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixStream;
@@ -51,11 +51,11 @@ impl Home {
         Ok(Self { dir, socket, lock })
     }
 
-    /// The right to start a server here, once no other one is left.
+    /// The right to start a server here, once no other one is left: the lock that it is to hold while it lives.
     ///
     /// A server that answers on our socket is shut down; one that only holds the lock (it is
     /// ending, or its socket was deleted) is waited for, for `wait_max` in all.
-    pub(super) async fn claim(&self, wait_max: Duration) -> Result<Claim, EmbeddedError> {
+    pub(super) async fn claim(&self, wait_max: Duration) -> Result<File, EmbeddedError> {
         let begun = Instant::now();
         let mut told = false;
         let failed = |error| EmbeddedError::DataDir(self.dir.clone(), error);
@@ -64,7 +64,7 @@ impl Home {
             let reason = match self.dismiss().await {
                 Err(reason) => reason,
                 Ok(()) => match lock_file(&lock_path).map_err(failed)? {
-                    Some(lock) => return Ok(Claim { lock }),
+                    Some(lock) => return Ok(lock),
                     None => format!("{} has not ended", process_name(read_pid(&lock_path))),
                 },
             };
@@ -86,7 +86,8 @@ impl Home {
     async fn dismiss(&self) -> Result<(), String> {
         let peer = match UnixStream::connect(&self.socket).await {
             Ok(stream) => stream.peer_cred().ok().and_then(|peer| peer.pid()),
-            Err(error) if nobody_listens(&error) => return Ok(()),
+            // Nobody listens.
+            Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => return Ok(()),
             Err(error) => return Err(format!("{}: {error}", self.socket.display())),
         };
         let who = process_name(peer.and_then(|pid| pid.try_into().ok()));
@@ -116,29 +117,11 @@ impl Drop for Home {
     }
 }
 
-/// The right to start one server: the lock that it will hold while it lives.
-#[derive(Debug)]
-pub(super) struct Claim {
-    lock: File,
-}
-
-impl Claim {
-    /// The lock as the standard input of the server to start, and the lock file to note the
-    /// server's process id in, for the message of whoever finds it left over. The lock is held
-    /// while either is open.
-    pub(super) fn hand_over(self) -> io::Result<(Stdio, File)> {
-        let note = self.lock.try_clone()?;
-        Ok((self.lock.into(), note))
-    }
-}
-
 /// Creates a directory, and those above it, for this user alone; one that exists stays as it is.
 fn create_dir(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
         // "File exists" would puzzle a user who has named a file.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(io::ErrorKind::NotADirectory.into())
-        }
+        Err(error) if error.kind() == AlreadyExists => Err(NotADirectory.into()),
         created => created,
     }
 }
@@ -169,13 +152,6 @@ fn read_pid(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn nobody_listens(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-    )
-}
-
 /// In the data directory, or in a private directory below `temp_dir` if that path is too long.
 pub(super) fn socket_path(dir: &Path, temp_dir: &Path) -> io::Result<PathBuf> {
     let socket = dir.join(SOCKET_NAME);
@@ -202,7 +178,7 @@ fn private_dir(dir: &Path, temp_dir: &Path) -> io::Result<PathBuf> {
     let name = format!("standings-{:x}-{:x}", meta.dev(), meta.ino());
     let private = path::absolute(temp_dir)?.join(name);
     match DirBuilder::new().mode(0o700).create(&private) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == AlreadyExists => {}
         created => return created.map(|()| private),
     }
     // Anyone may create names in a temporary directory, so one that exists is looked at (not

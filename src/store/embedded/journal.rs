@@ -17,7 +17,7 @@
 //! to the server, which refuses it and says where.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use tokio::fs::{self, File};
@@ -50,7 +50,7 @@ const NAME_BYTES_MAX: u64 = 5;
 pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     let folder = dir.join(FOLDER);
     let manifest = match fs::read(folder.join(MANIFEST)).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             return has_no_data(&folder).await;
         }
         manifest => manifest?,
@@ -70,7 +70,7 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
         let path = folder.join(name);
         let file = match File::open(&path).await {
             // The server refuses to start without it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             file => file?,
         };
         let end = end_of(BufReader::with_capacity(BUFFER_BYTES, file)).await?;
@@ -94,7 +94,7 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
 /// A first start that was interrupted leaves a snapshot of no data, and an empty file of commands.
 async fn has_no_data(folder: &Path) -> io::Result<()> {
     let mut files = match fs::read_dir(folder).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         files => files?,
     };
     while let Some(file) = files.next_entry().await? {
@@ -171,9 +171,11 @@ async fn end_of(file: impl AsyncBufRead + Unpin) -> io::Result<End> {
             Ok(true) if commands.name.eq_ignore_ascii_case(b"EXEC") => block = None,
             Ok(true) => {}
             Ok(false) => return Ok(block.map_or(End::Whole, End::InBlock)),
-            Err(Stop::Torn) => return Ok(block.map_or(End::InCommand, End::InBlock)),
-            Err(Stop::Malformed) => return Ok(End::Malformed),
-            Err(Stop::Io(error)) => return Err(error),
+            Err(error) if error.kind() == TORN => {
+                return Ok(block.map_or(End::InCommand, End::InBlock));
+            }
+            Err(error) if error.kind() == MALFORMED => return Ok(End::Malformed),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -190,23 +192,14 @@ struct Commands<F> {
     name: Vec<u8>,
 }
 
-/// Why a command can't be read.
-enum Stop {
-    /// The file ends in the middle of it.
-    Torn,
-    Malformed,
-    Io(io::Error),
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
+/// Why a command can't be read: the file ends in the middle of it, or something else is there. No error of the disk is of
+/// such a kind.
+const TORN: ErrorKind = ErrorKind::UnexpectedEof;
+const MALFORMED: ErrorKind = ErrorKind::InvalidData;
 
 impl<F: AsyncBufRead + Unpin> Commands<F> {
     /// Whether there is another command: `*2`, and then `$4`, `INCR`, `$1`, `n`, each with a line end.
-    async fn next(&mut self) -> Result<bool, Stop> {
+    async fn next(&mut self) -> io::Result<bool> {
         self.read_line().await?;
         while self.line.first() == Some(&b'#') {
             self.read_line().await?;
@@ -216,7 +209,7 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
         }
         let words = self.number(b'*')?;
         if words == 0 {
-            return Err(Stop::Malformed);
+            return Err(MALFORMED.into());
         }
         for word in 0..words {
             self.read_line().await?;
@@ -244,28 +237,28 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
     }
 
     /// The number in the line, behind this mark.
-    fn number(&self, mark: u8) -> Result<u64, Stop> {
+    fn number(&self, mark: u8) -> io::Result<u64> {
         let rest = match &self.line[..] {
             [first, rest @ .., b'\n'] if *first == mark => rest,
-            [] => return Err(Stop::Torn),
+            [] => return Err(TORN.into()),
             [first, rest @ ..] if *first == mark && (rest.len() as u64) < LINE_BYTES_MAX - 1 => {
-                return Err(Stop::Torn);
+                return Err(TORN.into());
             }
-            _ => return Err(Stop::Malformed),
+            _ => return Err(MALFORMED.into()),
         };
         let mut digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
         let add = |number: u64, digit: &u8| {
             let tenfold = number.checked_mul(10)?;
             tenfold.checked_add(u64::from(digit - b'0'))
         };
-        digits.try_fold(0, add).ok_or(Stop::Malformed)
+        digits.try_fold(0, add).ok_or(MALFORMED.into())
     }
 
-    async fn skip(&mut self, mut bytes: u64) -> Result<(), Stop> {
+    async fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
         while bytes > 0 {
             let there = self.file.fill_buf().await?.len();
             if there == 0 {
-                return Err(Stop::Torn);
+                return Err(TORN.into());
             }
             let skipped = usize::try_from(bytes).map_or(there, |bytes| bytes.min(there));
             self.file.consume(skipped);

@@ -1,6 +1,7 @@
 //! One server process: its settings, its log, and how it is started and stopped.
 
 use std::env;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::EmbeddedError;
-use super::home::{Claim, Home, write_pid};
+use super::home::{Home, write_pid};
 use super::wire;
 
 /// How long a server may be silent, from its start or from its last word, before it serves.
@@ -71,10 +72,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server, which takes the claim with it.
-    pub(super) fn spawn(program: &Path, home: &Home, claim: Claim) -> Result<Self, EmbeddedError> {
+    /// Starts a server, which takes the lock of its home with it, as its standard input.
+    pub(super) fn spawn(program: &Path, home: &Home, lock: File) -> Result<Self, EmbeddedError> {
         let failed = |error| EmbeddedError::ProgramUnusable(program.into(), error);
-        let (stdin, note) = claim.hand_over().map_err(failed)?;
+        // The lock is held while either is open.
+        let note = lock.try_clone().map_err(failed)?;
         let (output, stdout) = io::pipe().map_err(failed)?;
         let stderr = stdout.try_clone().map_err(failed)?;
         let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
@@ -85,13 +87,14 @@ impl Server {
             .arg(&home.dir)
             .arg("--unixsocket")
             .arg(&home.socket);
-        command.stdin(stdin).stdout(stdout).stderr(stderr);
+        command.stdin(lock).stdout(stdout).stderr(stderr);
         // Its own group: Ctrl-C must not reach it while the service still drains requests.
         command.process_group(0).kill_on_drop(true);
         set_environment(&mut command);
         let child = command.spawn().map_err(failed)?;
         // A child has an id until it is waited for, and nobody has.
         let pid = child.id().unwrap_or_default();
+        // For the message of whoever finds it left over.
         write_pid(&note, pid);
         Ok(Self {
             pid,

@@ -22,6 +22,17 @@ const DEADLINE: Duration = Duration::from_mins(3);
 /// it is also a setting that the server must not see.
 const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
 
+impl EmbeddedServer {
+    /// What the server is doing now.
+    fn state(&self) -> ServerState {
+        // The watcher alone holds the sender: without one, the runtime has dropped the watcher.
+        if self.state.has_changed().is_err() {
+            return ServerState::Stopped;
+        }
+        *self.state.borrow()
+    }
+}
+
 #[tokio::test]
 async fn data_is_there_after_a_restart_of_the_service() {
     let dir = tempfile::tempdir().unwrap();
