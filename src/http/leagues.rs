@@ -21,7 +21,7 @@ use crate::domain::league::player::{Player, start_of};
 use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::engine::seats::{FoundPlayer, Left};
+use crate::engine::seats::FoundPlayer;
 use crate::service::leagues::Joined;
 
 /// Who joins or leaves.
@@ -219,15 +219,10 @@ pub async fn leave(
 ) -> Result<JsonResponse<LeftLeague>, Problem> {
     let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
     let left = app.service.engine.leave_league(&board, &member).await?;
-    let Left {
-        live,
-        player,
-        period,
-    } = left;
-    let from = player.left_from.unwrap_or(Timestamp::MAX);
+    let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {
         member: member.to_string(),
-        left_from: key_from(&live.board, &period, from),
+        left_from: key_from(&left.live.board, &left.period, from),
     }))
 }
 
