@@ -67,12 +67,11 @@ impl Engine {
                 raised.extend(self.raise(&asking, until, patience, known).await?);
             }
             if log.is_some() {
-                for is_wanted in [true, false] {
-                    let names = raised
-                        .iter()
-                        .filter(|(_, raised)| (*raised == Raised::WaitsForLog) == is_wanted);
+                for waits in [true, false] {
+                    let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
+                    let names = raised.iter().filter(of_log);
                     let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
-                    self.store.want_intake(names, is_wanted).await?;
+                    self.store.want_intake(names, waits).await?;
                 }
             }
             let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);

@@ -77,7 +77,12 @@ impl Engine {
             Some(turn) => Some(turn.alone.lock().await),
             None => None,
         };
-        let key = (shard.tag().to_owned(), shard.version(), series, start_ms);
+        let key = (
+            shard.tag().to_owned(),
+            shard.version(),
+            series,
+            period.start_ms,
+        );
         let running = Arc::clone(
             self.completing
                 .running

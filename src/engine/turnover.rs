@@ -10,7 +10,7 @@ use std::ops::Bound;
 use super::jobs::Progress;
 use super::results::{message_of, window_of};
 use super::turning::{CohortState, PAUSE_MS};
-use super::{Engine, Error, LiveBoard, Outdated};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::league::Section;
 use crate::domain::period::Period;
 use crate::join::try_join_all;
@@ -71,8 +71,8 @@ impl Turnover {
             engine.turn_over(live, &sections).await?;
             engine.expire_cohorts(live, &sections).await?;
         }
-        let after = names.into_iter();
-        self.after = after
+        self.after = names
+            .into_iter()
             .map(|names| names.into_iter().nth(COHORTS_AT_ONCE - 1))
             .collect();
         if self.after.iter().any(Option::is_some) {
@@ -171,12 +171,8 @@ impl Engine {
                 .expire_period(shard, section, expires_at_ms, now, None)
                 .await
         });
-        let expired = try_join_all(expired).await?;
-        // The walk over members is for voters, which a league does not count.
-        if expired.iter().any(Option::is_some) {
-            return Err(Error::Again(Outdated::Board));
-        }
-        Ok(())
+        // One step each: further ones are for voters, which a league does not count.
+        Ok(try_join_all(expired).await.map(drop)?)
     }
 
     /// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
@@ -226,7 +222,6 @@ impl Engine {
                 .record_result(board, (window, &key), (None, &result), &messages, None);
         recorded.await?;
         // Whoever has recorded it may have come no further.
-        self.store.note_board(NotedFor::Outbox, board).await?;
-        Ok(())
+        Ok(self.store.note_board(NotedFor::Outbox, board).await?)
     }
 }
