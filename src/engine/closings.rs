@@ -348,10 +348,11 @@ impl Closing {
             (at, Ending::begin(engine, &live, periods).await?)
         };
         let stepped = ending.step(engine, &live).await;
-        if let Ok(Progress::Done) = stepped {
-            engine.store.note_results(&live.board, at).await?;
-        } else {
-            self.ending = Some((at, ending));
+        match stepped {
+            Ok(Progress::Done) => engine.store.note_results(&live.board, at).await?,
+            // What expires is of shards that may be others by now.
+            Err(_) if !live.board.is_league() => {}
+            _ => self.ending = Some((at, ending)),
         }
         stepped.map(|_| Step::More)
     }
