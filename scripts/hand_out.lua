@@ -9,7 +9,7 @@
 --   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Rules that are not named are
 --              not won
 --
--- Reply: {'STALE'} | {'SUPERSEDED'} a later lease is known | {'OK'}
+-- Reply: {'STALE'} also if a later lease is known | {'OK'}
 --
 -- Example: ann wins by the first rule:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21

@@ -10,13 +10,12 @@
 -- ARGV[8] what the field `forgetting` of the board was, as in record_result.lua
 -- ARGV[9…] the lines of journals that it comes of, at least one: the line, who was hidden or brought back
 --
--- Reply: {'STALE'}: also if the member may have been erased meanwhile | {'SEEN'}: it is revised | {'OTHER'}: another result is
---   stored by now, and nothing was done
+-- Reply: {'STALE'}: also if the member may have been erased meanwhile, or if another result is stored by now | {'OK'}: it is revised
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:revisions:day st:{b}:1:revised-members:day
 --         st:{b}:1:revised-periods
 --   ARGV  '1-1' '2026-11-21' '{"revision":1,…}' '{"revision":2,…}' '2' '{…}' '{"window":"day",…}' '' 'b␟ann' 'ann'
---   reply {'SEEN'}
+--   reply {'OK'}
 
 if #KEYS ~= 6 or #ARGV < 10 or #ARGV % 2 ~= 0 then
   return redis.error_reply('ERR revise_result.lua: 6 keys, 8 arguments and two for each line')
@@ -26,7 +25,7 @@ local version, key, seen, result, revision, change, period, forgetting = unpack(
 
 local head = redis.call('HMGET', BOARD, 'version', 'forgetting')
 if head[1] ~= version or forgetting ~= (head[2] or '') then return {'STALE'} end
-if redis.call('HGET', RESULTS, key) ~= seen then return {'OTHER'} end
+if redis.call('HGET', RESULTS, key) ~= seen then return {'STALE'} end
 redis.call('SADD', REGISTRY, REVISIONS, MEMBERS, PERIODS)
 redis.call('HSET', RESULTS, key, result)
 local field = key .. SEPARATOR .. revision
@@ -36,4 +35,4 @@ for index = 9, #ARGV, 2 do
   redis.call('HSET', MEMBERS, field .. SEPARATOR .. (index - 7) / 2, member)
   redis.call('HSET', PERIODS, line, (redis.call('HGET', PERIODS, line) or '') .. period .. '\n')
 end
-return {'SEEN'}
+return {'OK'}

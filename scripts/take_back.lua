@@ -7,7 +7,7 @@
 --   after      the last entry of the index that the caller has come to, '' at the beginning
 --   count      how many entries one call looks at
 --
--- Reply: {'STALE'} | {'SUPERSEDED'} | {'OK', how many of these entries are won, the last of them, '' if none is left}
+-- Reply: {'STALE'} as in hand_out.lua | {'OK', how many of these entries are won, the last of them, '' if none is left}
 --
 -- Example: ann has lost what she had won, and nobody else had won anything:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21

@@ -34,8 +34,7 @@ end
 -- or if a later lease is known.
 local function hold_rewards(keys, args)
   local head = redis.call('HMGET', keys[1], 'version', 'moving', 'rewards_lease')
-  if head[1] ~= args.version then return nil, {'STALE'} end
-  if tonumber(head[3] or 0) > args.lease then return nil, {'SUPERSEDED'} end
+  if head[1] ~= args.version or tonumber(head[3] or 0) > args.lease then return nil, {'STALE'} end
   redis.call('HSET', keys[1], 'rewards_lease', string.format('%d', args.lease))
   if head[2] then start_capture(head[2]) end
   return rewards_of(keys[2], keys[3])

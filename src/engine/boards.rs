@@ -118,15 +118,17 @@ impl Engine {
     fn plan_work(&self, id: &BoardId) {
         let _planning = self.boards.planning();
         let live = self.boards.get(id);
-        let board = live.as_ref().map(|live| &live.board);
+        let board = live.as_ref().map(|live| &*live.board);
         let derives = board.is_some_and(|board| board.derived().next().is_some());
         self.completing.plan(id, derives);
         if live.is_some() {
             self.queues.plan(id);
         }
-        self.closings.plan(id, board.map(Arc::as_ref));
+        let closes =
+            |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
+        self.closings.plan(id, board.is_some_and(closes));
         self.left_behind
-            .plan(id, board.is_some_and(|board| board.reserves()));
+            .plan(id, board.is_some_and(Board::reserves));
     }
 
     /// A board, with the batchers of its shards.

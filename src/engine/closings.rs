@@ -5,15 +5,14 @@
 //! take the same steps at once, and die between any two. Only the decision, and the end of the wait for a queue, depend on a
 //! clock.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
 use super::jobs::faults::Subject;
-use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::turnover::Turnover;
@@ -28,31 +27,13 @@ use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::barriers::Patience;
+use crate::store::board_notes::NotedFor;
 use crate::store::closings::Keys;
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
-/// How many shards are looked after side by side.
-const SHARDS_AT_ONCE: usize = 16;
-
-/// When the periods of boards are to be closed.
-#[derive(Debug, Default)]
-pub(super) struct Due {
-    schedule: Schedule<BoardId>,
-}
-
-impl Due {
-    /// Takes note of a board that is new in memory, or gone from there.
-    pub(super) fn plan(&self, id: &BoardId, board: Option<&Board>) {
-        let closes =
-            |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
-        if board.is_some_and(closes) {
-            self.schedule.set_due(id);
-        } else {
-            self.schedule.remove(id);
-        }
-    }
-}
+/// How many parts of periods expire side by side.
+const PARTS_AT_ONCE: usize = 16;
 
 /// The job: closes the periods of all boards whose wait is over.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +48,16 @@ impl Job for ClosePeriods {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Closing>, Error> {
-        if engine.doubts_clock() {
+        // While the clock is doubted nothing is decided, and a fault of all boards says why.
+        let doubt = engine.clock.doubt().map(Error::ClockDoubted);
+        let (now, subject) = (engine.clock.now(), Subject::all_boards());
+        engine
+            .faults
+            .record(Self::KIND, &subject, now, doubt.as_ref());
+        if doubt.is_some() {
             return Ok(Vec::new());
         }
-        let due = engine.closings.schedule.due(engine.clock.now());
+        let due = engine.closings.due(now);
         Ok(due.into_iter().map(Closing::of).collect())
     }
 
@@ -85,15 +72,6 @@ impl Job for ClosePeriods {
 }
 
 impl Engine {
-    /// Whether the clock is doubted: then nothing is decided, and a fault of all boards says why.
-    fn doubts_clock(&self) -> bool {
-        let doubt = self.clock.doubt().map(Error::ClockDoubted);
-        let (now, subject) = (self.clock.now(), Subject::all_boards());
-        self.faults
-            .record(JobKind::Closings, &subject, now, doubt.as_ref());
-        doubt.is_some()
-    }
-
     /// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
     pub(crate) async fn follow_clock(&self) -> Result<Option<i64>, Error> {
         let local_now = || (Clock::local_us(), Instant::now());
@@ -153,7 +131,7 @@ impl Engine {
 
     /// Plans when the next closing of a board is due, if the board is still the one that is held.
     fn plan_closing(&self, live: &Arc<LiveBoard>, now: Timestamp) {
-        let (board, schedule) = (&live.board, &self.closings.schedule);
+        let (board, schedule) = (&live.board, &self.closings);
         let _planning = self.boards.planning();
         let held = self.boards.get(&board.id);
         if held.is_some_and(|held| Arc::ptr_eq(&held, live)) {
@@ -228,16 +206,14 @@ impl Engine {
         let board = &live.board;
         let units = board.recorded_units();
         let firsts = units.map(|unit| self.first_with_data(live, unit, after));
-        let mut ending = Vec::new();
-        for first in try_join_all(firsts).await? {
-            let end = first.and_then(|first| Some((board.end_of(&first)?, first)));
-            ending.extend(end.filter(|(end, _)| after < *end && *end <= until));
+        let mut ending: BTreeMap<Timestamp, Vec<Period>> = BTreeMap::new();
+        for first in try_join_all(firsts).await?.into_iter().flatten() {
+            let end = board.end_of(&first);
+            if let Some(end) = end.filter(|end| after < *end && *end <= until) {
+                ending.entry(end).or_default().push(first);
+            }
         }
-        let next = ending.iter().map(|(end, _)| *end).min();
-        Ok(next.map(|next| {
-            let periods = ending.into_iter().filter(|(end, _)| *end == next);
-            (next, periods.map(|(_, period)| period).collect())
-        }))
+        Ok(ending.pop_first())
     }
 
     /// Which of these units have periods with data that are final.
@@ -248,20 +224,16 @@ impl Engine {
     ) -> Result<Vec<Unit>, Error> {
         let mut found = Vec::new();
         for unit in units {
-            let first = self.oldest_with_data(&board.id, unit).await?;
+            let first = self.with_board(&board.id, async |live| {
+                self.first_with_data(&live, unit, Timestamp::MIN).await
+            });
+            let first = first.await?;
             let end = first.and_then(|first| board.end_of(&first));
             if end.is_some_and(|end| board.closings.until >= Some(end)) {
                 found.push(unit);
             }
         }
         Ok(found)
-    }
-
-    async fn oldest_with_data(&self, id: &BoardId, unit: Unit) -> Result<Option<Period>, Error> {
-        self.with_board(id, async |live| {
-            self.first_with_data(&live, unit, Timestamp::MIN).await
-        })
-        .await
     }
 
     /// The first period of a unit with data that ends after an instant.
@@ -280,17 +252,11 @@ impl Engine {
         };
         let reads = live.shards.iter();
         let reads = reads.map(|live| self.store.periods(&live.shard, unit, wanted, 1));
-        let mut first: Option<String> = None;
-        for keys in try_join_all(reads).await? {
-            first = first.into_iter().chain(keys).min();
-        }
-        let section = first.map(|key| {
-            let section = live.board.section_named(unit, &key);
-            section.ok_or_else(|| {
-                StoreError::Unexpected(format!("a period that is noted as {unit}: {key:?}"))
-            })
-        });
-        let section = section.transpose()?;
+        let keys = try_join_all(reads).await?;
+        let first = keys.into_iter().flatten().min();
+        let section = first
+            .map(|key| live.section_noted(unit, &key))
+            .transpose()?;
         Ok(section.map(|section| section.period))
     }
 }
@@ -301,10 +267,8 @@ pub struct Closing {
     id: BoardId,
     /// Up to where this has raised the barriers of all shards.
     closed_until: Option<Timestamp>,
-    /// What is left to do of the periods that end next.
-    ending: Option<Ending>,
-    /// The same of a league.
-    turnover: Option<Turnover>,
+    /// What is left to do of the periods that end next, and when they do.
+    ending: Option<(Timestamp, Ending)>,
 }
 
 /// How a step of a closing has ended.
@@ -318,16 +282,17 @@ enum Step {
     Done,
 }
 
-/// Periods that end at one instant, and whose results are recorded.
+/// What is left to do of periods that end at one instant.
 #[derive(Debug)]
-struct Ending {
-    at: Timestamp,
-    /// What is to expire.
-    parts: Vec<Part>,
+enum Ending {
+    /// Their results are recorded; this is to expire.
+    Expiring(Vec<Part>),
+    /// It is a period of a league.
+    Turning(Turnover),
 }
 
 /// What a shard has of a period.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Part {
     shard: Shard,
     period: Period,
@@ -341,7 +306,6 @@ impl Closing {
             id,
             closed_until: None,
             ending: None,
-            turnover: None,
         }
     }
 
@@ -372,62 +336,38 @@ impl Closing {
             }
             self.closed_until = Some(until);
         }
-        if live.board.is_league() {
-            return self.turn_over(engine, &live, (after, until)).await;
-        }
-        let ending = match self.ending.take().filter(|ending| ending.at > after) {
-            Some(ending) => Some(ending),
-            None => self.end_next(engine, &live, after, until).await?,
-        };
-        let Some(ending) = ending else {
-            engine.store.note_results(&live.board, until).await?;
-            return Ok(Step::More);
-        };
-        self.expire(engine, &live, ending).await
-    }
-
-    /// Takes the period of a league that ends next a bounded step further.
-    async fn turn_over(
-        &mut self,
-        engine: &Engine,
-        live: &Arc<LiveBoard>,
-        (after, until): (Timestamp, Timestamp),
-    ) -> Result<Step, Error> {
-        let begun = self.turnover.take().filter(|turnover| turnover.at > after);
-        let mut turnover = if let Some(begun) = begun {
+        let begun = self.ending.take().filter(|(at, _)| *at > after);
+        let (at, mut ending) = if let Some(begun) = begun {
             begun
         } else {
-            let next = engine.next_ending(live, after, until).await?;
+            let next = engine.next_ending(&live, after, until).await?;
             let Some((at, periods)) = next else {
                 engine.store.note_results(&live.board, until).await?;
                 return Ok(Step::More);
             };
-            Turnover::new(live, periods[0], at)
+            (at, Ending::begin(engine, &live, periods).await?)
         };
-        let stepped = turnover.step(engine, live).await;
-        if let Ok(Progress::Done) = stepped {
-            engine.store.note_results(&live.board, turnover.at).await?;
-        } else {
-            self.turnover = Some(turnover);
+        let stepped = ending.step(engine, &live).await;
+        match stepped {
+            Ok(Progress::Done) => engine.store.note_results(&live.board, at).await?,
+            // What expires is of shards that may be others by now.
+            Err(_) if !live.board.is_league() => {}
+            _ => self.ending = Some((at, ending)),
         }
         stepped.map(|_| Step::More)
     }
+}
 
-    /// Records the results of the periods that end next.
-    async fn end_next(
-        &self,
-        engine: &Engine,
-        live: &Arc<LiveBoard>,
-        after: Timestamp,
-        until: Timestamp,
-    ) -> Result<Option<Ending>, Error> {
-        let next = engine.next_ending(live, after, until).await?;
-        let Some((at, periods)) = next else {
-            return Ok(None);
-        };
+impl Ending {
+    /// Records the results of periods; in a league that comes with the steps.
+    async fn begin(engine: &Engine, live: &LiveBoard, periods: Vec<Period>) -> Result<Self, Error> {
         let board = &live.board;
+        if board.is_league() {
+            return Ok(Self::Turning(Turnover::new(live, periods[0])));
+        }
         for period in periods.iter().filter(|period| board.has_result(period)) {
             engine.record_result(live, &(*period).into()).await?;
+            engine.store.note_board(NotedFor::Outbox, board).await?;
         }
         let parts = periods.into_iter().flat_map(|period| {
             let expires_at_ms = board.expires_at_ms(&period);
@@ -441,41 +381,32 @@ impl Closing {
                 })
             })
         });
-        let parts = parts.collect();
-        Ok(Some(Ending { at, parts }))
+        Ok(Self::Expiring(parts.collect()))
     }
 
-    /// Lets periods expire by a step, and notes when they are at their end.
-    async fn expire(
-        &mut self,
-        engine: &Engine,
-        live: &LiveBoard,
-        ending: Ending,
-    ) -> Result<Step, Error> {
-        let Ending { at, parts } = ending;
-        let expiring = stream::iter(parts).map(|part| part.expire(engine));
-        let left = expiring.buffer_unordered(SHARDS_AT_ONCE).try_collect();
-        let left: Vec<Option<Part>> = left.await?;
-        let parts: Vec<Part> = left.into_iter().flatten().collect();
-        if parts.is_empty() {
-            engine.store.note_results(&live.board, at).await?;
-        } else {
-            self.ending = Some(Ending { at, parts });
-        }
-        Ok(Step::More)
+    async fn step(&mut self, engine: &Engine, live: &LiveBoard) -> Result<Progress, Error> {
+        let parts = match self {
+            Self::Turning(turnover) => return turnover.step(engine, live).await,
+            Self::Expiring(parts) => parts,
+        };
+        let count = parts.len().min(PARTS_AT_ONCE);
+        let left = parts[..count].iter().map(|part| part.expire(engine));
+        let left = try_join_all(left).await?;
+        drop(parts.splice(..count, left.into_iter().flatten()));
+        Ok(Progress::more_if(!parts.is_empty()))
     }
 }
 
 impl Part {
     /// Lets it expire by a step; returns what is left.
-    async fn expire(self, engine: &Engine) -> Result<Option<Self>, StoreError> {
+    async fn expire(&self, engine: &Engine) -> Result<Option<Self>, StoreError> {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
         let section = self.period.into();
         let expired = store.expire_period(&self.shard, &section, self.expires_at_ms, now, cursor);
         Ok(expired.await?.map(|cursor| Self {
             cursor: Some(cursor),
-            ..self
+            ..self.clone()
         }))
     }
 }

@@ -90,7 +90,10 @@ impl Engine {
         };
         let noted = self.store.digest::<Making>(&live.board, wanted.named());
         let (made, making) = noted.await?;
-        let older = made.clone().filter(|made| made.revision == result.revision);
+        let older = made.as_ref();
+        let older = older.filter(|made| made.revision == result.revision);
+        // What was made before is all that is known once the entries are gone.
+        let older = older.map(|made| made.noted.clone());
         if let Some(made) = made.and_then(|made| wanted.own(made)) {
             return Ok(Some(made));
         }
@@ -99,22 +102,17 @@ impl Engine {
             return Ok(None);
         };
         let making = making.and_then(|making| wanted.own(making)?.resume());
-        match self
-            .make_digest(&wanted, making.unwrap_or_default())
-            .await?
-        {
-            Made::Whole(digest) => Ok(Some(digest)),
-            Made::Part => Ok(None),
-            // What was made before is all that is known.
-            Made::Expired => Ok(older.map(|older| older.noted)),
-        }
+        self.make_digest(&wanted, making.unwrap_or_default(), older)
+            .await
     }
 
+    /// Goes on with a digest; `None` if the next request does. `older`: what it is if the entries are gone.
     async fn make_digest(
         &self,
         wanted: &Wanted<'_>,
         (mut hash, place): (Sha256, Place),
-    ) -> Result<Made, Error> {
+        older: Option<String>,
+    ) -> Result<Option<String>, Error> {
         let Wanted { live, result, .. } = wanted;
         let (board, store) = (&live.board, &self.store);
         let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
@@ -130,23 +128,23 @@ impl Engine {
             }
             if self.moderated(live, wanted.section).await? != *wanted.basis {
                 // Perhaps not all of it is of one revision.
-                return Ok(Made::Part);
+                return Ok(None);
             }
             if is_end && place.entries != board.listed(result.total) {
-                return Ok(Made::Expired);
+                return Ok(older);
             }
             if is_end {
                 let digest = wanted.note(hexadecimal(&hash.finalize()));
                 let noted = store.note_digest(board, wanted.named(), &digest);
                 unless_stale(noted.await)?;
-                return Ok(Made::Whole(digest.noted));
+                return Ok(Some(digest.noted));
             }
             noted = place.entries;
             let making = wanted.note(Making::of(&hash, place));
             let making = store.note_making(board, wanted.named(), &making);
             unless_stale(making.await)?;
             if is_late {
-                return Ok(Made::Part);
+                return Ok(None);
             }
         }
     }
@@ -158,16 +156,6 @@ fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
         Ok(_) | Err(StoreError::Stale) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// How far a request has brought a digest.
-enum Made {
-    /// It is made.
-    Whole(String),
-    /// The next request goes on.
-    Part,
-    /// The entries are gone.
-    Expired,
 }
 
 impl Making {

@@ -18,22 +18,19 @@ const STEP_HIDES_MAX: usize = 500;
 #[derive(Clone, Copy, Debug)]
 pub struct EndedHides;
 
-/// A board at which hides have ended.
-#[derive(Debug)]
-pub struct Ending {
-    end: HideEnd,
-    walk: Walk,
-}
-
 /// How far the walk over the hides of a board has come. Those that lie with erasures come first: if one of them is given back to
 /// its member meanwhile, the walk meets it among the hidden members.
 #[derive(Debug)]
-enum Walk {
+pub enum Walk {
+    /// It has not begun.
     Beginning,
-    /// Over the hides that lie with erasures, shard by shard. It holds for these shards alone.
+    /// Over the hides that lie with erasures, shard by shard.
     Kept {
+        /// The board with the shards for which alone it holds.
         live: Arc<LiveBoard>,
+        /// The shard that it has come to.
         shard: usize,
+        /// Where in this shard.
         cursor: String,
     },
     /// Over the hidden members, to this one; `None`: before the first.
@@ -41,26 +38,22 @@ enum Walk {
 }
 
 impl Job for EndedHides {
-    type Item = Ending;
+    /// A board at which hides have ended.
+    type Item = (HideEnd, Walk);
     const KIND: JobKind = JobKind::Hides;
 
-    fn subject(&self, ending: &Ending) -> Subject {
-        Subject::part(&ending.end.board, ending.end.to_string())
+    fn subject(&self, (end, _): &Self::Item) -> Subject {
+        Subject::part(&end.board, end.to_string())
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Ending>, Error> {
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let now = engine.clock.now();
         while engine.store.end_orders(now).await? {}
         let ends = engine.store.ended_hides(now).await?.into_iter();
-        let begin = |end| Ending {
-            end,
-            walk: Walk::Beginning,
-        };
-        Ok(ends.map(begin).collect())
+        Ok(ends.map(|end| (end, Walk::Beginning)).collect())
     }
 
-    async fn step(&self, engine: &Engine, ending: &mut Ending) -> Result<Progress, Error> {
-        let Ending { end, walk } = ending;
+    async fn step(&self, engine: &Engine, (end, walk): &mut Self::Item) -> Result<Progress, Error> {
         let next = match walk {
             Walk::Beginning => engine.walk_kept(&end.board).await.map(Some),
             Walk::Kept {

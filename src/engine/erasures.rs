@@ -15,7 +15,7 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::revisions::Revised;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
+use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
@@ -34,23 +34,21 @@ impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
     /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
     pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
-        let mut revised = None;
+        let revised = Mutex::new(None::<Revised>);
         // All shards have to have the same, also those that take it in another attempt.
         let at = self.clock.arrival();
         let erasure = Erasure { number, at };
-        for _ in 0..ATTEMPTS_MAX {
-            let live = self.live_board(id).await?;
-            let erased = self.erase_on(&live, member, &erasure, revised.as_ref());
-            match self.unless_again(id, erased.await).await? {
-                Some(Erased::Done) => return Ok(()),
-                Some(Erased::Behind) => {
-                    let in_turn = self.revise_in_turn(id).boxed().await;
-                    revised = self.unless_again(id, in_turn).await?;
-                }
-                None => {}
+        self.with_board(id, async |live| {
+            let known = revised.lock().clone();
+            let erased = self.erase_on(&live, member, &erasure, known.as_ref());
+            if erased.await? == Erased::Done {
+                return Ok(());
             }
-        }
-        Err(Error::busy())
+            let in_turn = self.revise_whole(id, true).boxed().await?;
+            *revised.lock() = Some(in_turn);
+            Err(Error::Again(Outdated::Read))
+        })
+        .await
     }
 
     /// Writes an erasure into all shards that may have something of the member, the member's own last. `revised`: which hides are in
@@ -300,37 +298,30 @@ impl Engine {
 #[derive(Clone, Copy, Debug)]
 pub struct Erasures;
 
-/// Erasures of a board that are perhaps not at their end.
-#[derive(Clone, Debug)]
-pub struct Noted {
-    id: BoardId,
-    begun: Vec<Begun>,
-}
-
 impl Job for Erasures {
-    type Item = Noted;
+    /// A board, and its erasures that are perhaps not at their end.
+    type Item = (BoardId, Vec<Begun>);
     const KIND: JobKind = JobKind::Erasures;
 
-    fn subject(&self, noted: &Noted) -> Subject {
-        Subject::board(&noted.id)
+    fn subject(&self, (id, _): &Self::Item) -> Subject {
+        Subject::board(id)
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Noted>, Error> {
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let mut of_boards: BTreeMap<BoardId, Vec<Begun>> = BTreeMap::new();
         for begun in engine.store.begun_erasures().await? {
             of_boards.entry(begun.id.clone()).or_default().push(begun);
         }
-        let noted = of_boards.into_iter();
-        Ok(noted.map(|(id, begun)| Noted { id, begun }).collect())
+        Ok(of_boards.into_iter().collect())
     }
 
-    async fn step(&self, engine: &Engine, noted: &mut Noted) -> Result<Progress, Error> {
-        match engine.forget_some(&noted.id).await {
+    async fn step(&self, engine: &Engine, (id, begun): &mut Self::Item) -> Result<Progress, Error> {
+        match engine.forget_some(id).await {
             Ok(Progress::More) => return Ok(Progress::More),
             Ok(Progress::Done) | Err(Error::BoardNotFound(_)) => {}
             Err(error) => return Err(error),
         }
-        for begun in &noted.begun {
+        for begun in begun {
             // The call that erases the member may be under way.
             if engine.store.is_settled_erasure(begun).await? {
                 engine.store.end_erasure(&begun.id, begun.stamp).await?;

@@ -91,14 +91,17 @@ impl Engine {
                 "so many members of board {id} are hidden that its list is still being made longer"
             )
         };
-        self.take_steps(|| self.widen_more(shard, standing), left)
-            .await
+        let step = async || {
+            let is_wide = self.widen_more(shard, standing).await?;
+            Ok(Progress::more_if(is_wide == Some(false)))
+        };
+        self.take_steps(step, left).await
     }
 
-    async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {
+    /// By a bounded step. Returns whether the list has enough; `None`: the definition was read again.
+    async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Option<bool>, Error> {
         let widened = self.store.widen_list(shard, standing).await;
-        let is_wide = self.unless_again(&shard.id, widened).await?;
-        Ok(Progress::more_if(is_wide == Some(false)))
+        self.unless_again(&shard.id, widened).await
     }
 }
 
@@ -106,48 +109,40 @@ impl Engine {
 #[derive(Clone, Copy, Debug)]
 pub struct HiddenLists;
 
-/// A list that is to be widened.
-#[derive(Clone, Debug)]
-pub struct Narrow {
-    /// The name of its sorted set.
-    name: String,
-    board: BoardId,
-}
-
 impl Job for HiddenLists {
-    type Item = Narrow;
+    /// The name of a list's sorted set, and its board.
+    type Item = (String, BoardId);
     const KIND: JobKind = JobKind::HiddenLists;
     const PAUSE: Duration = Duration::from_millis(4);
 
-    fn subject(&self, narrow: &Narrow) -> Subject {
-        Subject::part(&narrow.board, narrow.name.clone())
+    fn subject(&self, (name, board): &Self::Item) -> Subject {
+        Subject::part(board, name.clone())
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Narrow>, Error> {
-        let lists = engine.store.narrow_lists().await?.into_iter();
-        Ok(lists.map(|(name, board)| Narrow { name, board }).collect())
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+        Ok(engine.store.narrow_lists().await?)
     }
 
-    async fn step(&self, engine: &Engine, narrow: &mut Narrow) -> Result<Progress, Error> {
-        let live = engine.find_board(&narrow.board).await?;
+    async fn step(
+        &self,
+        engine: &Engine,
+        (name, board): &mut Self::Item,
+    ) -> Result<Progress, Error> {
+        let live = engine.find_board(board).await?;
         let found = live.iter().flat_map(|live| &live.shards).find_map(|shard| {
-            let standing = keys::standing_of(&shard.shard, &narrow.name)?;
+            let standing = keys::standing_of(&shard.shard, name)?;
             Some((shard.shard.clone(), standing))
         });
         // The board was deleted, or has moved: its new lists are noted anew.
         let Some((shard, standing)) = found else {
-            engine.store.forget_narrow(&narrow.name).await?;
+            engine.store.forget_narrow(name).await?;
             return Ok(Progress::Done);
         };
-        let widen = async || {
-            let widened = engine.store.widen_list(&shard, &standing).await;
-            engine.unless_again(&narrow.board, widened).await
-        };
-        let mut is_wide = widen().await?;
+        let mut is_wide = engine.widen_more(&shard, &standing).await?;
         if is_wide == Some(true) {
-            engine.store.forget_narrow(&narrow.name).await?;
+            engine.store.forget_narrow(name).await?;
             // It may have been noted again in between.
-            is_wide = widen().await?;
+            is_wide = engine.widen_more(&shard, &standing).await?;
             if is_wide == Some(false) {
                 engine.store.mark_narrow(&shard, &standing).await?;
             }

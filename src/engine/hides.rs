@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
@@ -14,7 +14,7 @@ use crate::join::{join_all, try_join_all};
 use crate::problems::Problem;
 use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
-use crate::store::hidden::{HIDES_READ_MAX, Hidden, HiddenMembers, KEPT_MAX};
+use crate::store::hidden::{HIDES_READ_MAX, Hidden, KEPT_MAX};
 
 /// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
 const REFERENCE: usize = 0;
@@ -135,7 +135,12 @@ impl Engine {
         self.with_board(id, async |live| {
             let shards = live.shards.iter();
             let parts = shards.map(|live| self.store.hidden_members(&live.shard, after, count + 1));
-            Ok(merge(try_join_all(parts).await?, count))
+            let parts = try_join_all(parts).await?.into_iter();
+            let mut members: Vec<_> = parts.flat_map(|part| part.members).collect();
+            members.sort_by(|(one, _), (other, _)| one.cmp(other));
+            // In a league all shards tell of the same members.
+            members.dedup_by(|(one, _), (other, _)| one == other);
+            Ok(Part::split(members, count, |(last, _)| last.clone()))
         })
         .await
     }
@@ -168,28 +173,15 @@ impl Engine {
         id: &BoardId,
         hide: &HideId,
     ) -> Result<Option<(MemberId, Hide)>, Error> {
-        self.with_board(id, async |live| {
-            for LiveShard { shard, .. } in &live.shards {
-                let mut after = None;
-                loop {
-                    let part = self
-                        .store
-                        .hidden_members(shard, after.as_ref(), HIDES_READ_MAX);
-                    let HiddenMembers { members, .. } = part.await?;
-                    let is_last = members.len() < HIDES_READ_MAX;
-                    after = members.last().map(|(member, _)| member.clone());
-                    let found = members.into_iter().find(|(_, own)| own.id == *hide);
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                    if is_last {
-                        break;
-                    }
-                }
+        let mut after = None;
+        loop {
+            let part = self.hidden(id, after.as_ref(), HIDES_READ_MAX).await?;
+            let found = part.items.into_iter().find(|(_, own)| own.id == *hide);
+            if found.is_some() || part.next.is_none() {
+                return Ok(found);
             }
-            Ok(None)
-        })
-        .await
+            after = part.next;
+        }
     }
 }
 
@@ -232,13 +224,4 @@ where
         first.get_or_insert(told);
     }
     Err(Error::busy())
-}
-
-/// Merges what the shards tell, up to `count` members. In a league all shards tell of the same members.
-fn merge(parts: Vec<HiddenMembers>, count: usize) -> Part<(MemberId, Hide), MemberId> {
-    let members = parts.into_iter().flat_map(|part| part.members);
-    let mut members: Vec<_> = members.collect();
-    members.sort_by(|(one, _), (other, _)| one.cmp(other));
-    members.dedup_by(|(one, _), (other, _)| one == other);
-    Part::split(members, count, |(last, _)| last.clone())
 }

@@ -19,10 +19,12 @@ use super::sittings::KnownSeats;
 use crate::domain::board::Board;
 use crate::domain::event::Event;
 use crate::domain::ids::MemberId;
-use crate::domain::league::Section;
+use crate::domain::league::{Cohort, Section};
+use crate::domain::period::Unit;
 use crate::domain::plan::{Instants, Plan, Routes};
 use crate::domain::shard::Shard;
-use crate::store::{Freshness, Store};
+use crate::domain::time::Timestamp;
+use crate::store::{Freshness, Store, StoreError};
 
 /// A board in memory.
 #[derive(Debug)]
@@ -132,6 +134,32 @@ impl LiveBoard {
         let others = others.filter(|(shard, _)| *shard != home && self.board.is_league());
         let others = others.map(|(_, live)| &live.shard);
         (others.collect(), &self.shards[home].shard)
+    }
+
+    /// The cohort of a league in which somebody sat in the period that begins at this instant.
+    pub(crate) fn cohort_at(&self, start: Timestamp, cohort: Cohort) -> Section {
+        let unit = self.board.league_unit();
+        let unit = unit.expect("invariant: a board with seats is a league");
+        Section {
+            period: self.board.calendar.containing(unit, start),
+            cohort: Some(cohort),
+        }
+    }
+
+    /// The section of a unit that a shard has noted under this name.
+    pub(crate) fn section_noted(&self, unit: Unit, name: &str) -> Result<Section, StoreError> {
+        let section = self.board.section_named(unit, name);
+        section.ok_or_else(|| {
+            StoreError::Unexpected(format!("a period that is noted as {unit}: {name:?}"))
+        })
+    }
+
+    /// The one shard that a cohort lies in.
+    pub(crate) fn shard_of_cohort(&self, section: Section) -> &LiveShard {
+        let [shard] = self.shards_of(section) else {
+            panic!("invariant: a cohort lies in one shard");
+        };
+        shard
     }
 
     /// The one of them that has a member's entry.

@@ -60,6 +60,15 @@ struct Found {
     listed: Option<u64>,
 }
 
+/// Where a part of a list begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start<'a> {
+    /// Behind so many entries.
+    Behind(u64),
+    /// At a mark.
+    At(&'a Mark),
+}
+
 /// A part of a list.
 struct Gathered {
     /// How many members there are.
@@ -99,7 +108,7 @@ impl<'a> Merged<'a> {
             listed,
         } = self.find_selection(selection).await?;
         let count = count.min(stop.saturating_sub(offset));
-        let (total, entries) = self.list(offset, count).await?;
+        let (total, entries) = self.list(Start::Behind(offset), count).await?;
         let me = match member {
             Some(member) => self.own(member).await?,
             None => None,
@@ -144,13 +153,17 @@ impl<'a> Merged<'a> {
                 })
             }
             Selection::Percentile(thousandths) => {
-                let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
-                let total: u64 = slices.iter().map(|slice| slice.total).sum();
-                let others = total.saturating_sub(1);
+                let others = self.total().await?.saturating_sub(1);
                 let place = others - (thousandths * others).div_ceil(100_000);
                 Ok(everything(self.last_of_equals(place).await?))
             }
         }
+    }
+
+    /// How many members there are.
+    pub(crate) async fn total(&self) -> Result<u64, Error> {
+        let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
+        Ok(slices.iter().map(|slice| slice.total).sum())
     }
 
     /// Where the last listed entry stands that has the rank of the one at this position.
@@ -158,7 +171,7 @@ impl<'a> Merged<'a> {
         if self.ranking == Ranking::Ordinal {
             return Ok(position);
         }
-        let Some(line) = self.lines(position, 1).await?.pop() else {
+        let Some(line) = self.lines(Start::Behind(position), 1).await?.pop() else {
             return Ok(position);
         };
         let worse = self.positions(vec![Mark::of(line.mark.score + 1)]).await?;
@@ -264,7 +277,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
-    async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, Error> {
+    pub(super) async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, Error> {
         let shard = &self.shards[self.live.index_of(self.standing.section(), member)];
         let query = Query::Subset {
             standing: self.standing,
@@ -278,7 +291,8 @@ impl<'a> Merged<'a> {
     async fn unlisted(&self, total: u64, own: Entry, around: u64) -> Result<Neighbourhood, Error> {
         let keep_top = self.keep_top.unwrap_or(0);
         let offset = keep_top.saturating_sub(around);
-        let (_, mut entries) = self.list(offset, keep_top - offset).await?;
+        let start = Start::Behind(offset);
+        let (_, mut entries) = self.list(start, keep_top - offset).await?;
         entries.push(Entry { rank: None, ..own });
         Ok(Neighbourhood {
             total,
@@ -289,49 +303,27 @@ impl<'a> Merged<'a> {
         })
     }
 
-    /// How many members there are, and `count` entries behind the first `offset`.
-    async fn list(&self, offset: u64, count: u64) -> Result<(u64, Vec<Entry>), Error> {
-        let begin = self.begin_of(offset).await?;
-        self.gather(&begin, Some(offset), count).await
-    }
-
-    /// How many members there are, and `count` entries from a mark on.
-    pub(crate) async fn list_from(
+    /// How many members there are, and `count` entries from a start on.
+    pub(crate) async fn list(
         &self,
-        begin: &Mark,
+        start: Start<'_>,
         count: u64,
     ) -> Result<(u64, Vec<Entry>), Error> {
-        self.gather(begin, None, count).await
-    }
-
-    /// The lines of `count` entries behind the first `offset`, without ranks.
-    pub(crate) async fn lines(&self, offset: u64, count: u64) -> Result<Vec<Line>, Error> {
-        let begin = self.begin_of(offset).await?;
-        Ok(self.gather_lines(&begin, Some(offset), count).await?.lines)
-    }
-
-    /// The same from a mark on.
-    pub(crate) async fn lines_from(&self, begin: &Mark, count: u64) -> Result<Vec<Line>, Error> {
-        Ok(self.gather_lines(begin, None, count).await?.lines)
-    }
-
-    /// How many members there are, and `count` entries from a mark on, or from a position that is not far behind it.
-    async fn gather(
-        &self,
-        begin: &Mark,
-        offset: Option<u64>,
-        count: u64,
-    ) -> Result<(u64, Vec<Entry>), Error> {
-        let Gathered { total, from, lines } = self.gather_lines(begin, offset, count).await?;
+        let Gathered { total, from, lines } = self.gather(start, count).await?;
         Ok((total, self.ranked(from, lines.iter()).await?))
     }
 
-    async fn gather_lines(
-        &self,
-        begin: &Mark,
-        offset: Option<u64>,
-        count: u64,
-    ) -> Result<Gathered, Error> {
+    /// The lines of `count` entries from a start on, without ranks.
+    pub(crate) async fn lines(&self, start: Start<'_>, count: u64) -> Result<Vec<Line>, Error> {
+        Ok(self.gather(start, count).await?.lines)
+    }
+
+    async fn gather(&self, start: Start<'_>, count: u64) -> Result<Gathered, Error> {
+        // What is read begins at a mark that is not far ahead of the position.
+        let (begin, offset) = match start {
+            Start::Behind(offset) => (&self.begin_of(offset).await?, Some(offset)),
+            Start::At(mark) => (mark, None),
+        };
         let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.shards.len();
         // At first each shard is asked for its share and some more.

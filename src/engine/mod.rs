@@ -65,6 +65,7 @@ pub use live::{LiveBoard, LiveShard};
 
 use self::jobs::faults::Faults;
 use crate::clock::Clock;
+use crate::domain::ids::BoardId;
 use crate::store::Store;
 
 /// How many attempts a call makes: it begins again when the definition has changed, or a rolling standing was not complete.
@@ -89,7 +90,8 @@ pub struct Engine {
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     past: past::Line,
-    closings: closings::Due,
+    /// When the periods of boards are to be closed.
+    closings: jobs::schedule::Schedule<BoardId>,
     /// One request at a time makes a digest.
     digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
@@ -117,7 +119,7 @@ impl Engine {
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             past: past::Line::default(),
-            closings: closings::Due::default(),
+            closings: jobs::schedule::Schedule::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
             warned: warnings::Warned::default(),

@@ -256,11 +256,12 @@ impl<'a> Reader<'a> {
             Sight::Visible => {
                 let freshness = *self.freshness.lock();
                 let answer = shard.reading(freshness, self.size).submit(query).await;
-                match answer.ok_or_else(fault)?? {
-                    answer if is_unlisted(&answer) => {
-                        self.without_hidden(shard, answer).boxed().await?
-                    }
-                    answer => answer,
+                let answer = answer.ok_or_else(fault)??;
+                // Whether a hidden list is behind that the query needs.
+                if matches!(answer.value.answer, Answer::Unlisted(_)) {
+                    self.without_hidden(shard, answer).boxed().await?
+                } else {
+                    answer
                 }
             }
             sight => self.ask_alone(shard, query, sight).await?,
@@ -342,9 +343,4 @@ impl LiveShard {
         let seen = answer.ok_or_else(fault)??.value;
         Ok((seen.changed, seen.barrier))
     }
-}
-
-/// Whether a hidden list is behind that the query needs.
-fn is_unlisted(read: &Read) -> bool {
-    matches!(read.value.answer, Answer::Unlisted(_))
 }

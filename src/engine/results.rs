@@ -1,7 +1,6 @@
 //! The results of final periods: what the last reads of a standing say, kept for ever.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::FutureExt;
 use serde_json::json;
@@ -19,8 +18,7 @@ use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
 use crate::join::try_join_all;
 use crate::store::Freshness;
-use crate::store::board_notes::NotedFor;
-use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
+use crate::store::results::{Moderated, PeriodResult, Winner};
 use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
 
@@ -39,25 +37,14 @@ pub(crate) fn window_of(section: &Section) -> Window {
 
 impl Engine {
     /// Records the result of a final section of a unit that is among the board's windows, unless there is one. Its message
-    /// is in the outbox then, and noted.
+    /// is in the outbox then; the caller notes that, also if somebody else has recorded it, who may have come no further.
     ///
     /// # Errors
     ///
     /// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
-    pub async fn record_result(
+    pub(super) async fn record_result(
         &self,
-        live: &Arc<LiveBoard>,
-        section: &Section,
-    ) -> Result<(), Error> {
-        self.record_once(live, section).await?;
-        // Whoever has recorded it may have come no further.
-        Ok(self.store.note_board(NotedFor::Outbox, &live.board).await?)
-    }
-
-    /// The same; the caller notes the message.
-    pub(super) async fn record_once(
-        &self,
-        live: &Arc<LiveBoard>,
+        live: &LiveBoard,
         section: &Section,
     ) -> Result<(), Error> {
         self.with_board(&live.board.id, async |live| {
@@ -89,12 +76,12 @@ impl Engine {
             return Ok(());
         }
         let result = self.make_result(live, section, 1, handing).await?;
-        let messages = [message_of(board, section, &result)];
+        let messages = [message_of(board, section, &result, None)];
         let results = (None, &result);
         let recorded =
             self.store
                 .record_result(board, (window, &key), results, &messages, Some(&forgetting));
-        Ok(recorded.await.map(drop)?)
+        Ok(recorded.await?)
     }
 
     /// The result of a final section, whose rewards are handed out then.
@@ -120,8 +107,8 @@ impl Engine {
         if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
             return Err(Error::busy());
         }
-        let handed_out = self.hand_out(live, section, revision, handing).await?;
-        if handed_out.meanwhile != before {
+        let rewards = self.hand_out(live, section, revision, handing).await?;
+        if self.moderated(live, section).await? != before {
             return Err(Error::Again(Outdated::Read));
         }
         let pinned = board.pinned(period);
@@ -133,7 +120,7 @@ impl Engine {
             total: page.total,
             winner: winner_of(&page),
             revision,
-            rewards: handed_out.rewards,
+            rewards,
             definition: pinned.map_or(board.revision, |pinned| pinned.revision),
             hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
             walked: before,
@@ -151,11 +138,7 @@ impl Engine {
         if let Some(names) = self.cohorts_left(live, member).await? {
             for names in names.chunks(RESULTS_AT_ONCE) {
                 let window = board.definition.windows[0];
-                let recorded = self.store.results(board, window, names).await?;
-                for (name, recorded) in names.iter().zip(&recorded) {
-                    self.forget_winner(board, (window, name), recorded.as_ref(), member)
-                        .await?;
-                }
+                self.forget_winners(board, window, names, member).await?;
             }
             return Ok(());
         }
@@ -167,11 +150,7 @@ impl Engine {
                     .store
                     .final_periods(board, *window, between, RESULTS_AT_ONCE);
                 let keys = keys.await?;
-                let recorded = self.store.results(board, *window, &keys).await?;
-                for (key, recorded) in keys.iter().zip(&recorded) {
-                    self.forget_winner(board, (*window, key), recorded.as_ref(), member)
-                        .await?;
-                }
+                self.forget_winners(board, *window, &keys, member).await?;
                 before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
                 if before.is_none() {
                     break;
@@ -187,47 +166,43 @@ impl Engine {
         live: &LiveBoard,
         member: &MemberId,
     ) -> Result<Option<Vec<String>>, Error> {
-        let Some(unit) = live.board.league_unit() else {
+        if !live.board.is_league() {
             return Ok(None);
-        };
-        let seats = self
-            .store
-            .seats_left(&live.shard_of(member).shard, member)
-            .await?;
+        }
+        let home = &live.shard_of(member).shard;
+        let seats = self.store.seats_left(home, member).await?;
         // Of a longer history the first lines are gone.
         let is_all = seats.len() < HISTORY_LINES_MAX;
-        let names = seats.into_iter().map(|(start, cohort)| {
-            let period = live.board.calendar.containing(unit, start);
-            let cohort = Some(cohort);
-            live.board.section_key(&Section { period, cohort })
-        });
+        let sections = seats
+            .into_iter()
+            .map(|(start, cohort)| live.cohort_at(start, cohort));
+        let names = sections.map(|section| live.board.section_key(&section));
         Ok(is_all.then(|| names.collect()))
     }
 
-    async fn forget_winner(
+    async fn forget_winners(
         &self,
         board: &Board,
-        named: (Window, &str),
-        recorded: Option<&Recorded>,
+        window: Window,
+        names: &[String],
         member: &MemberId,
     ) -> Result<(), Error> {
-        let Some(recorded) = recorded else {
-            return Ok(());
-        };
-        let mut result = recorded.result.clone();
-        let winner = result.winner.iter_mut();
-        let mut own = winner.filter(|winner| winner.member.as_deref() == Some(member.as_str()));
-        let Some(winner) = own.next() else {
-            return Ok(());
-        };
-        winner.member = None;
-        let stands = self
-            .store
-            .record_result(board, named, (Some(recorded), &result), &[], None);
-        if stands.await?.result == result {
-            return Ok(());
+        let recorded = self.store.results(board, window, names).await?;
+        for (name, recorded) in names.iter().zip(recorded) {
+            let Some(recorded) = recorded else { continue };
+            let mut result = recorded.result.clone();
+            match &mut result.winner {
+                Some(winner) if winner.member.as_deref() == Some(member.as_str()) => {
+                    winner.member = None;
+                }
+                _ => continue,
+            }
+            let results = (Some(&recorded), &result);
+            self.store
+                .record_result(board, (window, name), results, &[], None)
+                .await?;
         }
-        Err(Error::Again(Outdated::Board))
+        Ok(())
     }
 
     /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.
@@ -254,11 +229,17 @@ pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     })
 }
 
-/// What webhooks are told of a section that is final.
-fn message_of(board: &Board, section: &Section, result: &PeriodResult) -> Message {
+/// What webhooks are told of a section that is final. `cohorts`: how many a whole period of a league has, whose members are theirs.
+pub(super) fn message_of(
+    board: &Board,
+    section: &Section,
+    result: &PeriodResult,
+    cohorts: Option<u64>,
+) -> Message {
     let (window, name) = (window_of(section), board.section_key(section));
     let occasion = format!("{window}:{name}:{}", result.revision);
     let key = board.calendar.key(&section.period);
+    let of_kind = |kind, data| Message::new(kind, board, &occasion, result.final_at, &data);
     if let (Some(cohort), Some(summary)) = (section.cohort, &result.league) {
         let league = board.league_of(&section.period);
         let league = league.expect("invariant: a board with cohorts is a league");
@@ -272,22 +253,18 @@ fn message_of(board: &Board, section: &Section, result: &PeriodResult) -> Messag
             "demoted": summary.demoted,
             "revision": result.revision,
         });
-        let kind = MessageKind::LeagueTurned;
-        return Message::new(kind, board, &occasion, result.final_at, &data);
+        return of_kind(MessageKind::LeagueTurned, data);
     }
-    let data = json!({
+    let mut data = json!({
         "window": window.to_string(),
         "key": key,
         "revision": result.revision,
         "starts_at": result.starts_at,
         "ends_at": result.ends_at,
-        "total": result.total,
+        "total": cohorts.is_none().then_some(result.total),
     });
-    Message::new(
-        MessageKind::PeriodFinal,
-        board,
-        &occasion,
-        result.final_at,
-        &data,
-    )
+    if let Some(cohorts) = cohorts {
+        data["cohorts"] = cohorts.into();
+    }
+    of_kind(MessageKind::PeriodFinal, data)
 }

@@ -7,10 +7,10 @@
 //! otherwise a job does.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -22,7 +22,6 @@ use super::results::{standing_of, window_of};
 use super::rewards::Handing;
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
-use crate::domain::hide::HideId;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::message::{Message, MessageKind};
@@ -33,9 +32,9 @@ use crate::domain::window::Window;
 use crate::join::{join_all, try_join_all};
 use crate::store::Freshness;
 use crate::store::board_notes::{NotedBoard, NotedFor};
-use crate::store::results::{Forgetting, Moderated, PeriodResult};
+use crate::store::results::{Forgetting, PeriodResult};
 use crate::store::revisions::{JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
-use crate::store::standings::{Mark, Query, Sight, Subset};
+use crate::store::standings::{Mark, Sight};
 
 /// How many sections are looked at side by side.
 const SECTIONS_AT_ONCE: usize = 100;
@@ -91,7 +90,7 @@ impl Engine {
         }
         if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
             // The job tells of a fault. A member is hidden all the same.
-            let due = Mutex::default();
+            let due = OnceLock::new();
             drop(self.revise_on(&board.id, &due, false).boxed().await);
         }
         loop {
@@ -117,20 +116,17 @@ impl Engine {
         self.revise_whole(id, false).await
     }
 
-    /// The same for an erasure, which takes turns with whoever hides: a walk along a standing counts only if nobody is hidden
-    /// meanwhile, so without that it might never come to its end.
-    pub(crate) async fn revise_in_turn(&self, id: &BoardId) -> Result<Revised, Error> {
-        let revised = self.revise_whole(id, true).await?;
-        let live = self.live_board(id).await?;
-        self.store.release_moderation(&live.board).await?;
-        Ok(revised)
-    }
-
-    async fn revise_whole(&self, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
+    /// The same, for an erasure `in_turn` with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
+    /// without that it might never come to its end.
+    pub(super) async fn revise_whole(&self, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
         let left = || format!("the results of board {id} are still being revised");
-        let due = Mutex::default();
+        let due = OnceLock::new();
         let step = || self.revise_on(id, &due, in_turn);
         self.take_steps(step, left).await?;
+        if in_turn {
+            let live = self.live_board(id).await?;
+            self.store.release_moderation(&live.board).await?;
+        }
         Ok(due.into_inner().unwrap_or_default())
     }
 
@@ -139,7 +135,7 @@ impl Engine {
     async fn revise_on(
         &self,
         id: &BoardId,
-        due: &Mutex<Option<Revised>>,
+        due: &OnceLock<Revised>,
         in_turn: bool,
     ) -> Result<Progress, Error> {
         self.step_with_board(id, async |live| {
@@ -156,18 +152,17 @@ impl Engine {
     async fn revise_due(
         &self,
         live: &LiveBoard,
-        due: &Mutex<Option<Revised>>,
+        due: &OnceLock<Revised>,
     ) -> Result<Progress, Error> {
         let board = &live.board;
-        let known = due.lock().clone();
-        let due = if let Some(due) = known {
+        let due = if let Some(due) = due.get() {
             due
         } else {
             let mut noted = self.store.revised(board).await?;
             if self.note_journals(live, &mut noted).await? {
                 return Ok(Progress::More);
             }
-            due.lock().insert(Revised(noted)).clone()
+            due.get_or_init(|| Revised(noted))
         };
         let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
         let lines = self.store.lines_to_revise(board, LINES_READ_MAX).await?;
@@ -241,11 +236,7 @@ impl Engine {
             }
         }
         let periods = self.store.revised_periods(board, noted).await?;
-        let hide = match noted.says() {
-            Moderation::Hidden => self.hide_of(board, &noted.member).await?,
-            Moderation::Unhidden => None,
-        };
-        let messages = messages_of(self, board, noted, (hide, &periods));
+        let messages = self.messages_of(board, noted, &periods).await?;
         if !messages.is_empty() {
             self.store.post(board, &messages).await?;
             self.store.note_board(NotedFor::Outbox, board).await?;
@@ -256,17 +247,14 @@ impl Engine {
     /// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
     async fn revise_cohorts(&self, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
         let (board, now) = (&live.board, self.clock.now());
-        let history = self.history_of(live, &cause.line.member).await?;
-        let seats = history.seats.iter();
-        let kept = seats.filter(|section| is_kept(board, &section.period, now));
-        let kept: Vec<Section> = kept.copied().collect();
+        let (seats, first) = self.history_of(live, &cause.line.member).await?;
+        let kept = seats.into_iter();
+        let kept = kept.filter(|section| is_kept(board, &section.period, now));
+        let kept: Vec<Section> = kept.collect();
         for sections in kept.chunks(SECTIONS_AT_ONCE) {
-            let names = sections.iter().map(|section| board.section_key(section));
-            let names: Vec<String> = names.collect();
-            self.revise_sections(live, (sections[0].period.unit, &names), cause)
-                .await?;
+            self.revise_sections(live, sections, cause).await?;
         }
-        match history.is_whole_from() {
+        match first {
             Some(first) => {
                 let key = board.calendar.key(&first);
                 self.revise_before(Some(key), live, first.unit, cause).await
@@ -291,12 +279,11 @@ impl Engine {
                 .store
                 .final_periods(board, window, between, SECTIONS_AT_ONCE);
             let keys = keys.await?;
-            let kept = keys.iter().filter(|key| {
-                let section = board.section_named(unit, key);
-                section.is_some_and(|section| is_kept(board, &section.period, now))
-            });
-            let kept: Vec<String> = kept.cloned().collect();
-            self.revise_sections(live, (unit, &kept), cause).await?;
+            let sections = keys.iter();
+            let sections = sections.filter_map(|key| board.section_named(unit, key));
+            let kept = sections.filter(|section| is_kept(board, &section.period, now));
+            let kept: Vec<Section> = kept.collect();
+            self.revise_sections(live, &kept, cause).await?;
             // They come in the order of their ends, the last first.
             if kept.len() < SECTIONS_AT_ONCE {
                 return Ok(());
@@ -305,37 +292,65 @@ impl Engine {
         }
     }
 
-    /// The id of the hide of a member; `None` if it has ended.
-    async fn hide_of(&self, board: &Board, member: &MemberId) -> Result<Option<HideId>, Error> {
-        let members = std::slice::from_ref(member);
-        let hidden = self.hidden_among(&board.id, members).await?.pop();
-        Ok(hidden.map(|(_, hide)| hide.id))
+    /// What webhooks are told of a line.
+    async fn messages_of(
+        &self,
+        board: &Board,
+        cause: &JournalLine,
+        periods: &[RevisedPeriod],
+    ) -> Result<Vec<Message>, Error> {
+        let occasion = format!("{}:{}", cause.tag, cause.number);
+        let now = self.clock.now();
+        let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
+        let mut messages = Vec::new();
+        if cause.says() == Moderation::Hidden {
+            let members = std::slice::from_ref(&cause.member);
+            // None if it has ended.
+            let hidden = self.hidden_among(&board.id, members).await?.pop();
+            let hide = hidden.map(|(_, hide)| hide.id);
+            messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
+        }
+        if !periods.is_empty() {
+            let named = &periods[..periods.len().min(NAMED_MAX)];
+            let data = json!({"periods": named, "count": periods.len()});
+            messages.push(message(MessageKind::PeriodRevised, data));
+        }
+        Ok(messages)
     }
 
-    /// Revises the results of some sections by a line.
+    /// Revises the results of some sections of a unit by a line.
     async fn revise_sections(
         &self,
         live: &LiveBoard,
-        (unit, keys): (Unit, &[String]),
+        sections: &[Section],
         cause: &Cause<'_>,
     ) -> Result<(), Error> {
-        let (board, window) = (&live.board, Window::Period(unit));
-        let results = self.store.results(board, window, keys).await?;
-        let recorded = keys.iter().zip(results).filter_map(|(key, recorded)| {
+        let Some(first) = sections.first() else {
+            return Ok(());
+        };
+        let board = &live.board;
+        let names = sections.iter().map(|section| board.section_key(section));
+        let names: Vec<String> = names.collect();
+        let results = self.store.results(board, window_of(first), &names).await?;
+        let recorded = sections.iter().zip(results);
+        let recorded = recorded.filter_map(|(section, recorded)| {
             let is_due = !cause.line.is_in(&recorded?.result.hides);
-            let section = board.section_named(unit, key)?;
             // The result of a whole period of a league names nobody.
             let has_members = section.cohort.is_some() == board.is_league();
             (is_due && has_members).then_some(section)
         });
-        let sections: Vec<Section> = recorded.collect();
+        let sections: Vec<&Section> = recorded.collect();
         let places = sections
             .iter()
             .map(|section| self.find(live, section, &cause.line.member));
         let places = join_all(places).await;
-        for (section, mark) in sections.iter().zip(places) {
+        for (section, mark) in sections.into_iter().zip(places) {
             if mark?.is_some() {
-                self.revise_section(live, section, cause).await?;
+                let mut handing = self.handing(live, section).await?;
+                let revised = self.revise_section(live, section, cause, &mut handing);
+                let revised = revised.await;
+                handing.give_back().await?;
+                revised?;
             }
         }
         Ok(())
@@ -348,36 +363,14 @@ impl Engine {
         section: &Section,
         member: &MemberId,
     ) -> Result<Option<Mark>, Error> {
-        let standing = standing_of(&live.board, section);
-        let query = Query::Subset {
-            standing,
-            members: vec![member.clone()],
-        };
         let reader = Reader::new(self, live, Freshness::Current).with_sight(Sight::Everybody);
-        let asked = reader.ask(live.shard_in(*section, member), standing.series, query);
-        let found: std::sync::Arc<Subset> = asked.boxed().await?;
-        Ok(found
-            .entries
-            .iter()
-            .flatten()
-            .next()
-            .map(|(mark, _)| mark.clone()))
+        let list = Merged::new(&reader, standing_of(&live.board, section));
+        let found = list.find(member).boxed().await?;
+        Ok(found.map(|(mark, _)| mark))
     }
 
     /// Revises the result of a section by a line, whose member stands there.
     async fn revise_section(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        cause: &Cause<'_>,
-    ) -> Result<(), Error> {
-        let mut handing = self.handing(live, section).await?;
-        let revised = self.revise_under(live, section, cause, &mut handing).await;
-        handing.give_back().await?;
-        revised
-    }
-
-    async fn revise_under(
         &self,
         live: &LiveBoard,
         section: &Section,
@@ -393,53 +386,59 @@ impl Engine {
             // Another instance was here.
             return Ok(());
         }
-        let made = self
-            .next_result(live, section, &seen.result, handing)
-            .await?;
-        let covered = self.covered(live, cause, (&seen.result.hides, &made.walked));
-        let covered = covered.await?;
+        let mut result = seen.result.clone();
+        result.revision += 1;
+        // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
+        if self.moderated(live, section).await? != result.walked {
+            let made = self.make_result(live, section, result.revision, handing);
+            let made = made.await?;
+            result = PeriodResult {
+                total: made.total,
+                winner: made.winner,
+                rewards: made.rewards,
+                walked: made.walked,
+                ..result
+            };
+        }
+        let covered = self.covered(live, cause, &result).await?;
         let (lines, members) = self.revised_members(live, section, &covered).await?;
         if lines.is_empty() {
             // Its member was erased meanwhile.
             return Err(Error::Again(Outdated::Board));
         }
-        let revision = Revision {
+        let change = Revision {
             at: self.clock.now(),
             members,
             total_before: seen.result.total,
-            total: made.total,
+            total: result.total,
         };
-        let mut hides = seen.result.hides.clone();
         for line in &covered {
-            let known = hides.entry(line.tag.clone()).or_default();
+            let known = result.hides.entry(line.tag.clone()).or_default();
             *known = line.number.max(*known);
         }
-        let result = PeriodResult { hides, ..made };
         let results = (&seen, &result);
-        let change = (&lines[..], &revision);
+        let change = (&lines[..], &change);
         let revised = self
             .store
             .revise_result(board, section, results, change, &cause.forgetting);
-        if revised.await? {
-            return Ok(());
-        }
-        Err(Error::Again(Outdated::Board))
+        Ok(revised.await?)
     }
 
-    /// The lines that a result takes into account which was made by this walk, and the one `before` does not: the cause, and
-    /// others that are noted.
+    /// The lines that the walk by which a result was made takes into account, and that the result does not have yet: the cause, and others
+    /// that are noted.
     async fn covered(
         &self,
         live: &LiveBoard,
         cause: &Cause<'_>,
-        (before, walked): (&BTreeMap<String, u64>, &BTreeMap<String, Moderated>),
+        result: &PeriodResult,
     ) -> Result<Vec<JournalLine>, Error> {
         let mut noted = self.store.revised(&live.board).await?;
         self.note_journals(live, &mut noted).await?;
-        let walked = walked.iter().map(|(tag, of)| (tag.clone(), of.hides));
+        let walked = result.walked.iter();
+        let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
         let walked: BTreeMap<String, u64> = walked.collect();
         let mut lines = self.store.lines_to_revise(&live.board, COVERED_MAX).await?;
-        lines.retain(|line| line.is_in(&walked) && !line.is_in(before));
+        lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
         if !lines.iter().any(|line| line.is_of_same(cause.line)) {
             lines.insert(0, cause.line.clone());
         }
@@ -471,60 +470,12 @@ impl Engine {
         let members = members.collect();
         Ok((lines, members))
     }
-
-    /// The next revision of a result, but for the lines that it comes of.
-    async fn next_result(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        seen: &PeriodResult,
-        handing: &mut Handing,
-    ) -> Result<PeriodResult, Error> {
-        let revision = seen.revision + 1;
-        // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
-        let is_made = self.moderated(live, section).await? == seen.walked;
-        let made = if is_made {
-            seen.clone()
-        } else {
-            self.make_result(live, section, revision, handing).await?
-        };
-        Ok(PeriodResult {
-            total: made.total,
-            winner: made.winner,
-            revision,
-            rewards: made.rewards,
-            walked: made.walked,
-            ..seen.clone()
-        })
-    }
 }
 
 /// Whether the standings of a period are kept.
 fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
     let expires_ms = board.expires_at_ms(period);
     expires_ms.is_none_or(|expires_ms| expires_ms > now.ms())
-}
-
-/// What webhooks are told of a line.
-fn messages_of(
-    engine: &Engine,
-    board: &Board,
-    cause: &JournalLine,
-    (hide, periods): (Option<HideId>, &[RevisedPeriod]),
-) -> Vec<Message> {
-    let occasion = format!("{}:{}", cause.tag, cause.number);
-    let now = engine.clock.now();
-    let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
-    let mut messages = Vec::new();
-    if cause.says() == Moderation::Hidden {
-        messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
-    }
-    if !periods.is_empty() {
-        let named = &periods[..periods.len().min(NAMED_MAX)];
-        let data = json!({"periods": named, "count": periods.len()});
-        messages.push(message(MessageKind::PeriodRevised, data));
-    }
-    messages
 }
 
 /// The job: revises results after members were hidden or brought back.
@@ -547,8 +498,7 @@ impl Job for Revisions {
         let live = engine.find_board(&board.id).await?;
         let is_it = live.is_some_and(|live| live.board.generation == board.generation);
         let stepped = if is_it {
-            let due = Mutex::default();
-            engine.revise_on(&board.id, &due, false).await?
+            engine.revise_on(&board.id, &OnceLock::new(), false).await?
         } else {
             Progress::Done
         };

@@ -20,7 +20,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
 
 use super::jobs::lease::Lease;
-use super::merge::Merged;
+use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
 use super::results::standing_of;
 use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
@@ -31,23 +31,14 @@ use crate::domain::reward::{Basis, Course};
 use crate::join::try_join_all;
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
-use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Walked, Winner};
-use crate::store::standings::{Mark, Selection};
+use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Winner};
+use crate::store::standings::Mark;
 use crate::store::{Freshness, StoreError};
 
 /// For how long one call walks, or waits for another instance that does. How far the walk has come stays.
 const WALK_TIME_MAX: Duration = Duration::from_secs(8);
 /// How long a call waits before it looks again whether another instance still walks.
 const HELD_PAUSE: Duration = Duration::from_millis(20);
-
-/// What was handed out in a final section.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct HandedOut {
-    /// What the heads of the shards said of hides and erasures all the time, by their tags.
-    pub(crate) meanwhile: BTreeMap<String, Moderated>,
-    /// How many rewards are won.
-    pub(crate) rewards: u64,
-}
 
 /// How far a walk has come, as its lease says it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -174,31 +165,28 @@ impl Engine {
         Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
     }
 
-    /// Hands out what members win in a final section, under a revision of its result.
+    /// Hands out what members win in a final section, under a revision of its result. Returns how many rewards are won. That counts only
+    /// if nobody was hidden, brought back or erased meanwhile.
     pub(crate) async fn hand_out(
         &self,
         live: &LiveBoard,
         section: &Section,
         revision: u64,
         handing: &mut Handing,
-    ) -> Result<HandedOut, Error> {
+    ) -> Result<u64, Error> {
         let Handing {
-            lease,
+            lease: Some(lease),
             position,
             until,
             ..
-        } = handing;
-        let Some(lease) = lease else {
-            let meanwhile = self.moderated(live, section).await?;
-            return Ok(HandedOut {
-                meanwhile,
-                rewards: 0,
-            });
+        } = handing
+        else {
+            return Ok(0);
         };
         let walk = Walk::take_up(self, live, (section, revision), (lease, position)).await?;
-        let handed_out = walk.finish(*until).await?;
+        let rewards = walk.finish(*until).await?;
         position.clear();
-        Ok(handed_out)
+        Ok(rewards)
     }
 }
 
@@ -249,20 +237,20 @@ impl<'a> Walk<'a> {
     }
 
     fn goes_on_from(&self, last: &Position) -> bool {
-        let name = |at: &Position| (at.unit, at.key.clone(), at.revision);
-        name(last) == name(&self.at) && last.before == self.at.before
+        let at = &self.at;
+        (last.unit, &last.key, last.revision) == (at.unit, &at.key, at.revision)
+            && last.before == at.before
     }
 
     /// How many members the standing shows.
     async fn total(&self) -> Result<u64, Error> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&self.live.board, self.section));
-        let page = list.page(Selection::Behind(0), 1, None).boxed().await?;
-        Ok(page.total)
+        list.total().boxed().await
     }
 
-    /// Walks to the end, if nobody is hidden or brought back meanwhile.
-    async fn finish(mut self, until: Instant) -> Result<HandedOut, Error> {
+    /// Walks to the end. Returns how many rewards are won.
+    async fn finish(mut self, until: Instant) -> Result<u64, Error> {
         while self.goes_on() {
             self.hand_on().await?;
             self.stay(until).await?;
@@ -271,13 +259,7 @@ impl<'a> Walk<'a> {
             self.take_back().await?;
             self.stay(until).await?;
         }
-        if self.engine.moderated(self.live, self.section).await? != self.at.before {
-            return Err(Error::Again(Outdated::Read));
-        }
-        Ok(HandedOut {
-            meanwhile: self.at.before.clone(),
-            rewards: self.at.taken_back.won,
-        })
+        Ok(self.at.taken_back.won)
     }
 
     fn goes_on(&self) -> bool {
@@ -291,10 +273,9 @@ impl<'a> Walk<'a> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
         let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
-        let lines = match &self.mark {
-            Some(mark) => list.lines_from(mark, count).boxed().await?,
-            None => list.lines(self.at.course.entries(), count).boxed().await?,
-        };
+        let behind = Start::Behind(self.at.course.entries());
+        let start = self.mark.as_ref().map_or(behind, Start::At);
+        let lines = list.lines(start, count).boxed().await?;
         let Some(final_line) = lines.last() else {
             // There were more when the walk began.
             return Err(Error::Again(Outdated::Read));
@@ -329,10 +310,11 @@ impl<'a> Walk<'a> {
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
         let noted = of_shards.map(async |(shard, winners)| {
             let store = &self.engine.store;
-            let noted = store.hand_out(&shard.shard, self.section, self.number(), &winners);
-            taken(noted.await?)
+            store
+                .hand_out(&shard.shard, self.section, self.number(), &winners)
+                .await
         });
-        try_join_all(noted).await.map(drop)
+        Ok(try_join_all(noted).await.map(drop)?)
     }
 
     /// Takes back what some members do not win any more.
@@ -340,7 +322,7 @@ impl<'a> Walk<'a> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
         let met = store.take_back(own, self.section, self.number(), after.as_deref());
-        let (more, last) = taken(met.await?)?;
+        let (more, last) = met.await?;
         self.at.taken_back = TakenBack {
             shard: if last.is_some() { *shard } else { shard + 1 },
             won: won + more,
@@ -379,13 +361,6 @@ impl<'a> Walk<'a> {
         let member = MemberId::stored(member)
             .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;
         Ok(self.live.index_of(*self.section, &member))
-    }
-}
-
-fn taken<T>(walked: Walked<T>) -> Result<T, Error> {
-    match walked {
-        Walked::On(met) => Ok(met),
-        Walked::Superseded => Err(Error::Again(Outdated::Board)),
     }
 }
 

@@ -47,11 +47,7 @@ impl Completing {
     /// definition may be another one, or Redis may have gone back to older data.
     pub(super) fn plan(&self, id: &BoardId, derives: bool) {
         self.found_complete.lock().remove(id);
-        if derives {
-            self.schedule.set_due(id);
-        } else {
-            self.schedule.remove(id);
-        }
+        self.schedule.plan(id, derives);
     }
 
     fn was_complete(&self, shard: &Shard, series: Series, period: &Period) -> bool {
@@ -77,7 +73,40 @@ impl Engine {
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
         let period = shard.calendar.containing(unit, start);
-        self.complete(shard, &derived, &period, turn).await
+        let _alone = match turn {
+            Some(turn) => Some(turn.alone.lock().await),
+            None => None,
+        };
+        let key = (
+            shard.tag().to_owned(),
+            shard.version(),
+            series,
+            period.start_ms,
+        );
+        let running = Arc::clone(
+            self.completing
+                .running
+                .lock()
+                .entry(key.clone())
+                .or_default(),
+        );
+        let _running = running.lock().await;
+        let left = || {
+            let (window, id) = (derived.window, &shard.id);
+            format!("{window} of board {id} is still being completed")
+        };
+        let step = || async {
+            let begun = Instant::now();
+            let advanced = self.advance(shard, &derived, &period).await?;
+            if let Some(turn) = turn {
+                turn.rest(begun.elapsed(), self.clock.now()).await;
+            }
+            // If the definition has changed, whoever needs the standing begins anew with the new one.
+            Ok(Progress::more_if(advanced == Some(false)))
+        };
+        let result = self.take_steps(step, left).await;
+        self.completing.running.lock().remove(&key);
+        result
     }
 
     /// Whether a standing whose newest period begins at this instant is built for reads only (`past.rs`).
@@ -109,59 +138,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    async fn complete(
-        &self,
-        shard: &Shard,
-        derived: &Derived,
-        period: &Period,
-        turn: Option<&Turn>,
-    ) -> Result<(), Error> {
-        let _alone = match turn {
-            Some(turn) => Some(turn.alone.lock().await),
-            None => None,
-        };
-        let key = (
-            shard.tag().to_owned(),
-            shard.version(),
-            derived.series,
-            period.start_ms,
-        );
-        let running = Arc::clone(
-            self.completing
-                .running
-                .lock()
-                .entry(key.clone())
-                .or_default(),
-        );
-        let _running = running.lock().await;
-        let left = || {
-            let (window, id) = (derived.window, &shard.id);
-            format!("{window} of board {id} is still being completed")
-        };
-        let step = || async {
-            let begun = Instant::now();
-            let progress = self.complete_more(shard, derived, period).await?;
-            if let Some(turn) = turn {
-                turn.rest(begun.elapsed(), self.clock.now()).await;
-            }
-            Ok(progress)
-        };
-        let result = self.take_steps(step, left).await;
-        self.completing.running.lock().remove(&key);
-        result
-    }
-
-    async fn complete_more(
-        &self,
-        shard: &Shard,
-        derived: &Derived,
-        period: &Period,
-    ) -> Result<Progress, Error> {
-        // `None`: the definition has changed. Whoever needs the standing begins anew with the new definition.
-        let advanced = self.advance(shard, derived, period).await?;
-        Ok(Progress::more_if(advanced == Some(false)))
     }
 
     /// Takes a derived standing a bounded step nearer to complete; returns whether it is. `None`: its shard does not know the board's
@@ -228,7 +204,9 @@ impl Job for Rollover {
     const PAUSE: Duration = Duration::from_millis(4);
 
     fn subject(&self, item: &Upcoming) -> Subject {
-        subject(&item.shard, &item.derived)
+        let (window, track) = (item.derived.window, item.derived.series.track);
+        let of_shard = format!("{window} ({track:?}) of {}", item.shard.tag());
+        Subject::part(&item.shard.board.id, of_shard)
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Upcoming>, Error> {
@@ -255,19 +233,13 @@ impl Job for Rollover {
     }
 
     async fn step(&self, engine: &Engine, item: &mut Upcoming) -> Result<Progress, Error> {
-        let Upcoming {
-            shard,
-            derived,
-            period,
-        } = item;
-        let advanced = engine.advance(shard, derived, period).await?;
-        if advanced == Some(false) {
-            return Ok(Progress::More);
-        }
+        let advanced = engine
+            .advance(&item.shard, &item.derived, &item.period)
+            .await?;
         if advanced == Some(true) {
             engine.note_complete(item);
         }
-        Ok(Progress::Done)
+        Ok(Progress::more_if(advanced == Some(false)))
     }
 }
 
@@ -289,14 +261,6 @@ fn pending(completing: &Completing, live: &LiveBoard, now: Timestamp) -> Vec<Upc
         }
     }
     pending
-}
-
-fn subject(shard: &Shard, derived: &Derived) -> Subject {
-    let (window, track) = (derived.window, derived.series.track);
-    Subject::part(
-        &shard.board.id,
-        format!("{window} ({track:?}) of {}", shard.tag()),
-    )
 }
 
 fn running(board: &Board, derived: &Derived, now: Timestamp) -> Period {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
-use super::merge::Merged;
+use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
 use super::{Engine, Error};
 use crate::domain::board::{Board, Ranking};
@@ -72,19 +72,14 @@ impl Scroll {
                 return Err(Error::BoardNotFound(self.board.clone()));
             }
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
-            let lines = self.read(&reader, count).boxed().await?;
+            let behind = Start::Behind(self.place.entries);
+            let start = self.mark.as_ref().map_or(behind, Start::At);
+            let list = Merged::new(&reader, self.standing);
+            let lines = list.lines(start, count).boxed().await?;
             Ok((Arc::clone(&live.board), lines))
         });
         let (board, lines) = read.await?;
         self.take(&board, &lines)
-    }
-
-    async fn read(&self, reader: &Reader<'_>, count: u64) -> Result<Vec<Line>, Error> {
-        let list = Merged::new(reader, self.standing);
-        match &self.mark {
-            Some(mark) => list.lines_from(mark, count).await,
-            None => list.lines(self.place.entries, count).await,
-        }
     }
 
     /// Makes entries of the next lines.

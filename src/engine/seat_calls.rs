@@ -1,9 +1,10 @@
 //! The steps of seating as calls of one shard, each of which many requests share (`batcher.rs`).
 
 use std::collections::HashSet;
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use super::applier::{Reply, one_each};
 use super::batcher::{Batcher, Work};
@@ -11,43 +12,30 @@ use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::seats::{
-    CALL_MEMBERS_MAX, KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, Suggested, Wish,
+    CALL_MEMBERS_MAX, KnownMember, PlayerChange, Seated, Sitter, Stepped, Wish,
 };
 use crate::store::{Store, StoreError};
 
-/// What many calls of a step say.
-type Answers<S> = Result<Vec<<S as Step>::Answer>, StoreError>;
-
-/// A step of seating.
-pub(crate) trait Step: Send + Sync + 'static {
-    /// What it is to do for one member.
-    type Job: Send + Sync;
-    /// What came of that.
-    type Answer: Clone + Send;
-
-    /// Does it for some members. The answers are in their order.
-    fn take(
-        store: &Store,
-        shard: &Shard,
-        jobs: &[Self::Job],
-    ) -> impl Future<Output = Answers<Self>> + Send
-    where
-        Self: Sized;
-}
+/// Does a step of seating for some members in a shard. The answers are in their order.
+type Take<J, A> =
+    for<'a> fn(&'a Store, &'a Shard, &'a [J]) -> BoxFuture<'a, Result<Vec<A>, StoreError>>;
 
 /// The calls of a step in one shard.
-pub(crate) struct Calls<S> {
+pub(crate) struct Calls<J, A> {
     store: Arc<Store>,
     shard: Shard,
-    step: PhantomData<S>,
+    take: Take<J, A>,
 }
 
-impl<S: Step> Work for Calls<S> {
-    type Job = S::Job;
-    type Answer = Reply<S::Answer>;
+/// A step of seating in one shard: what is to be done for one member, and what came of that.
+type Step<J, A> = Arc<Batcher<Calls<J, A>>>;
+
+impl<J: Send + Sync + 'static, A: Clone + Send + 'static> Work for Calls<J, A> {
+    type Job = J;
+    type Answer = Reply<A>;
     type Load = usize;
 
-    fn admit(&self, load: &mut usize, _job: &S::Job) -> bool {
+    fn admit(&self, load: &mut usize, _job: &J) -> bool {
         *load += 1;
         *load <= CALL_MEMBERS_MAX
     }
@@ -56,74 +44,43 @@ impl<S: Step> Work for Calls<S> {
         *load == 1
     }
 
-    async fn call(&self, jobs: Vec<S::Job>) -> Vec<Self::Answer> {
-        let answers = S::take(&self.store, &self.shard, &jobs).await;
+    async fn call(&self, jobs: Vec<J>) -> Vec<Reply<A>> {
+        let answers = (self.take)(&self.store, &self.shard, &jobs).await;
         one_each(Some(answers), jobs.len())
     }
 }
 
-/// Reads players in their home shard.
-pub(crate) enum ReadPlayers {}
-
-impl Step for ReadPlayers {
-    type Job = MemberId;
-    type Answer = Result<KnownMember, StoreError>;
-
-    async fn take(store: &Store, shard: &Shard, members: &[MemberId]) -> Answers<Self> {
-        store.known_members(shard, members).await
-    }
-}
-
-/// Writes players in their home shard.
-pub(crate) enum WritePlayers {}
-
-impl Step for WritePlayers {
-    type Job = PlayerChange;
-    type Answer = PlayerWritten;
-
-    async fn take(store: &Store, shard: &Shard, changes: &[PlayerChange]) -> Answers<Self> {
-        store.write_players(shard, changes).await
-    }
-}
-
 /// Finds cohorts with room in the shard of their tier.
-pub(crate) enum Suggest {}
-
-impl Step for Suggest {
-    type Job = (Wish, Timestamp);
-    type Answer = Suggested;
-
-    async fn take(store: &Store, shard: &Shard, jobs: &[Self::Job]) -> Answers<Self> {
-        let wishes: Vec<Wish> = jobs.iter().map(|(wish, _)| wish.clone()).collect();
-        store.suggest_cohorts(shard, &wishes, latest(jobs)).await
-    }
+async fn suggest(
+    store: &Store,
+    shard: &Shard,
+    jobs: &[(Wish, Timestamp)],
+) -> Result<Vec<Stepped<u32>>, StoreError> {
+    let wishes: Vec<Wish> = jobs.iter().map(|(wish, _)| wish.clone()).collect();
+    store.suggest_cohorts(shard, &wishes, latest(jobs)).await
 }
 
-/// Seats members in the shard of their cohort.
-pub(crate) enum SitDown {}
-
-impl Step for SitDown {
-    type Job = (Sitter, Timestamp);
-    type Answer = Seated;
-
-    /// If two jobs are about one member, the second goes behind the first.
-    async fn take(store: &Store, shard: &Shard, jobs: &[Self::Job]) -> Answers<Self> {
-        let (now, mut answers) = (latest(jobs), vec![None; jobs.len()]);
-        while answers.contains(&None) {
-            let (mut members, mut sitters, mut places) = (HashSet::new(), Vec::new(), Vec::new());
-            for (place, (sitter, _)) in jobs.iter().enumerate() {
-                if answers[place].is_none() && members.insert(&sitter.member) {
-                    sitters.push(sitter.clone());
-                    places.push(place);
-                }
-            }
-            let seated = store.seat(shard, &sitters, now).await?;
-            for (place, seated) in places.into_iter().zip(seated) {
-                answers[place] = Some(seated);
+/// Seats members in the shard of their cohort. If two jobs are about one member, the second goes behind the first.
+async fn sit_down(
+    store: &Store,
+    shard: &Shard,
+    jobs: &[(Sitter, Timestamp)],
+) -> Result<Vec<Stepped<Seated>>, StoreError> {
+    let (now, mut answers) = (latest(jobs), vec![None; jobs.len()]);
+    while answers.contains(&None) {
+        let (mut members, mut sitters, mut places) = (HashSet::new(), Vec::new(), Vec::new());
+        for (place, (sitter, _)) in jobs.iter().enumerate() {
+            if answers[place].is_none() && members.insert(&sitter.member) {
+                sitters.push(sitter.clone());
+                places.push(place);
             }
         }
-        Ok(answers.into_iter().flatten().collect())
+        let seated = store.seat(shard, &sitters, now).await?;
+        for (place, seated) in places.into_iter().zip(seated) {
+            answers[place] = Some(seated);
+        }
     }
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// The latest time of jobs that come with theirs.
@@ -135,42 +92,49 @@ fn latest<T>(jobs: &[(T, Timestamp)]) -> Timestamp {
 /// The steps of seating in one shard.
 #[derive(Debug)]
 pub(crate) struct SeatCalls {
-    pub(crate) read: Arc<Batcher<Calls<ReadPlayers>>>,
-    pub(crate) write: Arc<Batcher<Calls<WritePlayers>>>,
-    pub(crate) suggest: Arc<Batcher<Calls<Suggest>>>,
-    pub(crate) sit_down: Arc<Batcher<Calls<SitDown>>>,
+    /// Reads players in their home shard.
+    pub(crate) read: Step<MemberId, Result<KnownMember, StoreError>>,
+    /// Writes players in their home shard.
+    pub(crate) write: Step<PlayerChange, Stepped>,
+    pub(crate) suggest: Step<(Wish, Timestamp), Stepped<u32>>,
+    pub(crate) sit_down: Step<(Sitter, Timestamp), Stepped<Seated>>,
 }
 
 impl SeatCalls {
     pub(crate) fn new(shard: &Shard, store: &Arc<Store>) -> Self {
         Self {
-            read: batcher(shard, store),
-            write: batcher(shard, store),
-            suggest: batcher(shard, store),
-            sit_down: batcher(shard, store),
+            read: step(shard, store, |store, shard, members| {
+                store.known_members(shard, members).boxed()
+            }),
+            write: step(shard, store, |store, shard, changes| {
+                store.write_players(shard, changes).boxed()
+            }),
+            suggest: step(shard, store, |store, shard, jobs| {
+                suggest(store, shard, jobs).boxed()
+            }),
+            sit_down: step(shard, store, |store, shard, jobs| {
+                sit_down(store, shard, jobs).boxed()
+            }),
         }
     }
 }
 
-fn batcher<S: Step>(shard: &Shard, store: &Arc<Store>) -> Arc<Batcher<Calls<S>>> {
+fn step<J, A>(shard: &Shard, store: &Arc<Store>, take: Take<J, A>) -> Step<J, A>
+where
+    Calls<J, A>: Work,
+{
     Batcher::new(Calls {
         store: Arc::clone(store),
         shard: shard.clone(),
-        step: PhantomData,
+        take,
     })
 }
 
 /// Does a job of a step, together with those of other requests.
-pub(crate) async fn submit<S: Step>(
-    batcher: &Arc<Batcher<Calls<S>>>,
-    job: S::Job,
-) -> Reply<S::Answer> {
+pub(crate) async fn submit<J, A>(step: &Step<J, A>, job: J) -> Reply<A>
+where
+    Calls<J, A>: Work<Job = J, Answer = Reply<A>>,
+{
     let fault = || StoreError::Unexpected("a step of seating without its answer".into());
-    batcher.submit(job).await.ok_or_else(fault).flatten()
-}
-
-impl<S> fmt::Debug for Calls<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").finish_non_exhaustive()
-    }
+    step.submit(job).await.ok_or_else(fault).flatten()
 }

@@ -20,9 +20,7 @@ use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
 use crate::join::try_join_all;
 use crate::problems::Problem;
-use crate::store::seats::{
-    KnownMember, PlayerChange, PlayerWritten, Seated, Sitter, StoredPlayer, Suggested, Wish,
-};
+use crate::store::seats::{KnownMember, PlayerChange, Seated, Sitter, Stepped, StoredPlayer, Wish};
 use crate::store::{Store, StoreError};
 
 /// How long a request waits whose member is being erased, before it tries again.
@@ -70,12 +68,9 @@ struct KnownPeriods {
 
 impl Seating {
     pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Self {
-        let shards = if board.is_league() {
-            board.shards()
-        } else {
-            Vec::new()
-        };
-        let calls = shards.iter().map(|shard| SeatCalls::new(shard, store));
+        let shards = board.is_league().then(|| board.shards());
+        let shards = shards.iter().flatten();
+        let calls = shards.map(|shard| SeatCalls::new(shard, store));
         Self {
             calls: calls.collect(),
             known: Mutex::default(),
@@ -103,6 +98,17 @@ impl<E: Into<Error>> From<E> for Obstacle {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
+}
+
+fn done<T>(stepped: Stepped<T>) -> Result<T, Obstacle> {
+    Err(match stepped {
+        Stepped::Done(done) => return Ok(done),
+        Stepped::Changed => Obstacle::Changed,
+        Stepped::Full => Obstacle::Full,
+        Stepped::Closed(until) => Obstacle::Closed(until),
+        Stepped::Erased(at) => Obstacle::Erased(at),
+        Stepped::Erasing => Obstacle::Erasing,
+    })
 }
 
 impl LiveBoard {
@@ -143,7 +149,11 @@ impl Engine {
     }
 
     /// Has a member leave a league: from the next period on events do not seat it.
-    pub async fn leave_league(&self, id: &BoardId, member: &MemberId) -> Result<Left, Error> {
+    pub async fn leave_league(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<FoundPlayer, Error> {
         self.at_seat(id, member, async |attempt| attempt.leave().await)
             .await
     }
@@ -209,18 +219,8 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// Where a player is to be seated in a period, which has begun: all before it has to be final.
-    pub(crate) async fn place_of(
-        &self,
-        live: &LiveBoard,
-        player: &Player,
-        period: &Period,
-    ) -> Result<Place, Obstacle> {
-        let missed = self.missed_periods(live, player, period).await?;
-        Ok(player.place_in(&live.board, period, &missed))
-    }
-
-    /// The periods before this one that a player has missed: in which it had no seat, and others had.
+    /// The periods before this one, which has begun, that a player has missed: in which it had no seat, and others had. All of them
+    /// have to be final.
     async fn missed_periods(
         &self,
         live: &LiveBoard,
@@ -236,23 +236,17 @@ impl Engine {
         let all = if let Some(known) = known.as_ref().filter(has_all) {
             &known.seated
         } else {
-            self.close_before(live, until).await?;
+            // From now on nobody is seated there.
+            let closings = self.store.closings(&live.board.id).await?;
+            if closings.unwrap_or_default().results_until < Some(until) {
+                self.close_league_until(&live.board.id, until).await?;
+            }
             let before = known.as_ref().map_or(since, |known| known.since);
             let read = self.seated_periods(live, before.min(since), period);
             &known.insert(read.await?).seated
         };
         let is_missed = |seated: &&Period| (since..until).contains(&start_of(seated));
         Ok(all.iter().filter(is_missed).copied().collect())
-    }
-
-    /// Makes sure that nobody is seated any more in periods that end up to this instant.
-    async fn close_before(&self, live: &LiveBoard, until: Timestamp) -> Result<(), Error> {
-        let id = &live.board.id;
-        let closings = self.store.closings(id).await?.unwrap_or_default();
-        if closings.results_until >= Some(until) {
-            return Ok(());
-        }
-        self.close_league_until(id, until).await
     }
 
     /// In which periods somebody was seated, from an instant on and before a period: all of these are closed.
@@ -287,17 +281,6 @@ impl Engine {
     }
 }
 
-/// A member that has left a league.
-#[derive(Clone, Debug)]
-pub struct Left {
-    /// The board.
-    pub live: Arc<LiveBoard>,
-    /// What is known of it now.
-    pub player: Player,
-    /// The running period.
-    pub period: Period,
-}
-
 /// What is known of a member of a league.
 #[derive(Clone, Debug)]
 pub struct FoundPlayer {
@@ -307,7 +290,7 @@ pub struct FoundPlayer {
     pub period: Period,
     /// The player.
     pub player: Player,
-    /// Where it plays; `None` while its last period is turned over.
+    /// Where it plays; `None` while its last period is turned over, and of a member that has just left.
     pub place: Option<Place>,
 }
 
@@ -347,7 +330,7 @@ struct SeatAttempt<'a> {
 impl SeatAttempt<'_> {
     async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
         self.engine.note_use(&self.live).await?;
-        let known = self.read().await?;
+        let known = self.live.known_member(self.member).await?;
         let player = self.turned(&known).await?;
         if let Some(seat) = player.seat_in(&self.period).cloned() {
             if reason == Reason::Join && player.left_from.is_some() {
@@ -375,35 +358,29 @@ impl SeatAttempt<'_> {
             Reason::Join => new.joined(),
             Reason::Event(_) => new,
         };
-        match self.write(known, new).await {
-            Ok(()) => self.sit_down(seat, reason).await,
-            Err(Obstacle::Changed) => {
-                self.give_back(seat.cohort).await?;
-                Err(Obstacle::Changed)
-            }
-            Err(obstacle) => Err(obstacle),
+        let written = self.write(known, new).await;
+        if let Err(Obstacle::Changed) = written {
+            self.give_back(seat.cohort).await?;
         }
+        written?;
+        self.sit_down(seat, reason).await
     }
 
-    async fn leave(&self) -> Result<Left, Obstacle> {
+    async fn leave(&self) -> Result<FoundPlayer, Obstacle> {
         self.engine.note_use(&self.live).await?;
-        let known = self.read().await?;
+        let known = self.live.known_member(self.member).await?;
         let before = self.stored(&known);
         let player = before.clone().left(&self.next());
         if player != before {
             self.write(known, player.clone()).await?;
         }
-        Ok(Left {
-            live: Arc::clone(&self.live),
-            player,
-            period: self.period,
-        })
+        Ok(self.found(player, None))
     }
 
     async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
         self.engine.note_use(&self.live).await?;
         // Only the definition that is stored can refuse a tier.
-        let known = self.read().await?;
+        let known = self.live.known_member(self.member).await?;
         let next = self.next();
         let league = self.live.board.league_of(&next);
         let league = league.expect("invariant: a running period is one of a league");
@@ -441,22 +418,19 @@ impl SeatAttempt<'_> {
     }
 
     async fn look_up(&self) -> Result<FoundPlayer, Obstacle> {
-        let known = self.read().await?;
-        let (player, place) = match self.turned(&known).await {
-            Ok(player) => {
-                let place = self
-                    .engine
-                    .place_of(&self.live, &player, &self.period)
-                    .await;
-                (player, place)
-            }
-            Err(obstacle) => (self.stored(&known), Err(obstacle)),
-        };
-        let place = match place {
+        let known = self.live.known_member(self.member).await?;
+        let place = match self.place(&known).await {
             Err(Obstacle::Failed(Error::LeagueTurning(_))) => None,
             place => Some(place?),
         };
-        Ok(self.found(player, place))
+        Ok(self.found(self.stored(&known), place))
+    }
+
+    /// Where the member is to be seated.
+    async fn place(&self, known: &KnownMember) -> Result<Place, Obstacle> {
+        let (live, player) = (&self.live, self.turned(known).await?);
+        let missed = self.engine.missed_periods(live, &player, &self.period);
+        Ok(player.place_in(&live.board, &self.period, &missed.await?))
     }
 
     fn next(&self) -> Period {
@@ -486,10 +460,6 @@ impl SeatAttempt<'_> {
         }
     }
 
-    async fn read(&self) -> Result<KnownMember, Obstacle> {
-        Ok(self.live.known_member(self.member).await?)
-    }
-
     async fn write(&self, known: KnownMember, new: Player) -> Result<(), Obstacle> {
         if known.was_erased {
             self.return_hide().await?;
@@ -501,12 +471,7 @@ impl SeatAttempt<'_> {
             played: None,
         };
         let calls = self.live.home_of(self.member);
-        match submit(&calls.write, change).await? {
-            PlayerWritten::Done => Ok(()),
-            PlayerWritten::Changed => Err(Obstacle::Changed),
-            PlayerWritten::Erased(at) => Err(Obstacle::Erased(at)),
-            PlayerWritten::Erasing => Err(Obstacle::Erasing),
-        }
+        done(submit(&calls.write, change).await?)
     }
 
     /// Gives the member the hide back that lies with its erasure: first in the shard whose journal says who is hidden, and at last at
@@ -552,21 +517,12 @@ impl SeatAttempt<'_> {
     async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
         let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
         let job = (self.wish(tier), self.now);
-        match submit(&calls.suggest, job).await? {
-            Suggested::Cohort(number) => Ok(number),
-            Suggested::Closed => Err(self.closed()),
-            Suggested::Erasing => Err(Obstacle::Erasing),
-        }
-    }
-
-    fn closed(&self) -> Obstacle {
-        let end = self.live.board.end_of(&self.period);
-        Obstacle::Closed(end.unwrap_or(Timestamp::MAX))
+        done(submit(&calls.suggest, job).await?)
     }
 
     /// Gives a suggested seat back, if somebody else has seated the member in another cohort meanwhile.
     async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), Obstacle> {
-        let player = self.stored(&self.read().await?);
+        let player = self.stored(&self.live.known_member(self.member).await?);
         let seat = player.seat_in(&self.period);
         if seat.is_some_and(|seat| seat.cohort != Cohort { tier, number }) {
             let shard = self.live.board.shard_of_tier(&self.period, tier);
@@ -587,21 +543,17 @@ impl SeatAttempt<'_> {
             at: self.now,
             joins: reason == Reason::Join,
         };
-        match submit(&calls.sit_down, (sitter, self.now)).await? {
-            Seated::Done {
-                joined_at,
-                is_listed_now,
-            } => Ok(TakenSeat {
-                live: Arc::clone(&self.live),
-                period: self.period,
-                seat,
-                joined_at,
-                is_new: is_listed_now,
-            }),
-            Seated::Full => Err(Obstacle::Full),
-            Seated::Closed(until) => Err(Obstacle::Closed(until)),
-            Seated::Erased(at) => Err(Obstacle::Erased(at)),
-            Seated::Erasing => Err(Obstacle::Erasing),
-        }
+        let seated = submit(&calls.sit_down, (sitter, self.now)).await?;
+        let Seated {
+            joined_at,
+            is_listed_now,
+        } = done(seated)?;
+        Ok(TakenSeat {
+            live: Arc::clone(&self.live),
+            period: self.period,
+            seat,
+            joined_at,
+            is_new: is_listed_now,
+        })
     }
 }

@@ -16,7 +16,6 @@ use crate::domain::ids::MemberId;
 use crate::domain::league::player::Player;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
-use crate::domain::time::Timestamp;
 use crate::join::join_all;
 use crate::store::StoreError;
 
@@ -40,15 +39,10 @@ pub(crate) struct Sitting {
 
 impl Sitting {
     fn of(board: &LiveBoard, player: &Player, period: &Period) -> Self {
-        let section = |start: Timestamp, cohort| Section {
-            period: board.board.calendar.containing(period.unit, start),
-            cohort: Some(cohort),
-        };
-        let last = player.seat.as_ref();
-        let last = last.map(|seat| section(seat.start, seat.cohort));
-        let before = player.before.as_ref();
-        let before = before.map(|seat| section(seat.start, seat.cohort));
-        let all = [last, before].into_iter().flatten();
+        let last = player.seat.iter().map(|seat| (seat.start, seat.cohort));
+        let before = player.before.iter().map(|seat| (seat.start, seat.cohort));
+        let all = last.chain(before);
+        let all = all.map(|(start, cohort)| board.cohort_at(start, cohort));
         let own = all.clone().find(|seat| seat.period == *period);
         let mut earlier = all.filter(|seat| seat.period.start_ms < period.start_ms);
         Self {

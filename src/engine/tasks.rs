@@ -31,28 +31,22 @@ const TASKS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct Tasks;
 
-/// The tasks that are not at their end.
-#[derive(Debug, Default)]
-pub struct Doing {
-    /// The lease, once this instance has it.
-    lease: Option<Lease>,
-}
-
 impl Job for Tasks {
-    type Item = Doing;
+    /// The tasks that are not at their end: their lease, once this instance has it.
+    type Item = Option<Lease>;
     const KIND: JobKind = JobKind::Tasks;
 
-    fn subject(&self, _: &Doing) -> Subject {
+    fn subject(&self, _: &Self::Item) -> Subject {
         Subject::all_boards()
     }
 
-    async fn due(&self, engine: &Engine) -> Result<Vec<Doing>, Error> {
-        let is_open = !engine.store.open_tasks(1).await?.is_empty();
-        Ok(is_open.then(Doing::default).into_iter().collect())
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+        let open = engine.store.open_tasks(1).await?;
+        Ok(open.iter().map(|_| None).collect())
     }
 
-    async fn step(&self, engine: &Engine, doing: &mut Doing) -> Result<Progress, Error> {
-        let lease = match doing.lease.take() {
+    async fn step(&self, engine: &Engine, held: &mut Self::Item) -> Result<Progress, Error> {
+        let lease = match held.take() {
             Some(lease) => lease,
             None => match Lease::take(&engine.store, Leased::of_all("tasks")).await? {
                 Some(lease) => lease,
@@ -64,7 +58,7 @@ impl Job for Tasks {
             return Ok(Progress::Done);
         };
         if matches!(stepped, Ok(Progress::More)) && lease.renew("").await? {
-            doing.lease = Some(lease);
+            *held = Some(lease);
             return Ok(Progress::More);
         }
         lease.give_back("").await?;

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::FutureExt;
 
-use super::merge::Merged;
+use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
 use super::results::standing_of;
-use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
+use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::closing;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::decision::{Outcome, Placed, Summary};
@@ -22,7 +22,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::decisions::Recorded;
-use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, PlayerWritten, StoredPlayer};
+use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer};
 use crate::store::standings::Sight;
 use crate::throttle;
 
@@ -69,8 +69,8 @@ impl Engine {
             let outcome = self.outcome(id, section, member).await?;
             let change = change_of(&live, member, seen, outcome.as_ref());
             match self.store.write_players(home, &[change]).await?[..] {
-                [PlayerWritten::Done] => return Ok(()),
-                [PlayerWritten::Erasing] => self.forget(id, member).await?,
+                [Stepped::Done(())] => return Ok(()),
+                [Stepped::Erasing] => self.forget(id, member).await?,
                 _ => {}
             }
             Err(Error::Again(Outdated::Board))
@@ -86,9 +86,9 @@ impl Engine {
         member: &MemberId,
     ) -> Result<Option<Outcome>, Error> {
         self.with_board(id, async |live| {
-            let (shard, standing) = (shard_of(&live, section), standing_of(&live.board, &section));
-            let members = [member.as_str()];
-            let decided = self.store.decided(&shard.shard, &standing, &members);
+            let shard = &live.shard_of_cohort(section).shard;
+            let (standing, members) = (standing_of(&live.board, &section), [member.as_str()]);
+            let decided = self.store.decided(shard, &standing, &members);
             if let Some(mut decided) = decided.await? {
                 return Ok(decided.outcomes.remove(member.as_str()));
             }
@@ -117,47 +117,42 @@ impl Engine {
         id: &BoardId,
         section: Section,
     ) -> Result<CohortState, Error> {
-        self.with_board(id, async |live| self.try_to_decide(&live, section).await)
-            .await
-    }
-
-    /// Decides a cohort by what is read now.
-    async fn try_to_decide(
-        &self,
-        live: &LiveBoard,
-        section: Section,
-    ) -> Result<CohortState, Error> {
-        let (board, period) = (&live.board, &section.period);
-        let (shard, standing) = (&shard_of(live, section).shard, standing_of(board, &section));
-        let decided = self.store.decided(shard, &standing, &[]).await?;
-        if decided.is_some() {
-            return Ok(CohortState::Decided);
-        }
-        let seen = self.store.moderated(shard).await?;
-        let reader = Reader::new(self, live, Freshness::Current).of_size(Size::Large);
-        let entries = self.placed(&reader, section, seen.hides > 0).await?;
-        let (now, end) = (self.clock.now(), board.end_of(period));
-        // A read that has not seen the barrier does not wait for the removal of erased members either.
-        let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
-        let Some(end) = end.filter(|_| is_final) else {
-            return Ok(CohortState::Open);
-        };
-        if entries.is_empty() {
-            return Ok(CohortState::Empty);
-        }
-        let league = board.league_of(period);
-        let league = league.expect("invariant: a board with cohorts is a league");
-        let tier = section.cohort.map_or(0, |cohort| cohort.tier);
-        let decimals = board.definition.decimals;
-        let (summary, outcomes) = league.decide(tier, decimals, now, entries);
-        let recorded =
-            self.store
-                .record_decision(shard, (&standing, end), seen, (&summary, &outcomes));
-        match recorded.await? {
-            Recorded::Done => Ok(CohortState::Decided),
-            Recorded::Open => Ok(CohortState::Open),
-            Recorded::Moderated => Err(Error::Again(Outdated::Read)),
-        }
+        self.with_board(id, async |live| {
+            let (board, period) = (&live.board, &section.period);
+            let shard = &live.shard_of_cohort(section).shard;
+            let standing = standing_of(board, &section);
+            let decided = self.store.decided(shard, &standing, &[]).await?;
+            if decided.is_some() {
+                return Ok(CohortState::Decided);
+            }
+            let seen = self.store.moderated(shard).await?;
+            let reader = Reader::new(self, &live, Freshness::Current).of_size(Size::Large);
+            let entries = self.placed(&reader, section, seen.hides > 0).await?;
+            let (now, end) = (self.clock.now(), board.end_of(period));
+            // A read that has not seen the barrier does not wait for the removal of erased members either.
+            let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
+            let Some(end) = end.filter(|_| is_final) else {
+                return Ok(CohortState::Open);
+            };
+            if entries.is_empty() {
+                return Ok(CohortState::Empty);
+            }
+            let league = board.league_of(period);
+            let league = league.expect("invariant: a board with cohorts is a league");
+            let tier = section.cohort.map_or(0, |cohort| cohort.tier);
+            let decimals = board.definition.decimals;
+            let (summary, outcomes) = league.decide(tier, decimals, now, entries);
+            let decision = (&summary, &outcomes[..]);
+            let recorded = self
+                .store
+                .record_decision(shard, (&standing, end), seen, decision);
+            match recorded.await? {
+                Recorded::Done => Ok(CohortState::Decided),
+                Recorded::Open => Ok(CohortState::Open),
+                Recorded::Moderated => Err(Error::Again(Outdated::Read)),
+            }
+        })
+        .await
     }
 
     /// What all members of a cohort that is decided have in common; `None` of a whole period.
@@ -170,7 +165,7 @@ impl Engine {
             return Ok(None);
         }
         let (shard, standing) = (
-            &shard_of(live, *section).shard,
+            &live.shard_of_cohort(*section).shard,
             standing_of(&live.board, section),
         );
         let decided = self.store.decided(shard, &standing, &[]).await?;
@@ -188,27 +183,18 @@ impl Engine {
         let standing = standing_of(board, &section);
         let count = u64::from(*COHORT_SIZES.end());
         let read = async |reader: &Reader<'_>| {
-            let lines = Merged::new(reader, standing)
-                .lines(0, count)
-                .boxed()
-                .await?;
+            let list = Merged::new(reader, standing);
+            let lines = list.lines(Start::Behind(0), count).boxed().await?;
             let entries = lines.iter().map(|line| line.entry(board, None));
             Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
         };
         let visible = read(reader).await?;
-        if !may_be_hidden {
-            let placed = visible.iter();
-            return Ok(placed
-                .map(|entry| Placed {
-                    member: entry.member.to_string(),
-                    score: entry.score,
-                    is_hidden: false,
-                })
-                .collect());
-        }
-        let of_all =
-            Reader::new(self, reader.live, Freshness::Current).with_sight(Sight::Everybody);
-        let all = read(&of_all).await?;
+        let all = if may_be_hidden {
+            let reader = Reader::new(self, reader.live, Freshness::Current);
+            read(&reader.with_sight(Sight::Everybody)).await?
+        } else {
+            visible.clone()
+        };
         let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
         let placed = all.iter().map(|entry| Placed {
             member: entry.member.to_string(),
@@ -256,7 +242,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let decided = sections.iter().map(async |section| {
             let standing = standing_of(&live.board, section);
-            let shard = &shard_of(live, *section).shard;
+            let shard = &live.shard_of_cohort(*section).shard;
             let decided = self.store.decided_of_all(shard, &standing).await?;
             Ok::<_, Error>((*section, decided))
         });
@@ -316,29 +302,17 @@ impl Engine {
             return Ok(());
         }
         let written = self.store.write_players(shard, &changes).await?;
-        if written.contains(&PlayerWritten::Changed) {
+        if written.contains(&Stepped::Changed) {
             return Err(Error::Again(Outdated::Board));
         }
         Ok(())
     }
 }
 
-/// The one shard that a cohort lies in.
-fn shard_of(live: &LiveBoard, section: Section) -> &LiveShard {
-    let [shard] = live.shards_of(section) else {
-        panic!("invariant: a cohort lies in one shard");
-    };
-    shard
-}
-
 /// A player with a seat, and the cohort that it sits in.
 fn with_section(live: &LiveBoard, seen: StoredPlayer) -> Option<(StoredPlayer, Section)> {
-    let unit = live.board.league_unit()?;
     let seat = seen.player.seat.as_ref()?;
-    let section = Section {
-        period: live.board.calendar.containing(unit, seat.start),
-        cohort: Some(seat.cohort),
-    };
+    let section = live.cohort_at(seat.start, seat.cohort);
     Some((seen, section))
 }
 

@@ -6,21 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
-
-use serde_json::json;
 
 use super::jobs::Progress;
-use super::results::window_of;
+use super::results::{message_of, window_of};
 use super::turning::{CohortState, PAUSE_MS};
-use super::{Engine, Error, LiveBoard, Outdated};
+use super::{Engine, Error, LiveBoard};
 use crate::domain::league::Section;
-use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
-use crate::domain::shard::Shard;
-use crate::domain::time::Timestamp;
 use crate::join::try_join_all;
-use crate::store::StoreError;
 use crate::store::board_notes::NotedFor;
 use crate::store::closings::Keys;
 use crate::store::results::PeriodResult;
@@ -31,20 +24,17 @@ const COHORTS_AT_ONCE: usize = 2;
 /// A period of a league that is being closed.
 #[derive(Debug)]
 pub(super) struct Turnover {
-    /// When it ends.
-    pub(super) at: Timestamp,
     period: Period,
     /// Behind which cohort each shard goes on, by the names of sections; `None`: it is at its end.
     after: Vec<Option<String>>,
 }
 
 impl Turnover {
-    /// The end of a period that ends then.
-    pub(super) fn new(live: &LiveBoard, period: Period, at: Timestamp) -> Self {
+    /// The end of a period.
+    pub(super) fn new(live: &LiveBoard, period: Period) -> Self {
         // All of its cohorts come behind.
         let first = format!("{}/", live.board.calendar.key(&period));
         Self {
-            at,
             period,
             after: vec![Some(first); live.shards.len()],
         }
@@ -54,67 +44,41 @@ impl Turnover {
     pub(super) async fn step(
         &mut self,
         engine: &Engine,
-        live: &Arc<LiveBoard>,
+        live: &LiveBoard,
     ) -> Result<Progress, Error> {
-        let next = self.next(engine, live).await?;
-        let sections: Vec<Section> = next
-            .iter()
-            .flat_map(|(sections, _)| sections)
-            .copied()
-            .collect();
+        let (store, unit) = (&engine.store, self.period.unit);
+        // The character behind the one that stands before a cohort.
+        let stop = format!("{}0", live.board.calendar.key(&self.period));
+        let of_shards = live.shards.iter().zip(&self.after);
+        let names = of_shards.map(async |(live, after)| {
+            let Some(after) = after else {
+                return Ok(Vec::new());
+            };
+            let keys = Keys {
+                from: Bound::Excluded(after),
+                to: Bound::Excluded(&stop),
+                is_newest_first: false,
+            };
+            store
+                .periods(&live.shard, unit, keys, COHORTS_AT_ONCE)
+                .await
+        });
+        let names = try_join_all(names).await?;
+        let sections = names.iter().flatten();
+        let sections = sections.map(|name| live.section_noted(unit, name));
+        let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
         if !sections.is_empty() {
             engine.turn_over(live, &sections).await?;
             engine.expire_cohorts(live, &sections).await?;
         }
-        self.after = next.into_iter().map(|(_, after)| after).collect();
+        self.after = names
+            .into_iter()
+            .map(|names| names.into_iter().nth(COHORTS_AT_ONCE - 1))
+            .collect();
         if self.after.iter().any(Option::is_some) {
             return Ok(Progress::More);
         }
         engine.end_turnover(live, &self.period).await
-    }
-
-    /// The next cohorts of each shard, and behind which it goes on then.
-    async fn next(
-        &self,
-        engine: &Engine,
-        live: &LiveBoard,
-    ) -> Result<Vec<(Vec<Section>, Option<String>)>, Error> {
-        let of_shards = live.shards.iter().zip(&self.after);
-        let names = of_shards.map(async |(shard, after)| match after {
-            Some(after) => self.names_behind(after, engine, live, &shard.shard).await,
-            None => Ok(Vec::new()),
-        });
-        let mut next = Vec::with_capacity(live.shards.len());
-        for names in try_join_all(names).await? {
-            let sections = names.iter().map(|name| {
-                let section = live.board.section_named(self.period.unit, name);
-                section.ok_or_else(|| {
-                    StoreError::Unexpected(format!("a cohort that is noted as {name:?}"))
-                })
-            });
-            let sections = sections.collect::<Result<_, _>>()?;
-            next.push((sections, names.into_iter().nth(COHORTS_AT_ONCE - 1)));
-        }
-        Ok(next)
-    }
-
-    /// The names of the next cohorts of a shard behind one.
-    async fn names_behind(
-        &self,
-        after: &str,
-        engine: &Engine,
-        live: &LiveBoard,
-        shard: &Shard,
-    ) -> Result<Vec<String>, StoreError> {
-        // The character behind the one that stands before a cohort.
-        let stop = format!("{}0", live.board.calendar.key(&self.period));
-        let keys = Keys {
-            from: Bound::Excluded(after),
-            to: Bound::Excluded(&stop),
-            is_newest_first: false,
-        };
-        let (store, unit) = (&engine.store, self.period.unit);
-        store.periods(shard, unit, keys, COHORTS_AT_ONCE).await
     }
 }
 
@@ -122,7 +86,7 @@ impl Engine {
     /// Decides cohorts of a period, turns the seats of their members, and records their results, with the message of each.
     pub(crate) async fn turn_over(
         &self,
-        live: &Arc<LiveBoard>,
+        live: &LiveBoard,
         sections: &[Section],
     ) -> Result<(), Error> {
         let due = self.without_result(live, sections).await?;
@@ -147,7 +111,7 @@ impl Engine {
         }
         let recorded = of_shards.into_values().map(async |sections| {
             for section in sections {
-                self.record_once(live, &section).await?;
+                self.record_result(live, &section).await?;
             }
             Ok::<_, Error>(())
         });
@@ -160,7 +124,7 @@ impl Engine {
     /// is none then, there never will be.
     pub(crate) async fn finish_cohort(
         &self,
-        live: &Arc<LiveBoard>,
+        live: &LiveBoard,
         section: Section,
     ) -> Result<bool, Error> {
         let closings = self
@@ -175,24 +139,19 @@ impl Engine {
         Ok(true)
     }
 
-    /// Those of some cohorts that are to have a result, and have none yet.
+    /// Those of some cohorts of a period that are to have a result, and have none yet.
     async fn without_result(
         &self,
         live: &LiveBoard,
         sections: &[Section],
     ) -> Result<Vec<Section>, Error> {
         let board = &live.board;
-        let Some(first) = sections
-            .first()
-            .filter(|first| board.has_result(&first.period))
-        else {
+        if !board.has_result(&sections[0].period) {
             return Ok(Vec::new());
-        };
-        let names: Vec<String> = sections
-            .iter()
-            .map(|section| board.section_key(section))
-            .collect();
-        let results = self.store.results(board, window_of(first), &names).await?;
+        }
+        let names = sections.iter().map(|section| board.section_key(section));
+        let (window, names) = (window_of(&sections[0]), names.collect::<Vec<_>>());
+        let results = self.store.results(board, window, &names).await?;
         let due = sections.iter().zip(results);
         Ok(due
             .filter(|(_, result)| result.is_none())
@@ -203,23 +162,17 @@ impl Engine {
     /// Sets when cohorts of a period expire.
     async fn expire_cohorts(&self, live: &LiveBoard, sections: &[Section]) -> Result<(), Error> {
         let now = self.clock.now();
+        let Some(expires_at_ms) = live.board.expires_at_ms(&sections[0].period) else {
+            return Ok(());
+        };
         let expired = sections.iter().map(async |section| {
-            let Some(expires_at_ms) = live.board.expires_at_ms(&section.period) else {
-                return Ok(None);
-            };
-            let [shard] = live.shards_of(*section) else {
-                panic!("invariant: a cohort lies in one shard");
-            };
+            let shard = &live.shard_of_cohort(*section).shard;
             self.store
-                .expire_period(&shard.shard, section, expires_at_ms, now, None)
+                .expire_period(shard, section, expires_at_ms, now, None)
                 .await
         });
-        let expired = try_join_all(expired).await?;
-        // The walk over members is for voters, which a league does not count.
-        if expired.iter().any(Option::is_some) {
-            return Err(Error::Again(Outdated::Board));
-        }
-        Ok(())
+        // One step each: further ones are for voters, which a league does not count.
+        Ok(try_join_all(expired).await.map(drop)?)
     }
 
     /// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
@@ -229,24 +182,15 @@ impl Engine {
         let last_tier = league
             .expect("invariant: a period with cohorts is one of a league")
             .last_tier();
-        let mut of_shards: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-        for tier in 0..=last_tier {
-            of_shards
-                .entry(board.shard_of_tier(period, tier))
-                .or_default()
-                .push(tier);
+        if let Some(expires_at_ms) = board.expires_at_ms(period) {
+            let expired = (0..=last_tier).map(async |tier| {
+                let shard = &live.shards[board.shard_of_tier(period, tier)].shard;
+                self.store
+                    .expire_tiers(shard, (period, &[tier]), expires_at_ms, now)
+                    .await
+            });
+            try_join_all(expired).await?;
         }
-        let expires_at_ms = board.expires_at_ms(period);
-        let expired = of_shards.iter().map(async |(index, tiers)| {
-            let Some(expires_at_ms) = expires_at_ms else {
-                return Ok(());
-            };
-            let shard = &live.shards[*index].shard;
-            self.store
-                .expire_tiers(shard, (period, tiers), expires_at_ms, now)
-                .await
-        });
-        try_join_all(expired).await?;
         if board.has_result(period) {
             self.record_period(live, period).await?;
         }
@@ -271,31 +215,13 @@ impl Engine {
             walked: BTreeMap::new(),
             league: None,
         };
-        let messages = [self.message_of_period(live, period).await?];
+        let cohorts = self.store.final_cohorts(board, window, &key).await?;
+        let messages = [message_of(board, &section, &result, Some(cohorts))];
         let recorded =
             self.store
                 .record_result(board, (window, &key), (None, &result), &messages, None);
         recorded.await?;
         // Whoever has recorded it may have come no further.
-        self.store.note_board(NotedFor::Outbox, board).await?;
-        Ok(())
-    }
-
-    /// What webhooks are told of a period of a league that is final.
-    async fn message_of_period(&self, live: &LiveBoard, period: &Period) -> Result<Message, Error> {
-        let (board, section) = (&live.board, Section::from(*period));
-        let (window, key) = (window_of(&section), board.section_key(&section));
-        let data = json!({
-            "window": window.to_string(),
-            "key": key,
-            "revision": 1,
-            "starts_at": period.start(),
-            "ends_at": board.end_of(period),
-            "total": null,
-            "cohorts": self.store.final_cohorts(board, window, &key).await?,
-        });
-        let occasion = format!("{window}:{key}:1");
-        let (kind, now) = (MessageKind::PeriodFinal, self.clock.now());
-        Ok(Message::new(kind, board, &occasion, now, &data))
+        Ok(self.store.note_board(NotedFor::Outbox, board).await?)
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
-use crate::engine::merge::Merged;
+use crate::engine::merge::{Merged, Start};
 use crate::engine::reader::Reader;
 use crate::join::join_all;
 use crate::problems::Problem;
@@ -139,7 +139,7 @@ impl Service {
                 let reader = Reader::new(&self.engine, &live, Freshness::Current)
                     .with_sight(Sight::Everybody);
                 let list = Merged::new(&reader, live.board.initial_scores());
-                let read = Box::pin(list.list_from(&begin, count as u64 + 1));
+                let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
                 let (total, entries) = read.await?;
                 Ok(FoundInitial {
                     total,

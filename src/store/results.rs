@@ -137,10 +137,10 @@ impl Store {
         begun.write::<Done>().await.map(drop)
     }
 
-    /// Records the result of a final period, with the messages that tell of it, or replaces the one that was `seen`. Returns
-    /// the one that stands: another one, if what was seen is not what was stored. The caller calls [`Self::note_board`]
-    /// next, if there are messages, also then. `forgetting`: what the board said before the caller has read a name that the result
-    /// has; `None` where it has none that is not in what was seen.
+    /// Records the result of a final period, unless there is one, with the messages that tell of it, or replaces the one that was
+    /// `seen`; [`StoreError::Stale`] if that is not stored any more. The caller calls [`Self::note_board`] next, if there are messages,
+    /// also if there was a result. `forgetting`: what the board said before the caller has read a name that the result has; `None` where
+    /// it has none that is not in what was seen.
     pub async fn record_result(
         &self,
         board: &Board,
@@ -148,7 +148,7 @@ impl Store {
         (seen, result): (Option<&Recorded>, &PeriodResult),
         messages: &[Message],
         forgetting: Option<&Forgetting>,
-    ) -> Result<Recorded, StoreError> {
+    ) -> Result<(), StoreError> {
         let of_window = [Kind::Results, Kind::FinalPeriods];
         let texts = messages
             .iter()
@@ -163,8 +163,7 @@ impl Store {
             .json(result)
             .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
             .args(texts);
-        let Done::Ok(stands) = recorded.write().await?;
-        Recorded::read(stands)
+        recorded.write::<Done>().await.map(drop)
     }
 
     /// The result of a period of a window; `None` if there is none.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::decode::{Code, Done, Flat, Tail};
+use super::decode::{Done, Flat, Tail};
 use super::dispatch::Store;
 use super::kinds::{Kind, SEPARATOR};
 use super::reply::require;
@@ -227,8 +227,8 @@ impl Store {
     }
 
     /// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
-    /// Returns whether that was done: not, if another result is stored than the one that was `seen`. `forgetting`: what the board
-    /// said before the caller has found the members.
+    /// [`StoreError::Stale`] if another result is stored than the one that was `seen`. `forgetting`: what the board said before the
+    /// caller has found the members.
     pub async fn revise_result(
         &self,
         board: &Board,
@@ -236,7 +236,7 @@ impl Store {
         (seen, result): (&Recorded, &PeriodResult),
         (lines, revision): (&[&JournalLine], &Revision),
         forgetting: &Forgetting,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(), StoreError> {
         let window = Window::Period(section.period.unit);
         let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
         let period = RevisedPeriod {
@@ -262,9 +262,8 @@ impl Store {
             .json(revision)
             .json(&period)
             .arg(forgetting.as_str())
-            .args(lines)
-            .write::<Code>();
-        revised.await?.is("SEEN", "OTHER")
+            .args(lines);
+        revised.write::<Done>().await.map(drop)
     }
 
     /// The periods that were revised by a line.

@@ -46,17 +46,6 @@ pub struct Winner {
     pub rules: Vec<usize>,
 }
 
-/// What became of a step of a walk.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Walked<T> {
-    /// It was taken.
-    #[serde(rename = "OK")]
-    On(T),
-    /// Somebody else walks by now.
-    Superseded,
-}
-
 /// Whether a reward was claimed, and is still won.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -186,22 +175,22 @@ impl RewardPlace {
 
 impl Store {
     /// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
-    /// shard refuses earlier leases, also if nobody wins.
+    /// shard refuses earlier leases as stale, also if nobody wins.
     pub async fn hand_out(
         &self,
         shard: &Shard,
         section: &Section,
         walk: RewardWalk,
         winners: &[Winner],
-    ) -> Result<Walked<()>, StoreError> {
+    ) -> Result<(), StoreError> {
         let members = winners.iter().map(|winner| {
             let score = winner.score.scaled();
             (&winner.member, winner.rank, score, &winner.rules)
         });
-        self.call_walk(&script::HAND_OUT, shard, section, walk)
-            .field("members", members.collect::<Vec<_>>())
-            .write()
-            .await
+        let handed_out = self
+            .call_walk(&script::HAND_OUT, shard, section, walk)
+            .field("members", members.collect::<Vec<_>>());
+        handed_out.write::<Done>().await.map(drop)
     }
 
     /// Takes back what some members of this shard do not win any more, behind a place. Returns how many of the rewards that
@@ -212,12 +201,13 @@ impl Store {
         section: &Section,
         walk: RewardWalk,
         after: Option<&str>,
-    ) -> Result<Walked<(u64, Option<String>)>, StoreError> {
-        self.call_walk(&script::TAKE_BACK, shard, section, walk)
+    ) -> Result<(u64, Option<String>), StoreError> {
+        let taken_back = self
+            .call_walk(&script::TAKE_BACK, shard, section, walk)
             .field("after", after.unwrap_or_default())
-            .field("count", TAKEN_BACK_MAX)
-            .write()
-            .await
+            .field("count", TAKEN_BACK_MAX);
+        let Done::Ok(met) = taken_back.write().await?;
+        Ok(met)
     }
 
     /// Claims what a member of this shard has won in a section.

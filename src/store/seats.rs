@@ -94,15 +94,20 @@ impl PlayerChange {
     }
 }
 
-/// How a change of a player ended.
+/// What became of a step of seating for one member.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum PlayerWritten {
+pub enum Stepped<T = ()> {
     /// It is done.
     #[serde(rename = "OK")]
-    Done,
+    Done(T),
     /// The player is not what the caller saw.
     Changed,
+    /// All seats of the cohort are taken, as long as an erased member is not removed.
+    Full,
+    /// The period is closed, or the shard has closed its periods up to this instant.
+    #[serde(deserialize_with = "ms")]
+    Closed(Timestamp),
     /// The seat was not taken after the last erasure of the member, at this instant.
     #[serde(deserialize_with = "tie_key")]
     Erased(Timestamp),
@@ -121,17 +126,6 @@ pub struct Wish {
     pub member: MemberId,
 }
 
-/// What became of a wish for a cohort.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Suggested {
-    /// The number of a cohort of the tier that has room.
-    Cohort(u32),
-    /// The period is closed.
-    Closed,
-    /// Something may be left of the member, who was erased.
-    Erasing,
-}
-
 /// A member that is to be seated in its cohort.
 #[derive(Clone, Debug)]
 pub struct Sitter {
@@ -147,29 +141,14 @@ pub struct Sitter {
     pub joins: bool,
 }
 
-/// What became of a member in its cohort.
+/// A member that is seated in its cohort.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Seated {
-    /// It is seated.
-    #[serde(rename = "OK")]
-    Done {
-        /// When it joined.
-        #[serde(deserialize_with = "us")]
-        joined_at: Timestamp,
-        /// Whether this call has listed it.
-        is_listed_now: bool,
-    },
-    /// All seats of the cohort are taken, as long as an erased member is not removed.
-    Full,
-    /// The period is closed up to this instant.
-    #[serde(deserialize_with = "ms")]
-    Closed(Timestamp),
-    /// The seat was not taken after the last erasure of the member, at this instant.
-    #[serde(deserialize_with = "tie_key")]
-    Erased(Timestamp),
-    /// Something may be left of the member, who was erased.
-    Erasing,
+pub struct Seated {
+    /// When it joined.
+    #[serde(deserialize_with = "us")]
+    pub joined_at: Timestamp,
+    /// Whether this call has listed it.
+    pub is_listed_now: bool,
 }
 
 /// How many seats of a tier were given out in a period.
@@ -273,7 +252,7 @@ impl Store {
         &self,
         shard: &Shard,
         changes: &[PlayerChange],
-    ) -> Result<Vec<PlayerWritten>, StoreError> {
+    ) -> Result<Vec<Stepped>, StoreError> {
         let new = changes.iter().map(|change| to_json(&change.new));
         let played = changes.iter().map(|change| {
             let played = change.played.as_ref().map(to_json).transpose();
@@ -293,14 +272,14 @@ impl Store {
         for_each_of(written, changes.len())
     }
 
-    /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard.
+    /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard: the number of one that has room.
     pub async fn suggest_cohorts(
         &self,
         shard: &Shard,
         wishes: &[Wish],
         now: Timestamp,
-    ) -> Result<Vec<Suggested>, StoreError> {
-        let mut suggested = vec![Suggested::Closed; wishes.len()];
+    ) -> Result<Vec<Stepped<u32>>, StoreError> {
+        let mut suggested = vec![Stepped::Erasing; wishes.len()];
         let of_tiers = by_tier(wishes);
         let calls = of_tiers.values().map(async |indexes| {
             let wishes: Vec<&Wish> = indexes.iter().map(|index| &wishes[*index]).collect();
@@ -321,7 +300,7 @@ impl Store {
         shard: &Shard,
         wishes: &[&Wish],
         now: Timestamp,
-    ) -> Result<Vec<Suggested>, StoreError> {
+    ) -> Result<Vec<Stepped<u32>>, StoreError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "UPPERCASE")]
         enum Reply {
@@ -346,11 +325,14 @@ impl Store {
             Reply::Ok(Tail(numbers)) => for_each_of(numbers, wishes.len())?
                 .into_iter()
                 .map(|number| match number {
-                    0 => Suggested::Erasing,
-                    number => Suggested::Cohort(number),
+                    0 => Stepped::Erasing,
+                    number => Stepped::Done(number),
                 })
                 .collect(),
-            Reply::Closed => vec![Suggested::Closed; wishes.len()],
+            Reply::Closed => {
+                let end = shard.end_of(period).unwrap_or(Timestamp::MAX);
+                vec![Stepped::Closed(end); wishes.len()]
+            }
         })
     }
 
@@ -376,7 +358,7 @@ impl Store {
         shard: &Shard,
         sitters: &[Sitter],
         now: Timestamp,
-    ) -> Result<Vec<Seated>, StoreError> {
+    ) -> Result<Vec<Stepped<Seated>>, StoreError> {
         let mut keys = keys::head_and_registry(shard);
         let mut cohorts: Vec<CohortArgs> = Vec::new();
         let mut place_of: HashMap<Section, usize> = HashMap::new();

@@ -11,7 +11,7 @@ use standings::domain::period::Unit;
 use standings::domain::score::Score;
 use standings::engine::seats::Reason;
 use standings::store::erasures::{FORGET_KEYS, Forgotten, Places};
-use standings::store::seats::{PlayerChange, PlayerWritten, Sitter, Suggested, Wish};
+use standings::store::seats::{PlayerChange, Sitter, Stepped, Wish};
 
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::redis::Reply;
@@ -192,7 +192,7 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
             for _ in 0..2 {
                 let wishes = std::slice::from_ref(&wish);
                 let suggested = engine.store.suggest_cohorts(shard, wishes, now).await;
-                assert_eq!(suggested.unwrap(), [Suggested::Cohort(expected.number)]);
+                assert_eq!(suggested.unwrap(), [Stepped::Done(expected.number)]);
             }
         }
         if steps >= 2 {
@@ -204,10 +204,7 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
             };
             let changes = [change.clone(), change];
             let written = engine.store.write_players(home, &changes).await;
-            assert_eq!(
-                written.unwrap(),
-                [PlayerWritten::Done, PlayerWritten::Changed]
-            );
+            assert_eq!(written.unwrap(), [Stepped::Done(()), Stepped::Changed]);
         }
         if steps >= 3 {
             let sitter = Sitter {

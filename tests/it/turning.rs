@@ -8,7 +8,7 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::seats::{PlayerChange, PlayerWritten, Sitter};
+use standings::store::seats::{PlayerChange, Sitter, Stepped};
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::{Client, Instance, World, break_off, interrupt};
@@ -84,7 +84,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             played: None,
         };
         let written = store.write_players(home, &[change]).await.unwrap();
-        assert_eq!(written, [PlayerWritten::Done]);
+        assert_eq!(written, [Stepped::Done(())]);
         let sitter = Sitter {
             member,
             period,
@@ -570,7 +570,7 @@ async fn play_many(world: &World, name: &str) {
             played: Some(played),
         };
         let written = engine.store.write_players(home, &[change]).await.unwrap();
-        assert_eq!(written, [PlayerWritten::Done]);
+        assert_eq!(written, [Stepped::Done(())]);
         period = board.calendar.next(&period).unwrap();
     }
 }

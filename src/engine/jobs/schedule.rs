@@ -34,6 +34,15 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         self.set(item, i64::MIN);
     }
 
+    /// Makes an item due at once that is to be looked after, and forgets another one.
+    pub fn plan(&self, item: &K, is_wanted: bool) {
+        if is_wanted {
+            self.set_due(item);
+        } else {
+            self.remove(item);
+        }
+    }
+
     /// Forgets an item.
     pub fn remove(&self, item: &K) {
         let mut items = self.items.lock();
