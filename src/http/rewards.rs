@@ -219,7 +219,7 @@ impl RewardBody {
             rule,
             member: shown_member(member),
             rank: entry.rank,
-            score: entry.score().shown(decimals),
+            score: entry.score.shown(decimals),
             reward,
             state: match entry.state {
                 RewardState::Open | RewardState::Lost => RewardStateBody::Open,

@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 
 /// The most API keys.
 pub const API_KEYS_MAX: usize = 100_000;
-/// How many names or API keys one call reads where all are wanted.
+/// How many API keys one call is about.
 const CALL_KEYS_MAX: usize = 1_000;
 
 /// An API key as it is stored.
@@ -95,15 +95,8 @@ impl Store {
 
     /// The names of all API keys.
     pub async fn all_api_key_names(&self) -> Result<Vec<KeyName>, StoreError> {
-        let mut all = Vec::new();
-        loop {
-            let names = self.api_key_names(all.last(), CALL_KEYS_MAX).await?;
-            let is_last = names.len() < CALL_KEYS_MAX;
-            all.extend(names);
-            if is_last {
-                return Ok(all);
-            }
-        }
+        let names = self.all_listed(keys::OF_API_KEYS[0]).await?;
+        Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
     }
 
     /// What was announced of API keys after the change with that number.

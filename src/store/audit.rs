@@ -1,14 +1,12 @@
 //! The audit log: its lines in a stream, their outcomes in a hash, and the pseudonyms of the members that they name. All of
 //! it lies in one slot.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::Deserialize;
 
-use super::decode::{Done, Flat, Tail, parsed};
+use super::decode::{Done, Flat, Found, Tail};
 use super::dispatch::Store;
 use super::kinds::SEPARATOR;
+use super::queued::EntryId;
 use super::reply::for_each_of;
 use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};
@@ -28,27 +26,16 @@ const PSEUDONYM_PREFIX: &str = "m-";
 const PSEUDONYM_BYTES: usize = 10;
 
 /// The id of a line: when it was written, in milliseconds since the epoch by Redis' clock, and its number in that millisecond.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct LineId(u64, u64);
+pub type LineId = EntryId;
 
-impl fmt::Display for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.0, self.1)
-    }
-}
-
-impl FromStr for LineId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split_once('-');
-        let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
-        // No line has the id 0-0: Redis refuses it.
-        let numbers = numbers.filter(|numbers| *numbers != (0, 0));
-        numbers
-            .map(|(ms, number)| Self(ms, number))
-            .ok_or("is not what `next` of the part before says")
-    }
+/// Reads the id of a line, behind which the next part begins.
+///
+/// # Errors
+/// No line has this id.
+pub fn line_id(text: &str) -> Result<LineId, &'static str> {
+    // Redis refuses the id 0-0.
+    let id = text.parse().ok().filter(|id| *id != LineId::default());
+    id.ok_or("is not what `next` of the part before says")
 }
 
 /// Which lines are read.
@@ -157,29 +144,19 @@ impl Store {
         brief: String,
         rest: &[String],
     ) -> Result<Option<LineId>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            #[serde(deserialize_with = "parsed")]
-            Ok(LineId),
-            Gone,
-        }
         let write = |script, json: String| {
             self.call(script, keys::AUDIT_LINES[0])
                 .keys(keys::AUDIT_LINES)
                 .arg(LOG_BYTES_MAX)
                 .arg(json)
                 .args(rest)
-                .write()
+                .write::<Found<LineId>>()
         };
-        let reply = match write(&script::AUDIT_WRITE, whole).await {
+        let written = match write(&script::AUDIT_WRITE, whole).await {
             Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
-            reply => reply,
+            written => written,
         };
-        Ok(match reply? {
-            Reply::Ok(id) => Some(id),
-            Reply::Gone => None,
-        })
+        Ok(written?.into())
     }
 
     /// Looks at some lines, the newest first, or those before one.
@@ -200,17 +177,13 @@ impl Store {
             .arg(board.as_ref().map(BoardId::as_str))
             .arg(member.as_ref().map(MemberId::as_str));
         let (last, Tail(lines)) = read
-            .read::<(Option<String>, Tail<Vec<StoredLine>>)>()
+            .read::<(Option<LineId>, Tail<Vec<StoredLine>>)>()
             .await?;
         let lines = lines
             .into_iter()
             .map(StoredLine::read)
             .collect::<Result<_, _>>()?;
-        let last = last.map(|last| last.parse()).transpose();
-        Ok(Part {
-            lines,
-            last: last.map_err(|fault: &str| StoreError::Unexpected(fault.to_owned()))?,
-        })
+        Ok(Part { lines, last })
     }
 
     /// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.
@@ -234,7 +207,6 @@ impl Store {
 /// A line as audit_read.lua tells it.
 #[derive(Deserialize)]
 struct StoredLine {
-    #[serde(deserialize_with = "parsed")]
     id: LineId,
     intent: String,
     outcome: Option<String>,

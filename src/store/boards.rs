@@ -26,7 +26,7 @@ use crate::join::try_join_all;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
-/// How many ids of boards one call reads where all are wanted.
+/// How many ids one call reads where all are wanted.
 const LISTED_MAX: usize = 1_000;
 /// The fields of a board's head that say how far its closings have come.
 const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
@@ -304,17 +304,24 @@ impl Store {
         self.command("ZRANGE", range).await
     }
 
-    /// The ids of all boards.
-    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
-        let mut all = BTreeSet::new();
+    /// All ids of a kind of thing that is announced, in the order of their bytes.
+    pub(super) async fn all_listed(&self, list: &str) -> Result<Vec<String>, StoreError> {
+        let mut all: Vec<String> = Vec::new();
         loop {
-            let ids = self.board_ids(all.last(), LISTED_MAX).await?;
+            let after = all.last().map(String::as_str);
+            let ids = self.listed(list, after, LISTED_MAX).await?;
             let is_last = ids.len() < LISTED_MAX;
             all.extend(ids);
             if is_last {
                 return Ok(all);
             }
         }
+    }
+
+    /// The ids of all boards.
+    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
+        let ids = self.all_listed(keys::LIVE).await?;
+        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
     }
 
     /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
@@ -378,22 +385,13 @@ impl Store {
         head: String,
         revision: u64,
     ) -> Result<Option<u64>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok,
-            Newer(u64),
-        }
         let told = self
             .call(&script::SHARD, shard.tag())
             .key(head)
             .arg(shard.generation)
-            .arg(revision)
-            .write();
-        Ok(match told.await? {
-            Reply::Ok => None,
-            Reply::Newer(revision) => Some(revision),
-        })
+            .arg(revision);
+        let Done::Ok(newer) = told.write().await?;
+        Ok(newer)
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.

@@ -12,7 +12,7 @@ use super::args::{LayoutArgs, closes_ms, end_ms};
 use super::boards::{Defined, read_definition};
 use super::call::ScriptCall;
 use super::connection::Connection;
-use super::decode::{Done, Raw, Tail, decode};
+use super::decode::{Done, Raw, Tail, decode, tail};
 use super::dispatch::Store;
 use super::failure::Failure;
 use super::kinds::Kind;
@@ -58,7 +58,7 @@ pub struct Difference {
 
 /// Damaged data need not be text.
 fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
+    let stored: Vec<Raw> = tail(from)?;
     let texts = stored
         .iter()
         .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned());
@@ -79,46 +79,39 @@ pub enum Look<T> {
     Found(T),
 }
 
-impl<T> Look<T> {
-    fn map<U>(self, make: impl FnOnce(T) -> U) -> Look<U> {
-        match self {
-            Self::Gone => Look::Gone,
-            Self::Impossible => Look::Impossible,
-            Self::Found(found) => Look::Found(make(found)),
-        }
-    }
-}
-
 /// What came of looking at a queue.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct CheckedQueue {
     /// How many events wait in it.
     pub entries: u64,
     /// Whether it was looked at: not, if it has too many.
     pub is_whole: bool,
     /// What differs.
+    #[serde(deserialize_with = "tail")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a standing has come.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct Part {
-    /// Where to go on; `None` at the end.
+    /// Where to go on: the phase, and the cursor in it; `None` at the end.
     pub next: Option<(String, String)>,
     /// Whether all of it was looked at in one call, its total too.
     pub is_whole: bool,
     /// What differs.
+    #[serde(deserialize_with = "tail")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a sum has come.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct SumPart {
-    /// Where to go on; `None` at the end.
+    /// Where to go on: the term, and the cursor in it; `None` at the end.
     pub next: Option<(u32, String)>,
     /// How many terms have no data.
     pub absent: u64,
     /// What differs.
+    #[serde(deserialize_with = "tail")]
     pub differences: Vec<Difference>,
 }
 
@@ -231,8 +224,7 @@ impl Store {
             layout
         };
         let scripts = [&script::CHECK, &script::MEND];
-        let look = self
-            .look(shard, scripts, manner.mends)
+        self.look(shard, scripts, manner.mends)
             .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
             .keys(state.flatten())
             .field("layout", layout)
@@ -244,16 +236,9 @@ impl Store {
             .field("now", manner.now.ms())
             .field("expires", expires_at_ms.unwrap_or(0))
             .field("must_expire", must_expire)
-            .field("registry", keys::registry(shard.tag(), shard.generation));
-        let looked: Look<(Option<String>, String, bool, Tail<Vec<_>>)> =
-            look.run(manner.mends).await?;
-        Ok(
-            looked.map(|(phase, cursor, is_whole, Tail(differences))| Part {
-                next: phase.map(|phase| (phase, cursor)),
-                is_whole,
-                differences,
-            }),
-        )
+            .field("registry", keys::registry(shard.tag(), shard.generation))
+            .run(manner.mends)
+            .await
     }
 
     /// Looks whether the state of a derived series can be read.
@@ -283,13 +268,8 @@ impl Store {
             .look(shard, scripts, mends)
             .keys(of_queue.map(|kind| keys::single(shard, kind)))
             .field("count", WHOLE_MAX);
-        let Done::Ok((entries, is_whole, Tail(differences))) =
-            look.run::<Done<(_, _, Tail<_>)>>(mends).await?;
-        Ok(CheckedQueue {
-            entries,
-            is_whole,
-            differences,
-        })
+        let Done::Ok(checked) = look.run(mends).await?;
+        Ok(checked)
     }
 
     /// Looks at a part of the members of a sum, from where the last part has ended.
@@ -313,8 +293,7 @@ impl Store {
             Order::Asc => 1,
         };
         let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
-        let look = self
-            .look(shard, scripts, manner.mends)
+        self.look(shard, scripts, manner.mends)
             .key(keys::registry(shard.tag(), shard.generation))
             .key(state)
             .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
@@ -330,15 +309,9 @@ impl Store {
             .field("sign", sign)
             .field("term", term)
             .field("cursor", cursor)
-            .field("budget", SUMS_BUDGET);
-        let looked: Look<(i64, String, u64, Tail<Vec<_>>)> = look.run(manner.mends).await?;
-        Ok(
-            looked.map(|(term, cursor, absent, Tail(differences))| SumPart {
-                next: u32::try_from(term).ok().map(|term| (term, cursor)),
-                absent,
-                differences,
-            }),
-        )
+            .field("budget", SUMS_BUDGET)
+            .run(manner.mends)
+            .await
     }
 
     /// Which of these keys of a board, or shard, are there and were not in the registry.
@@ -388,20 +361,15 @@ impl Store {
     /// What a board, or a shard, knows of its definition.
     pub async fn load_head(&self, tag: &str) -> Result<Head, StoreError> {
         let key = keys::head(tag);
-        let found = self.type_of(&key).await?;
-        if found != "hash" {
-            return Ok(Head {
-                found,
-                ..Head::default()
-            });
+        let mut head = Head {
+            found: self.type_of(&key).await?,
+            ..Head::default()
+        };
+        if head.found == "hash" {
+            let fields = [&key, "version", "definition"];
+            (head.version, head.definition) = self.command("HMGET", fields).await?;
         }
-        let fields = [&key, "version", "definition"];
-        let (version, definition) = self.command("HMGET", fields).await?;
-        Ok(Head {
-            found,
-            version,
-            definition,
-        })
+        Ok(head)
     }
 
     /// The version that a head tells of; `None` if it is none.

@@ -241,15 +241,7 @@ impl Store {
 
     /// The key of the hashes under which erasures are kept, the same for all boards.
     pub(super) async fn erasure_key(&self) -> Result<String, StoreError> {
-        // Redis answers this also where its memory is full.
-        let stored: Option<String> = self.command("GET", [keys::ERASURE_KEY]).await?;
-        if let Some(stored) = stored {
-            return Ok(stored);
-        }
-        let new = random::hexadecimal::<KEY_BYTES>("")?;
-        let set = [keys::ERASURE_KEY, &new, "NX", "GET"];
-        let stored: Option<String> = self.command("SET", set).await?;
-        Ok(stored.unwrap_or(new))
+        self.need_secret::<KEY_BYTES>(keys::ERASURE_KEY).await
     }
 
     /// Removes a part of what an erased member has left in this shard. `keys`: how many keys it looks at, about; see

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::args::LayoutArgs;
-use super::decode::{Code, Done, Flat, Packed};
+use super::decode::{Code, Done, Flat, Found, Packed};
 use super::dispatch::Store;
 use super::{StoreError, keys, random, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
@@ -145,22 +145,14 @@ impl Store {
         member: &MemberId,
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        enum Reply {
-            Back(Packed<StoredHide>),
-            NotHidden,
-        }
         let brought_back = self
             .call_shard(&script::HIDE, shard)
             .field("version", shard.version())
             .field("member", member)
             .field("ends", ends.map(Timestamp::ms))
-            .write();
-        Ok(match brought_back.await? {
-            Reply::Back(Packed(hide)) => Some(hide.into()),
-            Reply::NotHidden => None,
-        })
+            .write::<Found<Packed<StoredHide>>>();
+        let hide: Option<_> = brought_back.await?.into();
+        Ok(hide.map(|Packed(hide)| hide.into()))
     }
 
     /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
@@ -222,22 +214,13 @@ impl Store {
         shard: &Shard,
         standing: &Standing,
     ) -> Result<Option<Followed>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Done(Followed),
-            More,
-        }
         let followed = self
             .call_shard(&script::HIDDEN_LIST, shard)
             .keys(keys::standing(shard, standing))
             .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("lines", LINES_MAX);
-        Ok(match followed.derive().await? {
-            Reply::Done(followed) => Some(followed),
-            Reply::More => None,
-        })
+        Ok(followed.derive::<Found<Followed>>().await?.into())
     }
 
     /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it

@@ -119,17 +119,8 @@ impl Store {
 
     /// All standing orders.
     pub async fn all_orders(&self) -> Result<Vec<Order>, StoreError> {
-        let mut all: Vec<String> = Vec::new();
-        loop {
-            let after = all.last().map(String::as_str);
-            let names = self.listed(keys::ORDER_MEMBERS, after, CALL_ORDERS_MAX);
-            let names = names.await?;
-            let is_last = names.len() < CALL_ORDERS_MAX;
-            all.extend(names);
-            if is_last {
-                return self.orders_under(&all).await;
-            }
-        }
+        let names = self.all_listed(keys::ORDER_MEMBERS).await?;
+        self.orders_under(&names).await
     }
 
     /// Ends some of the standing orders whose time has come; returns whether there may be more.

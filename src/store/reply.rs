@@ -8,7 +8,7 @@ use super::StoreError;
 /// The parts of a reply, taken from the front.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
 
-pub(super) fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
+fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
     StoreError::Unexpected(format!("{what}, not {value:?}"))
 }
 
@@ -18,6 +18,24 @@ impl Reply {
             Value::Array(parts) => Ok(Self(parts.into_iter())),
             other => Err(unexpected("an array", &other)),
         }
+    }
+
+    /// A list of one part.
+    pub(super) fn of_one(value: Value) -> Self {
+        Self(vec![value].into_iter())
+    }
+
+    /// Skips an empty text, which stands for none. Whether there is nothing else: a list of Lua ends before a last `nil`.
+    pub(super) fn skip_none(&mut self) -> bool {
+        let is_none = self.0.as_slice().first().is_none_or(|next| match next {
+            Value::String(text) => text.is_empty(),
+            Value::Bytes(bytes) => bytes.is_empty(),
+            other => other.is_null(),
+        });
+        if is_none {
+            self.0.next();
+        }
+        is_none
     }
 
     /// Whether nothing is left.
@@ -47,15 +65,10 @@ impl Reply {
             .ok_or_else(|| unexpected("an integer", &value))
     }
 
-    /// An integer that travels as text; `None` for an empty text.
+    /// An integer; `None` for an empty text.
     pub(super) fn integer_or_none(&mut self) -> Result<Option<i64>, StoreError> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        text.parse()
-            .map(Some)
-            .map_err(|_| unexpected("an integer", &text))
+        let is_none = self.skip_none();
+        (!is_none).then(|| self.integer()).transpose()
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
