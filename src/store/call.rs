@@ -89,6 +89,12 @@ impl Store {
             .keys(keys::head_and_registry(shard))
     }
 
+    /// The same of a script that does nothing unless the shard goes by this version of the definition.
+    pub(super) fn call_version(&self, script: &'static Script, shard: &Shard) -> ScriptCall<'_> {
+        self.call_shard(script, shard)
+            .field("version", shard.version())
+    }
+
     /// A call to a board itself, whose first keys are the head and the registry of results.
     pub(super) fn call_board(&self, script: &'static Script, board: &Board) -> ScriptCall<'_> {
         self.call_head(script, board)

@@ -221,8 +221,7 @@ impl Store {
     ) -> Result<Erased, StoreError> {
         let instant = TieKey::new(Ties::First, erasure.at).number();
         let erased = self
-            .call_shard(&script::ERASE, shard)
-            .field("version", shard.version())
+            .call_version(&script::ERASE, shard)
             .field("member", member)
             .field("number", erasure.number)
             .field("instant", instant)
@@ -315,8 +314,7 @@ impl Store {
         let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
         let parts = parts.map(|kind| (kind.code(), true));
         let forgotten = self
-            .call_shard(&script::FORGET, shard)
-            .field("version", shard.version())
+            .call_version(&script::FORGET, shard)
             .field("layout", LayoutArgs::new(shard))
             .field("member", member)
             .field("standings", standings.collect::<HashMap<_, _>>())
@@ -384,8 +382,7 @@ impl Store {
     }
 
     fn call_erasures(&self, shard: &Shard, members: Option<Vec<&str>>) -> ScriptCall<'_> {
-        self.call_shard(&script::ERASURES, shard)
-            .field("version", shard.version())
+        self.call_version(&script::ERASURES, shard)
             .field("members", members)
             .field("count", ERASING_READ_MAX)
     }

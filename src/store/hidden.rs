@@ -123,8 +123,7 @@ impl Store {
             Full,
         }
         let hidden = self
-            .call_shard(&script::HIDE, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDE, shard)
             .field("member", member)
             .field("hide", StoredHide::from(hide))
             .field("hidden_max", hidden_max.min(HIDDEN_MAX))
@@ -146,8 +145,7 @@ impl Store {
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, StoreError> {
         let brought_back = self
-            .call_shard(&script::HIDE, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDE, shard)
             .field("member", member)
             .field("ends", ends.map(Timestamp::ms))
             .write::<Found<Packed<StoredHide>>>();
@@ -165,8 +163,7 @@ impl Store {
         let hides = hides.iter().take(KEPT_MAX);
         let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
         let kept = self
-            .call_shard(&script::KEEP_HIDES, shard)
-            .field("version", shard.version())
+            .call_version(&script::KEEP_HIDES, shard)
             .field("hides", hides.collect::<Vec<_>>())
             .field("key", self.erasure_key().await?);
         kept.write::<Done>().await.map(drop)
@@ -198,8 +195,7 @@ impl Store {
         cursor: &str,
     ) -> Result<Option<String>, StoreError> {
         let ended = self
-            .call_shard(&script::END_KEPT_HIDES, shard)
-            .field("version", shard.version())
+            .call_version(&script::END_KEPT_HIDES, shard)
             .field("now", now.ms())
             .field("cursor", cursor)
             .field("count", KEPT_LOOKED_AT);
@@ -215,9 +211,8 @@ impl Store {
         standing: &Standing,
     ) -> Result<Option<Followed>, StoreError> {
         let followed = self
-            .call_shard(&script::HIDDEN_LIST, shard)
+            .call_version(&script::HIDDEN_LIST, shard)
             .keys(keys::standing(shard, standing))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("lines", LINES_MAX);
         Ok(followed.derive::<Found<Followed>>().await?.into())
@@ -227,9 +222,8 @@ impl Store {
     /// has enough.
     pub async fn widen_list(&self, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
         let widened = self
-            .call_shard(&script::WIDEN_LIST, shard)
+            .call_version(&script::WIDEN_LIST, shard)
             .keys(keys::standing(shard, standing))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("count", WIDENED_MAX);
         widened.derive::<Code>().await?.is("DONE", "MORE")
@@ -289,8 +283,7 @@ impl Store {
         count: usize,
     ) -> Result<HiddenMembers, StoreError> {
         let hidden = self
-            .call_shard(&script::HIDDEN, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDDEN, shard)
             .field("members", members)
             .field("after", after)
             .field("count", count);

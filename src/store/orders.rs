@@ -2,6 +2,7 @@
 
 use super::decode::Done;
 use super::dispatch::Store;
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
@@ -136,11 +137,12 @@ impl Store {
 
 /// Reads `number hide`.
 pub(super) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
-    let fault = |detail: String| StoreError::Unexpected(format!("a standing order: {detail}"));
     let parts = stored.split_once(' ');
     let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
-    let (task, hide) = parts.ok_or_else(|| fault("it has no number".to_owned()))?;
-    let hide = serde_json::from_str(hide).map_err(|error| fault(error.to_string()))?;
+    let (task, hide) = parts.ok_or_else(|| {
+        StoreError::Unexpected("a standing order that is stored: it has no number".to_owned())
+    })?;
+    let hide = read_json("a standing order", hide)?;
     let whom = Whom::parse(name)?;
     Ok(Order { whom, hide, task })
 }

@@ -10,6 +10,7 @@ use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
+use crate::domain::texts::words;
 use crate::join::try_join_all;
 
 /// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
@@ -28,35 +29,26 @@ pub struct Unneeded {
     pub cause: Cause,
 }
 
-/// Why data is not needed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Cause {
-    /// Its board is deleted.
-    Deleted,
-    /// Its board moves away from it.
-    Moved,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Deleted, Self::Moved];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Deleted => "deleted",
-            Self::Moved => "moved",
-        }
+words! {
+    /// Why data is not needed.
+    #[derive(Hash)]
+    pub enum Cause {
+        /// Its board is deleted.
+        Deleted = "deleted",
+        /// Its board moves away from it.
+        Moved = "moved",
     }
 }
 
 impl fmt::Display for Unneeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = self.cause.name();
-        write!(
-            f,
-            "{} {} {} {cause}",
-            self.generation, self.id, self.sharding
-        )
+        let Self {
+            generation,
+            id,
+            sharding,
+            cause,
+        } = self;
+        write!(f, "{generation} {id} {sharding} {cause}")
     }
 }
 
@@ -70,11 +62,7 @@ impl FromStr for Unneeded {
             generation: part()?.parse().map_err(drop)?,
             id: BoardId::parse(part()?).map_err(drop)?,
             sharding: part()?.parse().map_err(drop)?,
-            cause: {
-                let name = part()?;
-                let mut all = Cause::ALL.into_iter();
-                all.find(|cause| cause.name() == name).ok_or(())?
-            },
+            cause: Cause::named(part()?).ok_or(())?,
         })
     }
 }

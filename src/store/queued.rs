@@ -212,7 +212,9 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = ids.iter().map(|id| keys::refused_event(shard, id));
+        let keys = ids
+            .iter()
+            .map(|id| keys::named(shard, Kind::RefusedEvent, id));
         self.command("MGET", keys).await
     }
 }
@@ -251,10 +253,10 @@ fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<Strin
             told_ms,
             cut_off,
         } => {
-            keys.push(keys::refused_event(shard, id));
+            keys.push(keys::named(shard, Kind::RefusedEvent, id));
             let (told, told_ms) = (keys.len(), told_ms.to_string());
             let counts = cut_off.iter().map(|(period, end)| {
-                keys.push(keys::cut_off(shard, period));
+                keys.push(keys::of_period(shard, Kind::CutOff, period));
                 (keys.len(), end.ms())
             });
             EndArg::Refused(ends::REFUSED, entry, told, why, told_ms, counts.collect())

@@ -92,7 +92,7 @@ impl Wanted {
     fn record(&self) -> String {
         match &self.id {
             Some(id) => keys::event(&self.shard, id),
-            None => keys::event_of(&self.shard, self.token),
+            None => keys::named(&self.shard, Kind::EventToken, self.token),
         }
     }
 }
@@ -164,7 +164,9 @@ impl Store {
             .field("records", each(&all, |wanted| wanted.record()))
             .field(
                 "voids",
-                each(&all, |wanted| keys::void(&wanted.shard, wanted.token)),
+                each(&all, |wanted| {
+                    keys::named(&wanted.shard, Kind::Void, wanted.token)
+                }),
             )
             .write_for_reply();
         let count = all.len();

@@ -313,9 +313,8 @@ impl Store {
         shard: &Shard,
         section: &Section,
     ) -> ScriptCall<'_> {
-        self.call_shard(script, shard)
+        self.call_version(script, shard)
             .key(keys::rewards(shard, section))
-            .field("version", shard.version())
     }
 
     /// The same for a step of a walk.

@@ -549,7 +549,8 @@ impl Encoder<'_> {
         }
         if let Query::Amounts { periods, .. } = query {
             for period in periods {
-                self.keys.push(keys::turnout(self.shard, period));
+                self.keys
+                    .push(keys::of_period(self.shard, Kind::Turnout, period));
                 self.turnouts.insert(*period, self.keys.len());
             }
         }

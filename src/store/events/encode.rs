@@ -20,6 +20,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::store::args::{LayoutArgs, ranking_name, stored_score};
 use crate::store::keys;
+use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
 use crate::store::queued::Held;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
@@ -236,7 +237,7 @@ impl<'a> Encoder<'a> {
         let route = self.route(ready);
         let id = match (&event.id, ready.token) {
             (Some(id), _) => self.key(keys::event(shard, id)),
-            (None, Some(token)) => self.key(keys::event_of(shard, token)),
+            (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
         let args = &mut self.args;
@@ -250,7 +251,7 @@ impl<'a> Encoder<'a> {
         if let Some(tokens) = &mut args.tokens {
             tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
             args.voids.push(ready.token.map_or(0, |token| {
-                self.keys.push(keys::void(shard, token));
+                self.keys.push(keys::named(shard, Kind::Void, token));
                 self.keys.len()
             }));
         }
@@ -345,7 +346,7 @@ impl<'a> Encoder<'a> {
         if let Some(index) = self.turnouts.get(&period) {
             return *index;
         }
-        let events = self.key(keys::turnout(self.shard, &period));
+        let events = self.key(keys::of_period(self.shard, Kind::Turnout, &period));
         let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));
