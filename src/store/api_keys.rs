@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::boards::News;
 use super::decode::Done;
 use super::dispatch::Store;
 use super::stored::{Changed, Named, Stored};
@@ -97,11 +96,6 @@ impl Store {
     pub async fn all_api_key_names(&self) -> Result<Vec<KeyName>, StoreError> {
         let names = self.all_listed(keys::OF_API_KEYS[0]).await?;
         Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
-    }
-
-    /// What was announced of API keys after the change with that number.
-    pub async fn api_key_news(&self, known: u64) -> Result<News, StoreError> {
-        self.news(keys::OF_API_KEYS, known).await
     }
 
     /// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces

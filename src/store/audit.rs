@@ -236,13 +236,9 @@ impl StoredLine {
 
 /// Names with a separator before and behind each; empty without names.
 fn separated(names: &[String]) -> String {
-    let mut text = String::new();
-    for name in names {
-        if text.is_empty() {
-            text.push(SEPARATOR);
-        }
-        text.push_str(name);
-        text.push(SEPARATOR);
+    if names.is_empty() {
+        return String::new();
     }
-    text
+    let names = names.join(&SEPARATOR.to_string());
+    format!("{SEPARATOR}{names}{SEPARATOR}")
 }

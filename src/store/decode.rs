@@ -40,7 +40,7 @@ pub(super) enum Done<T = ()> {
 /// that nothing was done, for a reason that the caller knows.
 #[derive(Deserialize)]
 pub(super) enum Found<T> {
-    #[serde(rename = "OK", alias = "BACK", alias = "DONE")]
+    #[serde(rename = "OK", alias = "BACK", alias = "DONE", alias = "HIDDEN")]
     Some(T),
     #[serde(
         rename = "NONE",

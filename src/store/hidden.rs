@@ -39,15 +39,6 @@ pub struct Followed {
     pub is_narrow: bool,
 }
 
-/// What became of a hide.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Hidden {
-    /// The member is hidden.
-    Done(Hiding),
-    /// Nothing was done: too many members are hidden.
-    Full,
-}
-
 /// A hide, and the one that the member had before.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Hiding {
@@ -108,33 +99,25 @@ impl From<StoredHide> for Hide {
 
 impl Store {
     /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
-    /// A hide that is there keeps its `id`, its `since` and its `by`.
+    /// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
     pub async fn hide(
         &self,
         shard: &Shard,
         member: &MemberId,
         hide: &Hide,
         hidden_max: u64,
-    ) -> Result<Hidden, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Hidden(Packed<StoredHide>, Option<Packed<StoredHide>>),
-            Full,
-        }
+    ) -> Result<Option<Hiding>, StoreError> {
         let hidden = self
             .call_version(&script::HIDE, shard)
             .field("member", member)
             .field("hide", StoredHide::from(hide))
             .field("hidden_max", hidden_max.min(HIDDEN_MAX))
-            .write();
-        Ok(match hidden.await? {
-            Reply::Hidden(Packed(hide), before) => Hidden::Done(Hiding {
-                hide: hide.into(),
-                before: before.map(|Packed(before)| before.into()),
-            }),
-            Reply::Full => Hidden::Full,
-        })
+            .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
+        let hidden: Option<_> = hidden.await?.into();
+        Ok(hidden.map(|(Packed(hide), before)| Hiding {
+            hide: hide.into(),
+            before: before.map(|Packed(before)| before.into()),
+        }))
     }
 
     /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.

@@ -98,21 +98,12 @@ impl Reply {
 
     /// What follows `OK` in a reply that depends on a board's version and has no other code.
     pub(super) fn answer(value: Value) -> Result<Self, StoreError> {
-        let (code, reply) = Self::versioned(value)?;
-        if code == "OK" {
-            return Ok(reply);
-        }
-        unknown_code(&code)
-    }
-
-    /// The code in front of a reply that depends on a board's version.
-    pub(super) fn versioned(value: Value) -> Result<(String, Self), StoreError> {
         let mut reply = Self::new(value)?;
-        let code = reply.text()?;
-        if code == "STALE" {
-            return Err(StoreError::Stale);
+        match reply.text()?.as_str() {
+            "OK" => Ok(reply),
+            "STALE" => Err(StoreError::Stale),
+            other => unknown_code(other),
         }
-        Ok((code, reply))
     }
 }
 

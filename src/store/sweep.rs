@@ -12,10 +12,10 @@ use std::sync::Arc;
 use fred::types::Value;
 
 use super::connection::Call;
+use super::decode::decode;
 use super::dispatch::Store;
 use super::node::Node;
 use super::purge::Unneeded;
-use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
 
@@ -114,9 +114,10 @@ impl Store {
             keys: Vec::new(),
             args,
         });
-        let mut reply = Reply::new(server.write(keys::DELETED, call, None).await?)?;
-        sweep.cursor = reply.text()?;
-        sweep.unlinked += reply.count()?;
+        let reply = server.write(keys::DELETED, call, None).await?;
+        let unlinked: u64;
+        (sweep.cursor, unlinked) = decode(reply)?;
+        sweep.unlinked += unlinked;
         if sweep.cursor == "0" {
             sweep.servers.pop();
         }

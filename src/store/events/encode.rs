@@ -18,7 +18,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::store::args::{LayoutArgs, ranking_name, stored_score};
+use crate::store::args::{LayoutArgs, OrFalse, ranking_name, stored_score};
 use crate::store::keys;
 use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
@@ -80,7 +80,7 @@ pub(super) struct ApplyArgs<'a> {
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
-    tokens: Option<Vec<TokenArg>>,
+    tokens: Option<Vec<OrFalse<Token>>>,
     voids: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueArgs>,
@@ -94,14 +94,6 @@ struct QueueArgs {
     leases: Vec<String>,
     lates: Vec<i64>,
     logged_ats: Vec<i64>,
-}
-
-/// The token of an event's reservation.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum TokenArg {
-    None(&'static str),
-    Some(Token),
 }
 
 /// What goes along where the board has quotas.
@@ -249,7 +241,7 @@ impl<'a> Encoder<'a> {
             quotas.asks.push(ready.asks_quotas);
         }
         if let Some(tokens) = &mut args.tokens {
-            tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
+            tokens.push(ready.token.into());
             args.voids.push(ready.token.map_or(0, |token| {
                 self.keys.push(keys::named(shard, Kind::Void, token));
                 self.keys.len()
