@@ -12,6 +12,7 @@ use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 
 /// The most bytes that the lines of the log take. Beyond that the oldest are dropped.
@@ -62,15 +63,6 @@ pub struct Line {
     pub members: Vec<(String, Option<String>)>,
     /// How many bytes it takes.
     pub bytes: usize,
-}
-
-/// What one call has read.
-#[derive(Debug)]
-pub struct Part {
-    /// The lines that are wanted, the newest first.
-    pub lines: Vec<Line>,
-    /// The last line that was looked at; `None`: there is none before it.
-    pub last: Option<LineId>,
 }
 
 /// What one call has dropped.
@@ -159,12 +151,13 @@ impl Store {
         Ok(written?.into())
     }
 
-    /// Looks at some lines, the newest first, or those before one.
+    /// Looks at some lines, the newest first, or those before one. The part has those that are wanted; its `next` is the last line that was
+    /// looked at, `None` if there is none before it.
     pub async fn audit_lines(
         &self,
         wanted: &Wanted,
         before: Option<LineId>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<Part<Line, LineId>, StoreError> {
         let Wanted { by, board, member } = wanted;
         let [log, outcomes, _] = keys::AUDIT_LINES;
         let [pseudonyms, members, _] = keys::AUDIT_NAMES;
@@ -176,14 +169,14 @@ impl Store {
             .arg(by.as_ref())
             .arg(board.as_ref().map(BoardId::as_str))
             .arg(member.as_ref().map(MemberId::as_str));
-        let (last, Tail(lines)) = read
+        let (next, Tail(lines)) = read
             .read::<(Option<LineId>, Tail<Vec<StoredLine>>)>()
             .await?;
-        let lines = lines
-            .into_iter()
-            .map(StoredLine::read)
-            .collect::<Result<_, _>>()?;
-        Ok(Part { lines, last })
+        let items = lines.into_iter().map(StoredLine::read);
+        Ok(Part {
+            items: items.collect::<Result<_, _>>()?,
+            next,
+        })
     }
 
     /// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.

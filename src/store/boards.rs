@@ -110,14 +110,8 @@ impl Store {
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
         let fields = [&keys::head(id.as_str()), "version", "definition"];
         let fields = fields.into_iter().chain(CLOSINGS);
-        let (version, json, until, results_until, pinned): (
-            Option<String>,
-            Option<String>,
-            _,
-            _,
-            _,
-        ) = self.command("HMGET", fields).await?;
-        let (Some(version), Some(json)) = (version, json) else {
+        let (version, json, until, results_until, pinned) = self.command("HMGET", fields).await?;
+        let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
             return Ok(None);
         };
         let closings = closings_of([until, results_until], pinned)?;

@@ -95,10 +95,7 @@ impl Store {
         });
         let given_up: Vec<_> = given_up.collect();
         let queued = self.queue(version, name, &given_up, now, usize::MAX);
-        if queued.await? {
-            return Ok(());
-        }
-        Err(StoreError::Stale)
+        queued.await?.then_some(()).ok_or(StoreError::Stale)
     }
 
     /// Returns false, with nothing done, if there are too many.

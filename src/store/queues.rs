@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::args::each;
 use super::call::ScriptCall;
-use super::decode::{Done, Flat, Raw, Tail, decode};
+use super::decode::{Done, Flat, Found, Raw, Tail, decode};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::queued::{StreamEntry, bytes_of_entry};
@@ -32,6 +32,9 @@ use crate::join::{join_all, try_join_all};
 const SIZES_AT_ONCE: usize = 16;
 /// How often a queue is put into the index for one call: others may take it out at the same moment.
 pub(super) const LISTINGS_MAX: usize = 8;
+
+/// Greater than any epoch of a queue.
+const ANY_EPOCH: &str = "inf";
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -259,30 +262,24 @@ impl Store {
 
     /// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
     pub async fn clear_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(String),
-            Full,
-            Stale,
-        }
         let cleared = self
             .call_shard(&script::CLEAR_QUEUE, shard)
             .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
             .arg(shard.generation)
-            .write();
-        let name = QueueName::of(shard);
-        match cleared.await? {
-            Reply::Ok(epoch) => self.unlist(&name, &epoch).await?,
-            Reply::Stale => self.unlist_queue(&name).await?,
-            Reply::Full => return Ok(false),
-        }
+            .write::<Found<String>>();
+        let last_epoch = match cleared.await {
+            Ok(Found::Some(epoch)) => epoch,
+            Ok(Found::None) => return Ok(false),
+            Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
+            Err(error) => return Err(error),
+        };
+        self.unlist(&QueueName::of(shard), &last_epoch).await?;
         Ok(true)
     }
 
     /// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
     pub async fn unlist_queue(&self, name: &QueueName) -> Result<(), StoreError> {
-        self.unlist(name, "inf").await
+        self.unlist(name, ANY_EPOCH).await
     }
 
     async fn unlist(&self, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
