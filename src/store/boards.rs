@@ -356,12 +356,8 @@ impl Store {
         let newer = try_join_all(told).await?.into_iter().flatten().max();
         let board_head = [&keys::head(board.id.as_str()), "version"];
         let version: Option<String> = self.command("HGET", board_head).await?;
-        let generation = board.generation.to_string();
-        let is_there = version.is_some_and(|version| {
-            version
-                .split_once('-')
-                .is_some_and(|(stored, _)| stored == generation)
-        });
+        let generation = format!("{}-", board.generation);
+        let is_there = version.is_some_and(|version| version.starts_with(&generation));
         if !is_there {
             self.mark_all_unneeded(board).await?;
         }

@@ -402,13 +402,12 @@ pub fn take_apart(key: &str) -> Option<Name> {
     if rest == Kind::CountsHead.code() {
         return name(None, Some(Kind::CountsHead));
     }
-    let Some((generation, rest)) = rest.split_once(':') else {
-        return (tag != SHARED_TAG).then(|| name(None, None))?;
-    };
-    match generation.parse() {
-        Ok(generation) => name(Some(generation), Kind::of_name(rest)),
+    let parts = rest.split_once(':');
+    match parts.and_then(|(generation, name)| Some((generation.parse().ok()?, name))) {
+        Some((generation, code)) => name(Some(generation), Kind::of_name(code)),
         // The generation of a board is a number, also of one that is called as the tag is.
-        Err(_) => (tag != SHARED_TAG).then(|| name(None, None))?,
+        None if tag == SHARED_TAG => None,
+        None => name(None, None),
     }
 }
 
