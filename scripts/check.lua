@@ -22,7 +22,7 @@
 --   registry   of the shard: the journal of hides lies beside it (lib/hides.lua)
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys is there | {'ENDING'} they are about to expire |
---   {'OK', {next phase, next cursor} or '' (this was the last part), 1 if it was looked at whole, otherwise 0, difference, …}
+--   {'OK', next phase ('': this was the last part), next cursor, 1 if it was looked at whole, otherwise 0, difference, …}
 -- A difference is {code, 1 if it was mended, otherwise 0, …}:
 --   type         key, type, the type that it should have
 --   no_state     the series' state knows no such standing
@@ -45,7 +45,7 @@
 --
 -- Example: ann with 5 points, who is listed twice, under two times:
 --   KEYS  st:{b} st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-21:members
---   reply {'OK', '', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
+--   reply {'OK', '', '0', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
 
 local ENDING_MS, APART_MS_MAX = 60000, 60000
 local AT_ONCE_MAX = 500
@@ -64,8 +64,8 @@ local mends = args.mend and not head[2]
 -- The standing's hidden list, if members were hidden; and whether it follows all hides, so that it can be compared.
 local hidden, follows = nil, false
 
-local function reply_with(next_part, is_whole)
-  return {'OK', next_part, is_whole and 1 or 0, unpack(differences)}
+local function reply_with(phase, cursor, is_whole)
+  return {'OK', phase, cursor, is_whole and 1 or 0, unpack(differences)}
 end
 
 local function unlink_all()
@@ -97,7 +97,7 @@ for _, part in ipairs(PARTS) do
     differs('type', is_mended, standing[part], found[part], TYPES[part])
   end
 end
-if is_unusable then return reply_with('', false) end
+if is_unusable then return reply_with('', '0', false) end
 
 local function drop_hidden_list()
   if not mends then return false end
@@ -425,10 +425,10 @@ if phase == '' then
     if entries and not is_known then
       if mends then unlink_all() end
       differs('no_state', mends)
-      return reply_with('', false)
+      return reply_with('', '0', false)
     end
   end
-  if check_hash() then return reply_with('', false) end
+  if check_hash() then return reply_with('', '0', false) end
   check_ends()
   local count = call('ZCARD', standing.zset)
   -- Hidden members make it longer.
@@ -445,10 +445,10 @@ if args.phase == '' and size <= args.whole_max then
   for _, each in ipairs(phases) do check_pairs(WALKS[each].check, call(unpack(WALKS[each].whole))) end
   if layout.summed then check_total() end
   if layout.summed and follows then check_hidden_total() end
-  return reply_with('', true)
+  return reply_with('', '0', true)
 end
 local walk = WALKS[phase]
 local flat, next_cursor = scan_on(walk.scan, walk.key, cursor, args.part)
 check_pairs(walk.check, flat)
 if next_cursor == '0' then phase = phase_after(phase) end
-return reply_with(phase ~= '' and {phase, next_cursor} or '', false)
+return reply_with(phase, next_cursor, false)

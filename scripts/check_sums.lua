@@ -23,8 +23,8 @@
 --   mend      whether to mend
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
---   {'LOST'} one of its terms was there, and is not any more | {'OK', {next term, next cursor} or '' (this was the last
---   part), how many terms have no data, difference, …}, as in check.lua:
+--   {'LOST'} one of its terms was there, and is not any more | {'OK', next term (-1: this was the last part), next cursor,
+--   how many terms have no data, difference, …}, as in check.lua:
 --   sum       member; score, time that are stored; score, time by the terms
 --   data      member; data that is stored; data by the terms
 --   carried   member; score; score without what was carried over; score in the period before
@@ -32,7 +32,7 @@
 -- Example: last-2-days at 2026-11-21, where ann has lost what she got on the day before:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:state:last-2-days st:{b}:1:d:last-2-days:2026-11-21
 --         st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-20
---   reply {'OK', '', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
+--   reply {'OK', -1, '0', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
 
 local MEMBERS_MIN = 16
 
@@ -90,7 +90,7 @@ end
 local target_type, is_sound = members_type(target)
 if not is_sound then
   differs('type', drop_target(), target.zset, target_type, layout.hashed and 'hash' or 'zset')
-  return {'OK', '', #absent, unpack(differences)}
+  return {'OK', -1, '0', #absent, unpack(differences)}
 end
 
 -- The scores, times and data of the members in each term; a score is false if the term does not list a member.
@@ -197,5 +197,5 @@ while count > 0 and walked <= last and not is_dropped do
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end
 end
-local is_over = is_dropped or walked > last
-return {'OK', is_over and '' or {walked, cursor}, #absent, unpack(differences)}
+if is_dropped or walked > last then walked = -1 end
+return {'OK', walked, cursor, #absent, unpack(differences)}

@@ -12,7 +12,7 @@ use super::args::{LayoutArgs, closes_ms, end_ms};
 use super::boards::{Defined, read_definition};
 use super::call::ScriptCall;
 use super::connection::Connection;
-use super::decode::{Done, Raw, Tail, decode, tail};
+use super::decode::{Done, Raw, Tail, decode};
 use super::dispatch::Store;
 use super::failure::Failure;
 use super::kinds::Kind;
@@ -58,7 +58,7 @@ pub struct Difference {
 
 /// Damaged data need not be text.
 fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let stored: Vec<Raw> = tail(from)?;
+    let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
     let texts = stored
         .iter()
         .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned());
@@ -79,6 +79,11 @@ pub enum Look<T> {
     Found(T),
 }
 
+/// All differences that are left of a reply.
+fn rest<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Difference>, D::Error> {
+    Tail::deserialize(from).map(|Tail(differences)| differences)
+}
+
 /// What came of looking at a queue.
 #[derive(Debug, Deserialize)]
 pub struct CheckedQueue {
@@ -87,31 +92,35 @@ pub struct CheckedQueue {
     /// Whether it was looked at: not, if it has too many.
     pub is_whole: bool,
     /// What differs.
-    #[serde(deserialize_with = "tail")]
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a standing has come.
 #[derive(Debug, Deserialize)]
 pub struct Part {
-    /// Where to go on: the phase, and the cursor in it; `None` at the end.
-    pub next: Option<(String, String)>,
+    /// The phase to go on with; `None` at the end.
+    pub phase: Option<String>,
+    /// Where to go on in it.
+    pub cursor: String,
     /// Whether all of it was looked at in one call, its total too.
     pub is_whole: bool,
     /// What differs.
-    #[serde(deserialize_with = "tail")]
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
 /// How far the look at a sum has come.
 #[derive(Debug, Deserialize)]
 pub struct SumPart {
-    /// Where to go on: the term, and the cursor in it; `None` at the end.
-    pub next: Option<(u32, String)>,
+    /// The term to go on with; below 0 at the end.
+    pub term: i64,
+    /// Where to go on in it.
+    pub cursor: String,
     /// How many terms have no data.
     pub absent: u64,
     /// What differs.
-    #[serde(deserialize_with = "tail")]
+    #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
@@ -204,18 +213,17 @@ pub struct Manner {
 }
 
 impl Store {
-    /// Looks at a part of the standing with this sorted set, from where the last part has ended. `expires_at_ms`: when it
-    /// may be dropped; `must_expire`: whether it was so from its beginning.
+    /// Looks at a part of the standing with this sorted set, from the phase and cursor at which the last part has ended, at first
+    /// an empty one and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether it was so from its beginning.
     pub async fn check_standing(
         &self,
         shard: &Shard,
         kind: Kind,
         zset: &str,
         (expires_at_ms, must_expire): (Option<i64>, bool),
-        from: Option<&(String, String)>,
+        (phase, cursor): (&str, &str),
         manner: Manner,
     ) -> Result<Look<Part>, StoreError> {
-        let (phase, cursor) = from.map_or(("", "0"), |(phase, cursor)| (phase, cursor));
         let layout = LayoutArgs::new(shard);
         let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
         let layout = if kind.lists_all() {
@@ -224,7 +232,8 @@ impl Store {
             layout
         };
         let scripts = [&script::CHECK, &script::MEND];
-        self.look(shard, scripts, manner.mends)
+        let look = self
+            .look(shard, scripts, manner.mends)
             .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
             .keys(state.flatten())
             .field("layout", layout)
@@ -236,9 +245,8 @@ impl Store {
             .field("now", manner.now.ms())
             .field("expires", expires_at_ms.unwrap_or(0))
             .field("must_expire", must_expire)
-            .field("registry", keys::registry(shard.tag(), shard.generation))
-            .run(manner.mends)
-            .await
+            .field("registry", keys::registry(shard.tag(), shard.generation));
+        look.run(manner.mends).await
     }
 
     /// Looks whether the state of a derived series can be read.
@@ -272,15 +280,14 @@ impl Store {
         Ok(checked)
     }
 
-    /// Looks at a part of the members of a sum, from where the last part has ended.
+    /// Looks at a part of the members of a sum, from the term and cursor at which the last part has ended, at first both 0.
     pub async fn check_sum(
         &self,
         shard: &Shard,
         sum: &Sum,
-        from: Option<&(u32, String)>,
+        (term, cursor): (i64, &str),
         manner: Manner,
     ) -> Result<Look<SumPart>, StoreError> {
-        let (term, cursor) = from.map_or((0, "0"), |(term, cursor)| (*term, cursor.as_str()));
         let period = &sum.standing.period;
         let state = if sum.kind == "carried" {
             keys::head(shard.tag())
@@ -293,7 +300,8 @@ impl Store {
             Order::Asc => 1,
         };
         let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
-        self.look(shard, scripts, manner.mends)
+        let look = self
+            .look(shard, scripts, manner.mends)
             .key(keys::registry(shard.tag(), shard.generation))
             .key(state)
             .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
@@ -309,9 +317,8 @@ impl Store {
             .field("sign", sign)
             .field("term", term)
             .field("cursor", cursor)
-            .field("budget", SUMS_BUDGET)
-            .run(manner.mends)
-            .await
+            .field("budget", SUMS_BUDGET);
+        look.run(manner.mends).await
     }
 
     /// Which of these keys of a board, or shard, are there and were not in the registry.

@@ -3,10 +3,10 @@
 use fred::types::Value;
 use futures::future::join_all;
 
-use super::decode::decode;
 use super::dispatch::Store;
 use super::failure::{CLUSTER, Failure, PERMISSION, RELEASE};
 use super::node::Node;
+use super::reply::Reply;
 use super::{StoreError, keys, script, tls};
 
 /// The first release whose scripts can begin with `#!lua`.
@@ -89,7 +89,11 @@ async fn check_permissions(node: &Node) -> Result<(), Failure> {
     let mut args: Vec<Value> = vec![keys::LIVE.into()];
     let commands = script::commands().into_iter().chain(COMMANDS);
     args.extend(commands.map(Value::from));
-    let names: Vec<String> = decode(node.run(&script::REFUSED, args).await?)?;
+    let mut refused = Reply::new(node.run(&script::REFUSED, args).await?)?;
+    let mut names = Vec::new();
+    while !refused.is_empty() {
+        names.push(refused.text()?);
+    }
     if names.is_empty() {
         return Ok(());
     }

@@ -121,11 +121,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Packed<T> {
     }
 }
 
-/// What a [`Tail`] has.
-pub(super) fn tail<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Tail::deserialize(from).map(|Tail(all)| all)
-}
-
 /// What is packed.
 pub(super) fn packed<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     from: D,

@@ -25,7 +25,8 @@ impl Check<'_> {
         let expires = of_events.and_then(|standing| shard.expires_at_ms(&standing.period));
         // Later the retention may have been another one when the standing began.
         let is_first = shard.revision == 1 && of_events.is_some();
-        let (mut from, mut is_whole, mut is_sound) = (None, false, true);
+        let (mut phase, mut cursor) = (String::new(), "0".to_owned());
+        let (mut is_whole, mut is_sound) = (false, true);
         loop {
             let manner = self.manner(shard);
             let part = self.store.check_standing(
@@ -33,7 +34,7 @@ impl Check<'_> {
                 kind,
                 zset,
                 (expires, is_first),
-                from.as_ref(),
+                (&phase, &cursor),
                 manner,
             );
             let part = part.await;
@@ -43,7 +44,7 @@ impl Check<'_> {
             let part = match look {
                 Look::Found(part) => part,
                 Look::Gone => {
-                    if from.is_none() && is_first && expires.is_none() {
+                    if phase.is_empty() && is_first && expires.is_none() {
                         let detail = "it was there, and is gone, though it never expires";
                         self.report.tell(place, "lost", false, detail);
                     }
@@ -54,10 +55,8 @@ impl Check<'_> {
             is_whole |= part.is_whole;
             is_sound &= part.differences.iter().all(|found| found.is_mended);
             self.report.tell_all(shard, &place, part.differences);
-            from = part.next;
-            if from.is_none() {
-                break;
-            }
+            let Some(next) = part.phase else { break };
+            (phase, cursor) = (next, part.cursor);
         }
         self.report.standings += 1;
         if shard.layout().summed && !is_whole && is_sound {
@@ -161,12 +160,13 @@ impl Check<'_> {
         // The new shards of a board that has moved know nothing of terms that had expired before.
         let has_moved = !shard.placement.former.is_empty();
         let mut may_drop = !has_moved;
-        let mut from = None;
+        let (mut term, mut cursor) = (0, "0".to_owned());
         loop {
             let manner = self.manner(shard);
             let mends = manner.mends && may_drop;
             let look = Manner { mends, ..manner };
-            let part = self.store.check_sum(shard, sum, from.as_ref(), look).await;
+            let part = self.store.check_sum(shard, sum, (term, &cursor), look);
+            let part = part.await;
             let part = match part {
                 // A member that can't be read is told with the standing that has it.
                 Err(StoreError::Unexpected(_)) if self.report.has("unreadable", &place) => {
@@ -195,10 +195,10 @@ impl Check<'_> {
                 continue;
             }
             self.report.tell_all(shard, &place, part.differences);
-            from = part.next;
-            if from.is_none() {
+            if part.term < 0 {
                 return Ok(());
             }
+            (term, cursor) = (part.term, part.cursor);
         }
     }
 }
