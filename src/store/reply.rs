@@ -83,13 +83,16 @@ impl Reply {
         require(index, "an index counts from 1")
     }
 
-    /// All integers that are left.
-    pub(super) fn integers(&mut self) -> Result<Vec<i64>, StoreError> {
-        let mut integers = Vec::with_capacity(self.0.len());
+    /// All that is left, as one thing after another is read.
+    pub(super) fn all<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::with_capacity(self.0.len());
         while !self.is_empty() {
-            integers.push(self.integer()?);
+            all.push(read(self)?);
         }
-        Ok(integers)
+        Ok(all)
     }
 
     pub(super) fn list(&mut self) -> Result<Self, StoreError> {

@@ -236,7 +236,7 @@ impl Store {
 
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
     Ok(match reply.integer()? {
-        protocol::reservations::RESERVED => Reserved::Open(reply.integers()?),
+        protocol::reservations::RESERVED => Reserved::Open(reply.all(Reply::integer)?),
         protocol::reservations::USED_UP => Reserved::UsedUp(shortage(&mut reply)?),
         protocol::reservations::WAITS => Reserved::Waits {
             quota: reply.index()?,

@@ -796,18 +796,11 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
                 total,
                 position: reply.count()?,
                 from: reply.count()?,
-                entries: lines(marks(&mut reply.list()?)?),
+                entries: reply.list()?.all(line)?,
             };
             Answer::Slice(slice.into())
         }
-        Query::Positions { .. } => {
-            let mut reply = reply.list()?;
-            let mut positions = Vec::new();
-            while !reply.is_empty() {
-                positions.push(reply.count()?);
-            }
-            Answer::Positions(positions.into())
-        }
+        Query::Positions { .. } => Answer::Positions(reply.list()?.all(Reply::count)?.into()),
         Query::Changed(_) => Answer::Changed(()),
         Query::WithData(query) => {
             let mut answer = answer(board, query, &mut reply.list()?)?;
@@ -854,31 +847,26 @@ fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
     require(Arc::get_mut(answer), "an answer is not shared yet")
 }
 
-fn lines(marks: Vec<Mark>) -> Vec<Line> {
-    let marks = marks.into_iter();
-    marks.map(|mark| Line { mark, data: None }).collect()
-}
-
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
     let listed = reply.count()?;
-    let mut positions = reply.list()?;
-    let marks = marks(&mut reply.list()?)?.into_iter();
-    let entries = marks.map(|mark| Ok((positions.count()?, mark)));
+    let (mut positions, mut flat) = (reply.list()?, reply.list()?);
     Ok(Spread {
         total,
         listed,
-        entries: entries.collect::<Result<_, StoreError>>()?,
+        entries: positions.all(|positions| Ok((positions.count()?, mark(&mut flat)?)))?,
     })
 }
 
-/// Makes marks of a flat list of members and scores.
-fn marks(flat: &mut Reply) -> Result<Vec<Mark>, StoreError> {
-    let mut marks = Vec::new();
-    while !flat.is_empty() {
-        let (member, score) = (flat.bytes()?, flat.integer()?);
-        marks.push(Mark { score, member });
-    }
-    Ok(marks)
+/// The next one of a flat list of members and scores.
+fn mark(flat: &mut Reply) -> Result<Mark, StoreError> {
+    let (member, score) = (flat.bytes()?, flat.integer()?);
+    Ok(Mark { score, member })
+}
+
+/// The same as a line, without its data.
+fn line(flat: &mut Reply) -> Result<Line, StoreError> {
+    let mark = mark(flat)?;
+    Ok(Line { mark, data: None })
 }
 
 fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, StoreError> {
@@ -964,21 +952,21 @@ fn neighbourhood(
 }
 
 fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreError> {
-    let mut found = reply.list()?;
-    let mut entries = Vec::new();
-    while !found.is_empty() {
+    let entries = reply.list()?.all(|found| {
         let mut one = found.list()?;
-        entries.push(if one.is_empty() {
-            None
-        } else {
-            let _position = one.integer()?;
-            let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
-            let mark = Mark { score, member };
-            let entry = mark.entry(board, rank)?;
-            Some((mark, entry))
-        });
-    }
-    Ok(Subset { total, entries })
+        if one.is_empty() {
+            return Ok(None);
+        }
+        let _position = one.integer()?;
+        let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
+        let mark = Mark { score, member };
+        let entry = mark.entry(board, rank)?;
+        Ok(Some((mark, entry)))
+    });
+    Ok(Subset {
+        total,
+        entries: entries?,
+    })
 }
 
 /// Makes entries of a flat list of members and scores. The ranks behind the first follow from the scores.
@@ -994,8 +982,7 @@ fn entries(
         if flat.is_empty() {
             break;
         }
-        let (member, score) = (flat.bytes()?, flat.integer()?);
-        let mut entry = Mark { score, member }.entry(board, Some(rank))?;
+        let mut entry = mark(flat)?.entry(board, Some(rank))?;
         if let Some(before) = entries.last() {
             let is_tied = before.score == entry.score;
             rank = ranking.rank_after(rank, is_tied, place);
