@@ -115,6 +115,11 @@ impl<'a> ScriptCall<'a> {
         self
     }
 
+    /// These keys, and no others.
+    pub(super) fn with_keys(self, keys: Vec<String>) -> Self {
+        Self { keys, ..self }
+    }
+
     /// More keys.
     pub(super) fn keys(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.keys.extend(keys.into_iter().map(Into::into));

@@ -682,7 +682,7 @@ impl Store {
         };
         let (mut keys, args) = self
             .call(&script::READ, shard.tag())
-            .keys(std::mem::take(&mut encoder.keys))
+            .with_keys(std::mem::take(&mut encoder.keys))
             .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("ranking", ranking_name(shard.definition.ranking))
