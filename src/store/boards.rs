@@ -1,7 +1,6 @@
 //! Stores definitions with their boards, and announces changes to all instances.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +19,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::league::FormerLeague;
 use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
+use crate::domain::texts::fields_as_text;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::join::try_join_all;
@@ -228,7 +228,8 @@ impl Store {
         stamp: u64,
         begun: &str,
     ) -> Result<(), StoreError> {
-        self.command("ZREM", [begun, &Begun::member(id, stamp)])
+        let id = id.clone();
+        self.command("ZREM", [begun, &Begun { id, stamp }.to_string()])
             .await
     }
 
@@ -406,21 +407,10 @@ impl Unreadable {
     }
 }
 
-impl Begun {
-    pub(super) fn member(id: &BoardId, stamp: u64) -> String {
-        format!("{id} {stamp}")
-    }
-}
-
-impl FromStr for Begun {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (id, stamp) = text.split_once(' ').ok_or(())?;
-        Ok(Self {
-            id: BoardId::parse(id).map_err(drop)?,
-            stamp: stamp.parse().map_err(drop)?,
-        })
+fields_as_text! {
+    Begun {
+        id: |text| BoardId::parse(text).ok(),
+        stamp: |text| text.parse().ok(),
     }
 }
 

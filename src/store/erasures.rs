@@ -163,7 +163,8 @@ impl Store {
 
     /// Notes an erasure on one more board.
     pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
-        let noted = Begun::member(id, number);
+        let (id, stamp) = (id.clone(), number);
+        let noted = Begun { id, stamp }.to_string();
         let args = [keys::ERASING, &number.to_string(), &noted];
         self.command("ZADD", args).await
     }

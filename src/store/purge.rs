@@ -1,8 +1,5 @@
 //! Unlinks data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::decode::{Code, Done};
 use super::dispatch::Store;
 use super::sweep::Deleted;
@@ -10,7 +7,7 @@ use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
-use crate::domain::texts::words;
+use crate::domain::texts::{fields_as_text, words};
 use crate::join::try_join_all;
 
 /// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
@@ -40,30 +37,12 @@ words! {
     }
 }
 
-impl fmt::Display for Unneeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            generation,
-            id,
-            sharding,
-            cause,
-        } = self;
-        write!(f, "{generation} {id} {sharding} {cause}")
-    }
-}
-
-impl FromStr for Unneeded {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let mut parts = text.split(' ');
-        let mut part = || parts.next().ok_or(());
-        Ok(Self {
-            generation: part()?.parse().map_err(drop)?,
-            id: BoardId::parse(part()?).map_err(drop)?,
-            sharding: part()?.parse().map_err(drop)?,
-            cause: Cause::named(part()?).ok_or(())?,
-        })
+fields_as_text! {
+    Unneeded {
+        generation: |text| text.parse().ok(),
+        id: |text| BoardId::parse(text).ok(),
+        sharding: |text| text.parse().ok(),
+        cause: Cause::named,
     }
 }
 
