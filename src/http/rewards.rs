@@ -227,7 +227,7 @@ impl RewardBody {
                 RewardState::Revoked => RewardStateBody::Revoked,
             },
             by: claim.map(|claim| claim.by.clone()),
-            claimed_at: claim.map(crate::store::rewards::Claim::at),
+            claimed_at: claim.map(|claim| claim.at),
         }
     }
 
