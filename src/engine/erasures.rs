@@ -290,7 +290,7 @@ impl Engine {
                         added.await?;
                     }
                 }
-                _ => return Ok(Progress::More),
+                Forgotten::Some { .. } => return Ok(Progress::More),
             }
         }
     }

@@ -44,7 +44,6 @@ pub(super) enum Found<T> {
     Some(T),
     #[serde(
         rename = "NONE",
-        alias = "CLOSED",
         alias = "FULL",
         alias = "GONE",
         alias = "HELD",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::decode::{Code, Done, Flat, Tail, decode};
+use super::decode::{Code, Done, Flat, Tail};
 use super::dispatch::Store;
 use super::kinds::{Kind, SEPARATOR};
 use super::reply::require;
@@ -367,12 +367,11 @@ impl Store {
         loop {
             let count = CALL_REVISIONS_MAX.to_string();
             let args = [&list, &cursor, "COUNT", &count];
-            let (next, Flat(found)): (_, Flat<(String, String)>) =
-                decode(self.command("HSCAN", args).await?)?;
-            let named = found
-                .into_iter()
-                .filter(|(_, name)| name == member.as_str());
-            let named: Vec<String> = named.map(|(field, _)| field).collect();
+            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args).await?;
+            let named = flat
+                .chunks_exact(2)
+                .filter(|pair| pair[1] == member.as_str());
+            let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
             if !named.is_empty() {
                 let args = std::iter::once(&list).chain(&named);
                 let () = self.command("HDEL", args).await?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::args::{LayoutArgs, each, stored_score};
-use super::decode::{Done, Flat, Found, Raw, Tail, ms, tie_key, us};
+use super::decode::{Done, Flat, Raw, Tail, ms, tie_key, us};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::for_each_of;
@@ -318,6 +318,12 @@ impl Store {
         wishes: &[&Wish],
         now: Timestamp,
     ) -> Result<Vec<Suggested>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            Ok(Tail<Vec<u32>>),
+            Closed,
+        }
         let Wish { period, tier, .. } = wishes[0];
         let terms = shard.league_of(period);
         let terms = terms.expect("invariant: a board with seats is a league");
@@ -331,16 +337,16 @@ impl Store {
             .field("ends", ends)
             .field("expires", expires)
             .field("names", each(wishes, |wish| wish.member.as_str()));
-        let Found::Some(Tail(numbers)) = suggested.write::<Found<Tail<Vec<u32>>>>().await? else {
-            return Ok(vec![Suggested::Closed; wishes.len()]);
-        };
-        let numbers = for_each_of(numbers, wishes.len())?.into_iter();
-        Ok(numbers
-            .map(|number| match number {
-                0 => Suggested::Erasing,
-                number => Suggested::Cohort(number),
-            })
-            .collect())
+        Ok(match suggested.write().await? {
+            Reply::Ok(Tail(numbers)) => for_each_of(numbers, wishes.len())?
+                .into_iter()
+                .map(|number| match number {
+                    0 => Suggested::Erasing,
+                    number => Suggested::Cohort(number),
+                })
+                .collect(),
+            Reply::Closed => vec![Suggested::Closed; wishes.len()],
+        })
     }
 
     /// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again

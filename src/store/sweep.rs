@@ -10,10 +10,10 @@ use std::sync::Arc;
 use fred::types::Value;
 
 use super::connection::Call;
-use super::decode::decode;
 use super::dispatch::Store;
 use super::node::Node;
 use super::purge::Unneeded;
+use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
 use crate::domain::texts::fields_as_text;
@@ -102,10 +102,9 @@ impl Store {
             keys: Vec::new(),
             args,
         });
-        let reply = server.write(keys::DELETED, call, None).await?;
-        let unlinked: u64;
-        (sweep.cursor, unlinked) = decode(reply)?;
-        sweep.unlinked += unlinked;
+        let mut reply = Reply::new(server.write(keys::DELETED, call, None).await?)?;
+        sweep.cursor = reply.text()?;
+        sweep.unlinked += reply.count()?;
         if sweep.cursor == "0" {
             sweep.servers.pop();
         }
