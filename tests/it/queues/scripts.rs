@@ -522,19 +522,19 @@ impl Bench {
 async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
     let bench = Bench::start().await;
     bench.put(&[("x1", 77, 1000)]).await;
-    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    assert_eq!(bench.close("2000", "", "").await, "QUEUE");
     // It begins to wait with the first who says for how long.
-    assert_eq!(bench.close("2000", "100", "50").await, "WAITS");
+    assert_eq!(bench.close("2000", "100", "50").await, "QUEUE");
     bench.put(&[("x2", 77, 2500)]).await;
-    assert_eq!(bench.close("2000", "149", "10").await, "WAITS");
-    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    assert_eq!(bench.close("2000", "149", "10").await, "QUEUE");
+    assert_eq!(bench.close("2000", "", "").await, "QUEUE");
     assert_eq!(bench.final_until().await, Reply::Nil);
     assert_eq!(bench.close("2000", "150", "90").await, "OK");
     assert_eq!(bench.final_until().await, Reply::text_of("2000"));
     assert_eq!(bench.close("2000", "", "").await, "OK", "it stays");
     // The next one waits anew, also for what the last one did not wait for.
-    assert_eq!(bench.close("3000", "200", "50").await, "WAITS");
-    assert_eq!(bench.close("3000", "249", "50").await, "WAITS");
+    assert_eq!(bench.close("3000", "200", "50").await, "QUEUE");
+    assert_eq!(bench.close("3000", "249", "50").await, "QUEUE");
     assert_eq!(bench.final_until().await, Reply::text_of("2000"));
     assert_eq!(bench.close("3000", "250", "50").await, "OK");
     assert_eq!(bench.final_until().await, Reply::text_of("3000"));
