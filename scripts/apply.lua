@@ -76,7 +76,7 @@
 --   asks        for each event: whether the reply has what remains of its quotas
 --   registry    key index of the set with the names of counts that don't expire
 -- and, where the counts of quotas lie in other slots (see reserve.lua):
---   tokens      of the events' reservations, eleven bytes each, empty for none
+--   tokens      of the events' reservations, eleven bytes each, false for none
 --   voids       key indexes of the marks that void the tokens (see void.lua), 0: none
 -- and, if events come out of the shard's queue, `queue`; its lists may end before the events do:
 --   entries     of the events: their entries in the queue, empty for one that does not come out of it
@@ -704,7 +704,6 @@ end
 local function carry_out(e)
   local m, route, id, token = members[e], routes[on_routes[e]], ids[e], tokens and tokens[e]
   local id_key = id > 0 and keys[id]
-  if token == '' then token = nil end
   local answer = recognise(e, id_key, token)
   if answer then return answer end
   if route.openings and not route.openings[m] then return {UNSEATED} end
@@ -845,7 +844,7 @@ if queue or board[8] then
     barrier = barrier_of_queued(queue.lates[e])
     local id = event_ids[e]
     if queue.leases[e] ~= lease or not names_entry(entries_of[id], entry) then
-      local token = tokens and tokens[e] ~= '' and tokens[e]
+      local token = tokens and tokens[e]
       local known = recognise(e, keys[ids[e]], token)
       -- The same call once more: it was repeated on the way.
       return type(known) == 'string' and known or {GONE}

@@ -29,8 +29,8 @@
 -- ARGV[6]  '': queued events come through no log; 'log': they do; or MessagePack of a map, partition -> next offset: these are its ends, which
 --          were asked after a reply of ENDS
 --
--- Reply: {'STALE'} | {'ENDS'}: the barrier is as high, or higher; call again with the ends of the log | {'WAITS', '1' for the log, '0' for the
---   queue}: the same, and it is waited for something up to the mark; `final_until` is as it was | {'OK'}: the barrier is as high, or higher
+-- Reply: {'STALE'} | {'ENDS'}: the barrier is as high, or higher; call again with the ends of the log | {'LOG'}, {'QUEUE'}: the
+--   same, and it is waited for something there up to the mark; `final_until` is as it was | {'OK'}: the barrier is as high, or higher
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:intake  ARGV '1-1' '1795305600000' '1' '' '' ''  reply {'OK'}
 
 if #KEYS ~= 4 or #ARGV ~= 6 then return redis.error_reply('ERR close_shard.lua: 4 keys, 6 arguments') end
@@ -72,21 +72,21 @@ local function is_over()
   return now >= tonumber(cut_at)
 end
 
--- What the closing waits for: 'ENDS', the log or the queue; nil for nothing.
+-- What the closing waits for: the code of the reply; nil for nothing.
 local function awaited()
   if log ~= '' and is_below(head[5]) then
     if log == 'log' then return 'ENDS' end
     await_ends(HEAD, REGISTRY, QUEUE, INTAKE, barrier, cmsgpack.unpack(log))
     head[5] = barrier
   end
-  if not is_below(head[5]) and redis.call('HEXISTS', INTAKE, 'ends') == 1 then return 'WAITS', '1' end
+  if not is_below(head[5]) and redis.call('HEXISTS', INTAKE, 'ends') == 1 then return 'LOG' end
   local mark = first and redis.call('HGET', HEAD, 'queue:mark')
-  if mark and is_up_to(first, mark) then return 'WAITS', '0' end
+  if mark and is_up_to(first, mark) then return 'QUEUE' end
 end
 
 if waits then
-  local reply = {awaited()}
-  if reply[1] and not is_over() then return reply end
+  local code = awaited()
+  if code and not is_over() then return {code} end
 end
 if is_confirmed then raise('final_until', head[3]) end
 return {'OK'}

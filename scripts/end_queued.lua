@@ -17,9 +17,10 @@
 --                                           if it stands up to the mark of the closing
 --     {DEAD, entry, reason, detail, 0 | 1}  1: it does not push out another dead letter
 --
--- Reply: {'GONE'} the lease has another number | {'OK', one for each: 1 it has ended, 0 it is not in the queue, FULL there is no room}
+-- Reply: {'STALE'} the lease has another number | {'OK', one for each: 'OK' it has ended, 'GONE' it is not in the
+--   queue, 'FULL' there is no room}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 1}
+--   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
 
 if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
@@ -28,7 +29,7 @@ local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
 local head = redis.call('HMGET', BOARD, 'queue:number', 'final_until', 'moving', 'queue:mark')
-if head[1] ~= args.lease then return {'GONE'} end
+if head[1] ~= args.lease then return {'STALE'} end
 local final_until, mark = tonumber(head[2] or '-inf'), head[4]
 if head[3] then start_capture(head[3]) end
 
@@ -75,7 +76,7 @@ local leaving = {}
 
 local function end_one(fate, entry, ...)
   local found = redis.call('XRANGE', QUEUE, entry, entry)[1]
-  if not found then return 0 end
+  if not found then return 'GONE' end
   if fate == REFUSED then
     local key, why, ms, periods = ...
     redis.call('SET', KEYS[key], why, 'PX', ms)
@@ -84,13 +85,13 @@ local function end_one(fate, entry, ...)
     for _, period in ipairs(is_cut_off and periods or {}) do count_cut_off(KEYS[period[1]], period[2]) end
   elseif fate == DEAD then
     local reason, detail, waits = ...
-    if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return FULL end
+    if waits == 1 and redis.call('XLEN', DEAD_LETTERS) >= args.letters_max then return 'FULL' end
     add_letter(reason, detail, entry, found[2])
   end
   local by_name = fields_by_name(found)
   local id, event = by_name.id or '', by_name.event or ''
   leaving[#leaving + 1] = {entry = entry, id = id, bytes = bytes_of_entry(id, event)}
-  return 1
+  return 'OK'
 end
 
 drop_old_letters()

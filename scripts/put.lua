@@ -25,9 +25,9 @@
 -- ARGV[2…] the events: what stands in the queue beside the id
 --
 -- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, what became of it, …}. What is not told of is in the queue now:
---   {KNOWN, event}  it was in the queue, under this id and with this content: what stands there beside the id
---   BEFORE_BARRIER  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
---   NO_ROOM         there is no room for it, and it is not in the queue
+--   {'KNOWN', event}  it was in the queue, under this id and with this content: what stands there beside the id
+--   'BEFORE_BARRIER'  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
+--   'NO_ROOM'         there is no room for it, and it is not in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}} event
 --   reply {'OK'}
@@ -56,11 +56,11 @@ for e, id in ipairs(args.ids) do
   if known then
     -- After this write the replicas have what was put before, wherever that was.
     if args.confirm then write_id(putting, id) end
-    tell(e, {KNOWN, known})
+    tell(e, {'KNOWN', known})
   elseif barrier and instant_of(event) < barrier * 1000 then
-    tell(e, BEFORE_BARRIER)
+    tell(e, 'BEFORE_BARRIER')
   elseif not put_event(putting, id, event) then
-    tell(e, NO_ROOM)
+    tell(e, 'NO_ROOM')
   end
 end
 end_putting(putting, BOARD, REGISTRY, STATE, board[2], args.version, args.remember)

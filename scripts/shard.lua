@@ -4,7 +4,7 @@
 -- KEYS[1] the shard's head: hash with `version` and, once it has events, `used`
 -- ARGV[1] the generation of the board, ARGV[2] its revision
 --
--- Reply: {'OK'} | {'NEWER', a later revision that it knows of this board, text}
+-- Reply: {'OK'} | {'OK', a later revision that it knows of this board, text}
 -- Example: KEYS st:{b:16:3}  ARGV '1' '2'  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR shard.lua: 1 key, 2 arguments') end
@@ -19,6 +19,6 @@ if generation > known_generation or (generation == known_generation and revision
   redis.call('HSET', HEAD, 'version', ARGV[1] .. '-' .. ARGV[2])
 end
 if generation == known_generation and revision < known_revision then
-  return {'NEWER', string.format('%.0f', known_revision)}
+  return {'OK', string.format('%.0f', known_revision)}
 end
 return {'OK'}

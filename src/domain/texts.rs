@@ -103,4 +103,25 @@ macro_rules! serde_as_text {
     };
 }
 
-pub(crate) use {checked_text, serde_as_text, words};
+/// Types whose text has their fields with blanks in between; behind each field stands what reads it.
+macro_rules! fields_as_text {
+    ($type:ident { $($field:ident: $read:expr,)+ }) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&[$(self.$field.to_string()),+].join(" "))
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = ();
+
+            fn from_str(text: &str) -> Result<Self, ()> {
+                let mut parts = text.split(' ');
+                let read = Self { $($field: parts.next().and_then($read).ok_or(())?,)+ };
+                parts.next().is_none().then_some(read).ok_or(())
+            }
+        }
+    };
+}
+
+pub(crate) use {checked_text, fields_as_text, serde_as_text, words};

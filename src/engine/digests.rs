@@ -135,13 +135,13 @@ impl Engine {
             }
             if is_end {
                 let digest = wanted.note(hexadecimal(&hash.finalize()));
-                let noted = store.note_digest(board, wanted.named(), &digest);
+                let noted = store.note_digest(board, wanted.named(), true, &digest);
                 unless_stale(noted.await)?;
                 return Ok(Some(digest.noted));
             }
             noted = place.entries;
             let making = wanted.note(Making::of(&hash, place));
-            let making = store.note_making(board, wanted.named(), &making);
+            let making = store.note_digest(board, wanted.named(), false, &making);
             unless_stale(making.await)?;
             if is_late {
                 return Ok(None);

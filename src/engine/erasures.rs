@@ -288,7 +288,7 @@ impl Engine {
                         added.await?;
                     }
                 }
-                _ => return Ok(Progress::More),
+                Forgotten::Some { .. } => return Ok(Progress::More),
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::join::{join_all, try_join_all};
 use crate::problems::Problem;
 use crate::store::board_notes::NotedFor;
 pub use crate::store::hidden::Hiding;
-use crate::store::hidden::{HIDES_READ_MAX, Hidden, KEPT_MAX};
+use crate::store::hidden::{HIDES_READ_MAX, KEPT_MAX};
 
 /// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
 const REFERENCE: usize = 0;
@@ -61,9 +61,9 @@ impl Engine {
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
         self.begin_moderation(board, &told[REFERENCE]).await?;
-        let set = async |shard| match self.store.hide(shard, member, hide, hidden_max).await? {
-            Hidden::Full => Err(Problem::too_many_hidden(&board.id).into()),
-            Hidden::Done(hiding) => Ok(hiding),
+        let set = async |shard| {
+            let hiding = self.store.hide(shard, member, hide, hidden_max).await?;
+            hiding.ok_or_else(|| Problem::too_many_hidden(&board.id).into())
         };
         let hiding = settle(&told, set, |hiding: &Hiding| hiding.before.is_some()).await?;
         self.note_end(&board.id, hide.until).await?;

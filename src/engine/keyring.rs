@@ -18,6 +18,7 @@ use crate::domain::access::{Grant, KeyName, Rate};
 use crate::domain::secret::Digest;
 use crate::domain::time::Timestamp;
 use crate::store::api_keys::ApiKey;
+use crate::store::keys;
 use crate::store::stored::Stored;
 
 /// For how long an API key counts that Redis can't confirm.
@@ -260,7 +261,10 @@ impl Engine {
         let asked_at = Instant::now();
         // First: what is read after that is no older.
         let histories = self.store.histories().await;
-        let news = self.store.api_key_news(known.heard.sequence).await?;
+        let news = self
+            .store
+            .news(keys::OF_API_KEYS, known.heard.sequence)
+            .await?;
         known.is_all_unread |= known.heard.has_gone_back(histories, &news);
         let changed = news.changed.iter();
         known

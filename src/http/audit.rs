@@ -30,7 +30,7 @@ use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::service::audit::Request;
-use crate::store::audit::{Line, LineId, Wanted};
+use crate::store::audit::{Line, Wanted, line_id};
 use crate::{supervise, throttle};
 
 /// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
@@ -246,7 +246,7 @@ pub async fn list(
     State(app): State<Arc<App>>,
     Query(params): Query<AuditParams>,
 ) -> Result<JsonResponse<AuditLog>, Problem> {
-    let (after, limit) = params.part(str::parse::<LineId>)?;
+    let (after, limit) = params.part(line_id)?;
     let wanted = Wanted {
         by: params.key,
         board: params.board.as_deref().map(board_id).transpose()?,

@@ -190,7 +190,7 @@ impl RewardBody {
             rule: found.rule,
             member: shown_member(found.member),
             rank: entry.rank,
-            score: entry.score().shown(decimals),
+            score: entry.score.shown(decimals),
             reward: found.reward,
             state: match entry.state {
                 RewardState::Open | RewardState::Lost => RewardStateBody::Open,
@@ -198,7 +198,7 @@ impl RewardBody {
                 RewardState::Revoked => RewardStateBody::Revoked,
             },
             by: claim.map(|claim| claim.by.clone()),
-            claimed_at: claim.map(crate::store::rewards::Claim::at),
+            claimed_at: claim.map(|claim| claim.at),
         }
     }
 

@@ -96,7 +96,7 @@ impl Service {
         let mut bytes = 0;
         for _ in 0..CALLS_MAX {
             let part = self.engine.store.audit_lines(wanted, found.next).await?;
-            for line in part.lines {
+            for line in part.items {
                 if found.items.len() == count || bytes > READ_BYTES_MAX {
                     found.next = found.items.last().map(|line| line.id);
                     return Ok(found);
@@ -104,8 +104,8 @@ impl Service {
                 bytes += line.bytes;
                 found.items.push(line);
             }
-            found.next = part.last;
-            if part.last.is_none() || found.items.len() == count {
+            found.next = part.next;
+            if part.next.is_none() || found.items.len() == count {
                 break;
             }
         }

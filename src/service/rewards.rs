@@ -423,5 +423,5 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
 fn claim_of(entry: &RewardEntry) -> (String, Timestamp) {
     let claim = entry.claim.as_ref();
     let claim = claim.expect("invariant: a reward that is claimed or revoked has its claim");
-    (claim.by.clone(), claim.at())
+    (claim.by.clone(), claim.at)
 }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::boards::News;
 use super::decode::Done;
 use super::dispatch::Store;
 use super::stored::{Changed, Named, Stored};
@@ -13,7 +12,7 @@ use crate::domain::time::Timestamp;
 
 /// The most API keys.
 pub const API_KEYS_MAX: usize = 100_000;
-/// How many names or API keys one call reads where all are wanted.
+/// How many API keys one call is about.
 const CALL_KEYS_MAX: usize = 1_000;
 
 /// An API key as it is stored.
@@ -95,20 +94,8 @@ impl Store {
 
     /// The names of all API keys.
     pub async fn all_api_key_names(&self) -> Result<Vec<KeyName>, StoreError> {
-        let mut all = Vec::new();
-        loop {
-            let names = self.api_key_names(all.last(), CALL_KEYS_MAX).await?;
-            let is_last = names.len() < CALL_KEYS_MAX;
-            all.extend(names);
-            if is_last {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// What was announced of API keys after the change with that number.
-    pub async fn api_key_news(&self, known: u64) -> Result<News, StoreError> {
-        self.news(keys::OF_API_KEYS, known).await
+        let names = self.all_listed(keys::OF_API_KEYS[0]).await?;
+        Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
     }
 
     /// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces

@@ -29,28 +29,31 @@ pub(super) fn shown_score(board: &Board, stored: i64) -> Score {
     Score::from_stored(stored_score(board, Score::from_stored(stored)))
 }
 
-/// A stored score, or `false` for none.
+/// Something, or `false` for none: a list of Lua may end before a `nil`.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
-pub(super) enum StoredScore {
-    Some(i64),
+pub(super) enum OrFalse<T> {
+    Some(T),
     None(bool),
 }
 
-impl From<Option<i64>> for StoredScore {
-    fn from(score: Option<i64>) -> Self {
-        score.map_or(Self::None(false), Self::Some)
+impl<T> From<Option<T>> for OrFalse<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None(false), Self::Some)
     }
 }
 
-impl From<StoredScore> for Option<i64> {
-    fn from(score: StoredScore) -> Self {
-        match score {
-            StoredScore::Some(score) => Some(score),
-            StoredScore::None(_) => None,
+impl<T> From<OrFalse<T>> for Option<T> {
+    fn from(value: OrFalse<T>) -> Self {
+        match value {
+            OrFalse::Some(value) => Some(value),
+            OrFalse::None(_) => None,
         }
     }
 }
+
+/// A stored score, or none.
+pub(super) type StoredScore = OrFalse<i64>;
 
 /// Packs the arguments of a script.
 pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {

@@ -1,19 +1,18 @@
 //! The audit log: its lines in a stream, their outcomes in a hash, and the pseudonyms of the members that they name. All of
 //! it lies in one slot.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::Deserialize;
 
-use super::decode::{Done, Flat, Tail, parsed};
+use super::decode::{Done, Flat, Found, Tail};
 use super::dispatch::Store;
 use super::kinds::SEPARATOR;
+use super::queued::EntryId;
 use super::reply::for_each_of;
 use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};
 use crate::domain::audit::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 
 /// The most bytes that the lines of the log take. Beyond that the oldest are dropped.
@@ -28,27 +27,16 @@ const PSEUDONYM_PREFIX: &str = "m-";
 const PSEUDONYM_BYTES: usize = 10;
 
 /// The id of a line: when it was written, in milliseconds since the epoch by Redis' clock, and its number in that millisecond.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct LineId(u64, u64);
+pub type LineId = EntryId;
 
-impl fmt::Display for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.0, self.1)
-    }
-}
-
-impl FromStr for LineId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split_once('-');
-        let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
-        // No line has the id 0-0: Redis refuses it.
-        let numbers = numbers.filter(|numbers| *numbers != (0, 0));
-        numbers
-            .map(|(ms, number)| Self(ms, number))
-            .ok_or("is not what `next` of the part before says")
-    }
+/// Reads the id of a line, behind which the next part begins.
+///
+/// # Errors
+/// No line has this id.
+pub fn line_id(text: &str) -> Result<LineId, &'static str> {
+    // Redis refuses the id 0-0.
+    let id = text.parse().ok().filter(|id| *id != LineId::default());
+    id.ok_or("is not what `next` of the part before says")
 }
 
 /// Which lines are read.
@@ -75,15 +63,6 @@ pub struct Line {
     pub members: Vec<(String, Option<String>)>,
     /// How many bytes it takes.
     pub bytes: usize,
-}
-
-/// What one call has read.
-#[derive(Debug)]
-pub struct Part {
-    /// The lines that are wanted, the newest first.
-    pub lines: Vec<Line>,
-    /// The last line that was looked at; `None`: there is none before it.
-    pub last: Option<LineId>,
 }
 
 /// What one call has dropped.
@@ -157,37 +136,28 @@ impl Store {
         brief: String,
         rest: &[String],
     ) -> Result<Option<LineId>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            #[serde(deserialize_with = "parsed")]
-            Ok(LineId),
-            Gone,
-        }
         let write = |script, json: String| {
             self.call(script, keys::AUDIT_LINES[0])
                 .keys(keys::AUDIT_LINES)
                 .arg(LOG_BYTES_MAX)
                 .arg(json)
                 .args(rest)
-                .write()
+                .write::<Found<LineId>>()
         };
-        let reply = match write(&script::AUDIT_WRITE, whole).await {
+        let written = match write(&script::AUDIT_WRITE, whole).await {
             Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
-            reply => reply,
+            written => written,
         };
-        Ok(match reply? {
-            Reply::Ok(id) => Some(id),
-            Reply::Gone => None,
-        })
+        Ok(written?.into())
     }
 
-    /// Looks at some lines, the newest first, or those before one.
+    /// Looks at some lines, the newest first, or those before one. The part has those that are wanted; its `next` is the last line that was
+    /// looked at, `None` if there is none before it.
     pub async fn audit_lines(
         &self,
         wanted: &Wanted,
         before: Option<LineId>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<Part<Line, LineId>, StoreError> {
         let Wanted { by, board, member } = wanted;
         let [log, outcomes, _] = keys::AUDIT_LINES;
         let [pseudonyms, members, _] = keys::AUDIT_NAMES;
@@ -199,17 +169,13 @@ impl Store {
             .arg(by.as_ref())
             .arg(board.as_ref().map(BoardId::as_str))
             .arg(member.as_ref().map(MemberId::as_str));
-        let (last, Tail(lines)) = read
-            .read::<(Option<String>, Tail<Vec<StoredLine>>)>()
+        let (next, Tail(lines)) = read
+            .read::<(Option<LineId>, Tail<Vec<StoredLine>>)>()
             .await?;
-        let lines = lines
-            .into_iter()
-            .map(StoredLine::read)
-            .collect::<Result<_, _>>()?;
-        let last = last.map(|last| last.parse()).transpose();
+        let items = lines.into_iter().map(StoredLine::read);
         Ok(Part {
-            lines,
-            last: last.map_err(|fault: &str| StoreError::Unexpected(fault.to_owned()))?,
+            items: items.collect::<Result<_, _>>()?,
+            next,
         })
     }
 
@@ -234,7 +200,6 @@ impl Store {
 /// A line as audit_read.lua tells it.
 #[derive(Deserialize)]
 struct StoredLine {
-    #[serde(deserialize_with = "parsed")]
     id: LineId,
     intent: String,
     outcome: Option<String>,
@@ -264,13 +229,9 @@ impl StoredLine {
 
 /// Names with a separator before and behind each; empty without names.
 fn separated(names: &[String]) -> String {
-    let mut text = String::new();
-    for name in names {
-        if text.is_empty() {
-            text.push(SEPARATOR);
-        }
-        text.push_str(name);
-        text.push(SEPARATOR);
+    if names.is_empty() {
+        return String::new();
     }
-    text
+    let names = names.join(&SEPARATOR.to_string());
+    format!("{SEPARATOR}{names}{SEPARATOR}")
 }

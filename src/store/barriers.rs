@@ -33,15 +33,19 @@ pub enum LogEnds<'a> {
 }
 
 /// How far a shard is whose barrier stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub enum Raised {
     /// Reads see the barrier.
+    #[serde(rename = "OK")]
     Seen,
     /// The call is to be repeated with the ends of the log.
+    #[serde(rename = "ENDS")]
     WantsEnds,
     /// The call is to be repeated: the shard has not taken all that lies before the ends of the log.
+    #[serde(rename = "LOG")]
     WaitsForLog,
     /// The call is to be repeated: events wait that were queued before.
+    #[serde(rename = "QUEUE")]
     WaitsForQueue,
 }
 
@@ -57,55 +61,34 @@ impl Store {
         patience: Option<Patience>,
         ends: LogEnds<'_>,
     ) -> Result<Raised, StoreError> {
-        if self.waits_for_replicas() {
-            let raised = self.raise_barrier(shard, until, patience, ends, false);
-            let raised = raised.await?;
-            if raised != Raised::Seen {
-                return Ok(raised);
-            }
-        }
-        self.raise_barrier(shard, until, patience, ends, true).await
-    }
-
-    async fn raise_barrier(
-        &self,
-        shard: &Shard,
-        until: Timestamp,
-        patience: Option<Patience>,
-        ends: LogEnds<'_>,
-        is_confirmed: bool,
-    ) -> Result<Raised, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok,
-            Ends,
-            Waits(bool),
-        }
-        let call = self
-            .call_shard(&script::CLOSE_SHARD, shard)
-            .keys([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)))
-            .arg(shard.version())
-            .arg(until)
-            .arg(is_confirmed)
-            .arg(patience.map(|patience| patience.now))
-            .arg(patience.map(|patience| patience.max_delay.ms()));
-        let call = match ends {
-            LogEnds::NoLog => call.arg(""),
-            LogEnds::Unasked => call.arg("log"),
+        let log = match ends {
+            LogEnds::NoLog => "".into(),
+            LogEnds::Unasked => "log".into(),
             LogEnds::Known(ends) => {
                 let ends = ends
                     .iter()
-                    .map(|(partition, end)| (partition.to_string(), *end));
-                call.arg(pack(&ends.collect::<BTreeMap<_, _>>())?)
+                    .map(|(partition, end)| (partition.to_string(), end));
+                pack(&ends.collect::<BTreeMap<_, _>>())?
             }
         };
-        Ok(match call.write().await? {
-            Reply::Ok => Raised::Seen,
-            Reply::Ends => Raised::WantsEnds,
-            Reply::Waits(true) => Raised::WaitsForLog,
-            Reply::Waits(false) => Raised::WaitsForQueue,
-        })
+        let mut is_confirmed = !self.waits_for_replicas();
+        loop {
+            let raised = self
+                .call_shard(&script::CLOSE_SHARD, shard)
+                .keys([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)))
+                .arg(shard.version())
+                .arg(until)
+                .arg(is_confirmed)
+                .arg(patience.map(|patience| patience.now))
+                .arg(patience.map(|patience| patience.max_delay.ms()))
+                .arg(log.clone())
+                .write()
+                .await?;
+            if is_confirmed || raised != Raised::Seen {
+                return Ok(raised);
+            }
+            is_confirmed = true;
+        }
     }
 
     /// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.

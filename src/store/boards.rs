@@ -1,8 +1,6 @@
 //! Stores definitions with their boards, and announces changes to all instances.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +11,7 @@ use super::dispatch::Store;
 use super::format::{FIRST_FORMAT, other_format};
 use super::protocol::formats::DATA_FORMAT;
 use super::purge::Cause;
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Definition};
 use crate::domain::closing::Closings;
@@ -20,13 +19,14 @@ use crate::domain::ids::BoardId;
 use crate::domain::league::FormerLeague;
 use crate::domain::placement::Placement;
 use crate::domain::shard::{Shard, Sharding};
+use crate::domain::texts::fields_as_text;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::join::try_join_all;
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
-/// How many ids of boards one call reads where all are wanted.
+/// How many ids one call reads where all are wanted.
 const LISTED_MAX: usize = 1_000;
 /// The fields of a board's head that say how far its closings have come.
 const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
@@ -108,43 +108,40 @@ pub enum Defined {
 impl Store {
     /// The stored board of that name.
     pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
-        let head = keys::head(id.as_str());
-        let args = [&head, "version", "definition"].into_iter().chain(CLOSINGS);
-        let fields: Vec<Option<String>> = self.command("HMGET", args).await?;
-        let [Some(version), Some(json), closings @ ..] = fields.as_slice() else {
+        let fields = [&keys::head(id.as_str()), "version", "definition"];
+        let fields = fields.into_iter().chain(CLOSINGS);
+        let (version, json, until, results_until, pinned) = self.command("HMGET", fields).await?;
+        let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
             return Ok(None);
         };
-        let closings = closings_of(closings)?;
-        let read: Result<Stored, _> = serde_json::from_str(json);
-        match read {
-            Ok(stored) => {
-                let data_format = stored.data_format;
-                let board = Arc::new(Board {
-                    closings,
-                    ..board_of(id, stored)
-                });
-                Ok(Some(if data_format == DATA_FORMAT {
-                    Ok(board)
-                } else {
-                    Err(Box::new(Unreadable::of_format(board, data_format)))
-                }))
-            }
+        let closings = closings_of([until, results_until], pinned)?;
+        let stored: Stored = match serde_json::from_str(&json) {
+            Ok(stored) => stored,
             Err(error) => {
-                let unreadable = salvage(id, version, json, &error, closings)?;
-                Ok(Some(Err(Box::new(unreadable))))
+                let unreadable = salvage(id, &version, &json, &error, closings)?;
+                return Ok(Some(Err(Box::new(unreadable))));
             }
-        }
+        };
+        let data_format = stored.data_format;
+        let board = Arc::new(Board {
+            closings,
+            ..board_of(id, stored)
+        });
+        Ok(Some(if data_format == DATA_FORMAT {
+            Ok(board)
+        } else {
+            Err(Box::new(Unreadable::of_format(board, data_format)))
+        }))
     }
 
     /// How far the closings of a board have come; `None` if there is no such board.
     pub async fn closings(&self, id: &BoardId) -> Result<Option<Closings>, StoreError> {
-        let head = keys::head(id.as_str());
-        let args = [&head, "version"].into_iter().chain(CLOSINGS);
-        let fields: Vec<Option<String>> = self.command("HMGET", args).await?;
-        match fields.as_slice() {
-            [Some(_), closings @ ..] => closings_of(closings).map(Some),
-            _ => Ok(None),
-        }
+        let fields = [&keys::head(id.as_str()), "version"];
+        let fields = fields.into_iter().chain(CLOSINGS);
+        let (version, until, results_until, pinned): (Option<String>, _, _, _) =
+            self.command("HMGET", fields).await?;
+        let closings = closings_of([until, results_until], pinned)?;
+        Ok(version.map(|_| closings))
     }
 
     /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
@@ -231,7 +228,8 @@ impl Store {
         stamp: u64,
         begun: &str,
     ) -> Result<(), StoreError> {
-        self.command("ZREM", [begun, &Begun::member(id, stamp)])
+        let id = id.clone();
+        self.command("ZREM", [begun, &Begun { id, stamp }.to_string()])
             .await
     }
 
@@ -304,17 +302,24 @@ impl Store {
         self.command("ZRANGE", range).await
     }
 
-    /// The ids of all boards.
-    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
-        let mut all = BTreeSet::new();
+    /// All ids of a kind of thing that is announced, in the order of their bytes.
+    pub(super) async fn all_listed(&self, list: &str) -> Result<Vec<String>, StoreError> {
+        let mut all: Vec<String> = Vec::new();
         loop {
-            let ids = self.board_ids(all.last(), LISTED_MAX).await?;
+            let after = all.last().map(String::as_str);
+            let ids = self.listed(list, after, LISTED_MAX).await?;
             let is_last = ids.len() < LISTED_MAX;
             all.extend(ids);
             if is_last {
                 return Ok(all);
             }
         }
+    }
+
+    /// The ids of all boards.
+    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
+        let ids = self.all_listed(keys::LIVE).await?;
+        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
     }
 
     /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
@@ -352,12 +357,8 @@ impl Store {
         let newer = try_join_all(told).await?.into_iter().flatten().max();
         let board_head = [&keys::head(board.id.as_str()), "version"];
         let version: Option<String> = self.command("HGET", board_head).await?;
-        let generation = board.generation.to_string();
-        let is_there = version.is_some_and(|version| {
-            version
-                .split_once('-')
-                .is_some_and(|(stored, _)| stored == generation)
-        });
+        let generation = format!("{}-", board.generation);
+        let is_there = version.is_some_and(|version| version.starts_with(&generation));
         if !is_there {
             self.mark_all_unneeded(board).await?;
         }
@@ -378,22 +379,13 @@ impl Store {
         head: String,
         revision: u64,
     ) -> Result<Option<u64>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok,
-            Newer(u64),
-        }
         let told = self
             .call(&script::SHARD, shard.tag())
             .key(head)
             .arg(shard.generation)
-            .arg(revision)
-            .write();
-        Ok(match told.await? {
-            Reply::Ok => None,
-            Reply::Newer(revision) => Some(revision),
-        })
+            .arg(revision);
+        let Done::Ok(newer) = told.write().await?;
+        Ok(newer)
     }
 
     /// Notes that a board of several shards has events. Returns whether the definition is still this one.
@@ -415,21 +407,10 @@ impl Unreadable {
     }
 }
 
-impl Begun {
-    pub(super) fn member(id: &BoardId, stamp: u64) -> String {
-        format!("{id} {stamp}")
-    }
-}
-
-impl FromStr for Begun {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (id, stamp) = text.split_once(' ').ok_or(())?;
-        Ok(Self {
-            id: BoardId::parse(id).map_err(drop)?,
-            stamp: stamp.parse().map_err(drop)?,
-        })
+fields_as_text! {
+    Begun {
+        id: |text| BoardId::parse(text).ok(),
+        stamp: |text| text.parse().ok(),
     }
 }
 
@@ -464,21 +445,16 @@ fn board_of(id: &BoardId, stored: Stored) -> Board {
 }
 
 /// What the fields [`CLOSINGS`] say.
-fn closings_of(fields: &[Option<String>]) -> Result<Closings, StoreError> {
-    let [until, results_until, pinned] = fields else {
-        return Err(StoreError::Unexpected("fewer fields than asked for".into()));
-    };
-    let fault = |error: &dyn fmt::Display| StoreError::Unexpected(format!("closings: {error}"));
-    let instant = |text: &Option<String>| {
-        let ms = text.as_deref().map(str::parse).transpose();
-        ms.map(|ms| ms.map(Timestamp::from_ms_clamped))
-            .map_err(|error| fault(&error))
-    };
-    let pinned = pinned.as_deref().map(serde_json::from_str).transpose();
+fn closings_of(
+    [until, results_until]: [Option<i64>; 2],
+    pinned: Option<String>,
+) -> Result<Closings, StoreError> {
+    let instant = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
+    let pinned = pinned.map(|pinned| read_json("what closings have pinned", &pinned));
     Ok(Closings {
-        until: instant(until)?,
-        results_until: instant(results_until)?,
-        pinned: pinned.map_err(|error| fault(&error))?.unwrap_or_default(),
+        until: instant(until),
+        results_until: instant(results_until),
+        pinned: pinned.transpose()?.unwrap_or_default(),
     })
 }
 
@@ -502,26 +478,18 @@ fn salvage(
     let (generation, revision) = numbers
         .ok_or_else(|| StoreError::Unexpected(format!("the version of {id}: {version:?}")))?;
     let stored: Value = serde_json::from_str(json).unwrap_or_default();
-    let epochs: Result<Option<BTreeMap<Window, u64>>, _> =
-        serde_json::from_value(stored["epochs"].clone());
-    let placement: Option<Placement> = serde_json::from_value(stored["placement"].clone()).ok();
+    let epochs = Option::<BTreeMap<Window, u64>>::deserialize(&stored["epochs"]);
+    let placement = Placement::deserialize(&stored["placement"]).ok();
+    let league_before = Option::<Vec<FormerLeague>>::deserialize(&stored["league_before"]);
     let (definition, is_known) = salvage_definition(&stored["definition"])?;
     let detail = error.to_string();
     // What else there could be is a long list.
     let detail = detail.split(", expected").next().unwrap_or(&detail);
-    let mut board = Board::new(
-        id.clone(),
-        definition,
-        generation,
-        revision,
-        BTreeMap::new(),
-    );
-    let league_before: Result<Option<Vec<FormerLeague>>, _> =
-        serde_json::from_value(stored["league_before"].clone());
     let is_known = is_known && epochs.is_ok() && placement.is_some() && league_before.is_ok();
+    let epochs = epochs.ok().flatten().unwrap_or_default();
+    let mut board = Board::new(id.clone(), definition, generation, revision, epochs);
     board.league_before = league_before.ok().flatten().unwrap_or_default();
-    board.epochs = epochs.ok().flatten().unwrap_or_default();
-    board.finalize_since = serde_json::from_value(stored["finalize_since"].clone()).ok();
+    board.finalize_since = Timestamp::deserialize(&stored["finalize_since"]).ok();
     board.closings = closings;
     board.placement = placement.unwrap_or(board.placement);
     let data_format = stored["data_format"].as_u64().unwrap_or(FIRST_FORMAT);

@@ -24,7 +24,7 @@ pub(super) struct ScriptCall<'a> {
     tag: String,
     keys: Vec<String>,
     args: Vec<Value>,
-    /// Names and values of the map that is the first argument, as `MessagePack`.
+    /// The map that is the first argument, as `MessagePack`; how many entries it has is written into it at the end.
     fields: Vec<u8>,
     field_count: u16,
     fault: Option<StoreError>,
@@ -90,6 +90,12 @@ impl Store {
             .keys(keys::head_and_registry(shard))
     }
 
+    /// The same of a script that does nothing unless the shard goes by this version of the definition.
+    pub(super) fn call_version(&self, script: &'static Script, shard: &Shard) -> ScriptCall<'_> {
+        self.call_shard(script, shard)
+            .field("version", shard.version())
+    }
+
     /// A call to a board itself, whose first keys are the head and the registry of results.
     pub(super) fn call_board(&self, script: &'static Script, board: &Board) -> ScriptCall<'_> {
         self.call_head(script, board)
@@ -108,6 +114,11 @@ impl<'a> ScriptCall<'a> {
     pub(super) fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
+    }
+
+    /// These keys, and no others.
+    pub(super) fn with_keys(self, keys: Vec<String>) -> Self {
+        Self { keys, ..self }
     }
 
     /// More keys.
@@ -147,6 +158,10 @@ impl<'a> ScriptCall<'a> {
 
     /// A field of the map that the script has as its first argument, as `MessagePack`. `None` is left out by Lua.
     pub(super) fn field(mut self, name: &str, value: impl Serialize) -> Self {
+        if self.fields.is_empty() {
+            // A map, and two bytes for the number of its entries.
+            self.fields.extend([0xde, 0, 0]);
+        }
         let written = rmp_serde::encode::write_named(&mut self.fields, name)
             .and_then(|()| rmp_serde::encode::write_named(&mut self.fields, &value));
         if let Err(error) = written {
@@ -162,13 +177,16 @@ impl<'a> ScriptCall<'a> {
             return Err(fault);
         }
         if self.field_count > 0 {
-            // A map of so many entries.
-            let mut packed = vec![0xde];
-            packed.extend(self.field_count.to_be_bytes());
-            packed.append(&mut self.fields);
+            self.fields[1..3].copy_from_slice(&self.field_count.to_be_bytes());
+            let packed = std::mem::take(&mut self.fields);
             self.args.insert(0, Value::Bytes(packed.into()));
         }
         Ok(Call::new(self.script, self.keys, self.args))
+    }
+
+    /// Its keys and arguments, for a caller that sends them itself.
+    pub(super) fn keys_and_args(self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
+        self.ready().map(|call| (call.keys, call.args))
     }
 
     /// Runs a script that writes: see [`Store::write_at`]. It is sent, or waits for its turn, when this returns.

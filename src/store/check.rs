@@ -368,20 +368,15 @@ impl Store {
     /// What a board, or a shard, knows of its definition.
     pub async fn load_head(&self, tag: &str) -> Result<Head, StoreError> {
         let key = keys::head(tag);
-        let found = self.type_of(&key).await?;
-        if found != "hash" {
-            return Ok(Head {
-                found,
-                ..Head::default()
-            });
+        let mut head = Head {
+            found: self.type_of(&key).await?,
+            ..Head::default()
+        };
+        if head.found == "hash" {
+            let fields = [&key, "version", "definition"];
+            (head.version, head.definition) = self.command("HMGET", fields).await?;
         }
-        let fields = [&key, "version", "definition"];
-        let (version, definition) = self.command("HMGET", fields).await?;
-        Ok(Head {
-            found,
-            version,
-            definition,
-        })
+        Ok(head)
     }
 
     /// The version that a head tells of; `None` if it is none.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::args::LayoutArgs;
 use super::decode::{Done, Tail};
 use super::dispatch::Store;
+use super::kinds::Kind;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::league::Section;
@@ -83,7 +84,7 @@ impl Store {
 
     /// How many queued events of a period were refused, as far as this shard has it, because its closing did not wait for them.
     pub async fn cut_off(&self, shard: &Shard, period: &Period) -> Result<u64, StoreError> {
-        let counts = [keys::cut_off(shard, period)];
+        let counts = [keys::of_period(shard, Kind::CutOff, period)];
         let counts: HashMap<String, u64> = self.command("HGETALL", counts).await?;
         // Counts go along with a move. So this was not read too late if the shard is still in use.
         let version = [&keys::head(shard.tag()), "version"];
@@ -113,7 +114,7 @@ impl Store {
             .call(&script::EXPIRE, shard.tag())
             .key(keys::head(shard.tag()))
             .keys(of_standings.flat_map(|standing| keys::standing(shard, standing)))
-            .keys([keys::turnout(shard, period), keys::voters(shard, period)])
+            .keys([Kind::Turnout, Kind::Voters].map(|kind| keys::of_period(shard, kind, period)))
             .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("now", now.ms())

@@ -14,6 +14,7 @@ use super::queued::{EntryId, StreamEntry};
 use super::queues::{LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::shard::{Shard, ShardId};
+use crate::domain::texts::words;
 use crate::domain::time::{Span, Timestamp};
 
 /// How many dead letters of a shard there may be.
@@ -55,27 +56,19 @@ impl DeadLetter {
     }
 }
 
-/// Why a queued event is a dead letter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DeadReason {
-    /// It can't be read.
-    Unreadable,
-    /// It has waited for too long.
-    TooOld,
-    /// It can't be applied, by a fault of the service or of the stored data.
-    Failed,
+words! {
+    /// Why a queued event is a dead letter.
+    pub enum DeadReason {
+        /// It can't be read.
+        Unreadable = "unreadable",
+        /// It has waited for too long.
+        TooOld = "too-old",
+        /// It can't be applied, by a fault of the service or of the stored data.
+        Failed = "failed",
+    }
 }
 
 impl DeadReason {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::TooOld => "too-old",
-            Self::Failed => "failed",
-        }
-    }
-
     /// Whether it waits where there is no room, because it could be applied later. Others push out the oldest dead letters.
     pub(super) const fn waits(self) -> bool {
         matches!(self, Self::Failed)
@@ -201,7 +194,7 @@ impl Store {
                 .keys(keys::queue(shard))
                 .key(keys::single(shard, Kind::DeadLetters))
                 .put_fields(shard, &epoch, room)
-                .field("letter", letter.to_string());
+                .field("letter", letter);
             return Ok(match replayed.write().await? {
                 Reply::Ok(bytes) => Replayed::Done(bytes),
                 Reply::Gone => Replayed::Gone,

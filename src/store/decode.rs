@@ -9,8 +9,7 @@
 //! | enum | a code; or a list that begins with one, and goes on with the content of the variant |
 //! | [`Raw`], [`Packed`] | bytes; `MessagePack` |
 //! | [`Tail`], [`Flat`] | the rest of the list; things without lists of their own |
-
-use std::vec::IntoIter;
+//! | [`Done`], [`Found`] | what follows a code |
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -21,13 +20,13 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use super::StoreError;
-use super::reply::{bytes_of, unexpected, unknown_code};
+use super::reply::{Reply, unknown_code};
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 
 /// Reads a reply. [`StoreError::Stale`] if it has the code `STALE`, and the type has no such variant.
 pub(super) fn decode<T: DeserializeOwned>(reply: Value) -> Result<T, StoreError> {
-    T::deserialize(Part::of(&mut vec![reply].into_iter()))
+    T::deserialize(Part::of(&mut Reply::of_one(reply)))
 }
 
 /// What follows `OK`, of a script that has no other code but `STALE`.
@@ -35,6 +34,32 @@ pub(super) fn decode<T: DeserializeOwned>(reply: Value) -> Result<T, StoreError>
 pub(super) enum Done<T = ()> {
     #[serde(rename = "OK")]
     Ok(T),
+}
+
+/// What follows the code that says that there is something, or that it was done; `None`: the script has said that there is nothing, or
+/// that nothing was done, for a reason that the caller knows.
+#[derive(Deserialize)]
+pub(super) enum Found<T> {
+    #[serde(rename = "OK", alias = "BACK", alias = "DONE", alias = "HIDDEN")]
+    Some(T),
+    #[serde(
+        rename = "NONE",
+        alias = "FULL",
+        alias = "GONE",
+        alias = "HELD",
+        alias = "MORE",
+        alias = "NOT_HIDDEN"
+    )]
+    None,
+}
+
+impl<T> From<Found<T>> for Option<T> {
+    fn from(found: Found<T>) -> Self {
+        match found {
+            Found::Some(found) => Some(found),
+            Found::None => None,
+        }
+    }
 }
 
 /// The code of a reply that has nothing else.
@@ -95,6 +120,13 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Packed<T> {
     }
 }
 
+/// What is packed.
+pub(super) fn packed<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    from: D,
+) -> Result<T, D::Error> {
+    Packed::deserialize(from).map(|Packed(read)| read)
+}
+
 /// An instant in milliseconds since the epoch.
 pub(super) fn ms<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
     i64::deserialize(from).map(Timestamp::from_ms_clamped)
@@ -111,15 +143,6 @@ pub(super) fn tie_key<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D
     at.ok_or_else(|| D::Error::custom("an instant beyond all times"))
 }
 
-/// A text that a type reads.
-pub(super) fn parsed<'de, D: Deserializer<'de>, T: std::str::FromStr>(
-    from: D,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(from)?;
-    let unreadable = || D::Error::custom(format!("{text:?} can't be read"));
-    text.parse().map_err(|_| unreadable())
-}
-
 impl serde::de::Error for StoreError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         Self::Unexpected(message.to_string())
@@ -128,7 +151,7 @@ impl serde::de::Error for StoreError {
 
 /// The next part of a list.
 struct Part<'a> {
-    list: &'a mut IntoIter<Value>,
+    list: &'a mut Reply,
     /// If it is to be a list: all that is left of `list`.
     is_rest: bool,
     /// If it is to be a list: each of its things takes some parts of it.
@@ -136,7 +159,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(list: &'a mut IntoIter<Value>) -> Self {
+    fn of(list: &'a mut Reply) -> Self {
         Self {
             list,
             is_rest: false,
@@ -144,57 +167,37 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn rest(list: &'a mut IntoIter<Value>) -> Self {
+    fn rest(list: &'a mut Reply) -> Self {
         Self {
             is_rest: true,
             ..Self::of(list)
         }
     }
 
-    fn value(&mut self) -> Result<Value, StoreError> {
-        let value = self.list.next();
-        value.ok_or_else(|| StoreError::custom("a reply that is too short"))
-    }
-
-    fn integer(mut self) -> Result<i64, StoreError> {
-        let value = self.value()?;
-        value
-            .as_i64()
-            .ok_or_else(|| unexpected("an integer", &value))
-    }
-
     fn list<'de, V: Visitor<'de>>(
-        mut self,
+        self,
         visitor: V,
         is_fixed: bool,
     ) -> Result<V::Value, StoreError> {
-        let is_flat = self.is_flat;
         let mut own;
         let list = if self.is_rest {
             self.list
         } else {
-            own = list_of(self.value()?)?;
+            own = self.list.list()?;
             &mut own
         };
         visitor.visit_seq(Parts {
             list,
             is_fixed,
-            is_flat,
+            is_flat: self.is_flat,
         })
-    }
-}
-
-fn list_of(value: Value) -> Result<IntoIter<Value>, StoreError> {
-    match value {
-        Value::Array(parts) => Ok(parts.into_iter()),
-        other => Err(unexpected("an array", &other)),
     }
 }
 
 macro_rules! integers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
-            visitor.visit_i64(self.integer()?)
+            visitor.visit_i64(self.list.integer()?)
         })*
     };
 }
@@ -212,31 +215,23 @@ impl<'de> Deserializer<'de> for Part<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
-        visitor.visit_bool(self.integer()? == 1)
+        visitor.visit_bool(self.list.integer()? == 1)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, StoreError> {
-        let text = String::from_utf8(bytes_of(self.value()?)?.into());
-        visitor.visit_string(text.map_err(|error| unexpected("text", &error))?)
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
+        visitor.visit_string(self.list.text()?)
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, StoreError> {
-        visitor.visit_byte_buf(bytes_of(self.value()?)?.into())
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
+        visitor.visit_byte_buf(self.list.bytes()?.into())
     }
 
-    fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, StoreError> {
-        let is_none = match self.list.as_slice().first() {
-            Some(Value::String(text)) => text.is_empty(),
-            Some(Value::Bytes(bytes)) => bytes.is_empty(),
-            Some(other) => other.is_null(),
-            None => return visitor.visit_none(),
-        };
-        if is_none {
-            self.value()?;
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StoreError> {
+        if self.list.skip_none() {
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -268,15 +263,6 @@ impl<'de> Deserializer<'de> for Part<'_> {
         self.list(visitor, true)
     }
 
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: usize,
-        visitor: V,
-    ) -> Result<V::Value, StoreError> {
-        self.list(visitor, true)
-    }
-
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -287,24 +273,24 @@ impl<'de> Deserializer<'de> for Part<'_> {
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
-        mut self,
+        self,
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, StoreError> {
-        let mut content = match self.value()? {
-            Value::Array(parts) => parts.into_iter(),
-            code => vec![code].into_iter(),
+        let mut content = match self.list.next()? {
+            list @ Value::Array(_) => Reply::new(list)?,
+            code => Reply::of_one(code),
         };
         visitor.visit_enum(Coded(&mut content))
     }
 
-    forward_to_deserialize_any! { i128 u128 f32 f64 char bytes unit_struct map identifier ignored_any }
+    forward_to_deserialize_any! { i128 u128 f32 f64 char bytes unit_struct tuple_struct map identifier ignored_any }
 }
 
 /// What a list is read as.
 struct Parts<'a> {
-    list: &'a mut IntoIter<Value>,
+    list: &'a mut Reply,
     /// Whether it is known how many there are.
     is_fixed: bool,
     is_flat: bool,
@@ -317,7 +303,7 @@ impl<'de> SeqAccess<'de> for Parts<'_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, StoreError> {
-        if !self.is_fixed && self.list.len() == 0 {
+        if !self.is_fixed && self.list.is_empty() {
             return Ok(None);
         }
         let part = if self.is_flat {
@@ -330,7 +316,7 @@ impl<'de> SeqAccess<'de> for Parts<'_> {
 }
 
 /// A code, and the content of its variant.
-struct Coded<'a>(&'a mut IntoIter<Value>);
+struct Coded<'a>(&'a mut Reply);
 
 impl<'de> EnumAccess<'de> for Coded<'_> {
     type Error = StoreError;
@@ -340,7 +326,7 @@ impl<'de> EnumAccess<'de> for Coded<'_> {
         self,
         seed: V,
     ) -> Result<(V::Value, Self), StoreError> {
-        let code: String = Deserialize::deserialize(Part::of(self.0))?;
+        let code = self.0.text()?;
         let known = seed.deserialize(code.as_str().into_deserializer());
         let known = known.map_err(|error: StoreError| match code.as_str() {
             "STALE" => StoreError::Stale,

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-
-use super::decode::Code;
+use super::decode::{Code, Found};
 use super::dispatch::Store;
 use super::stored::{Stored, read_json};
 use super::webhooks::WEBHOOKS_MAX;
@@ -65,10 +63,7 @@ impl FromStr for DeliveryMark {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.splitn(3, '.');
         let mut part = || parts.next().ok_or("is no place in this list");
-        let status = part()?;
-        let status = DeliveryStatus::ALL
-            .into_iter()
-            .find(|one| one.name() == status);
+        let status = DeliveryStatus::named(part()?);
         Ok(Self {
             status: status.ok_or("is no place in this list")?,
             at_ms: part()?.parse().map_err(|_| "is no place in this list")?,
@@ -100,10 +95,7 @@ impl Store {
         });
         let given_up: Vec<_> = given_up.collect();
         let queued = self.queue(version, name, &given_up, now, usize::MAX);
-        if queued.await? {
-            return Ok(());
-        }
-        Err(StoreError::Stale)
+        queued.await?.then_some(()).ok_or(StoreError::Stale)
     }
 
     /// Returns false, with nothing done, if there are too many.
@@ -146,29 +138,21 @@ impl Store {
         name: &WebhookName,
         now: Timestamp,
     ) -> Result<Option<Claimed>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(String, String, String),
-            None,
-        }
         let claimed = self
             .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
             .keys(keys::webhook_keys(name))
             .arg(name.as_str())
             .arg(now)
             .arg(now.saturating_add(CLAIMED_FOR))
-            .write();
-        Ok(match claimed.await? {
-            Reply::Ok(webhook, id, json) => Some(Claimed {
-                webhook: Stored::new(webhook),
-                delivery: StoredDelivery {
-                    id: MessageId::named(id),
-                    json,
-                },
-            }),
-            Reply::None => None,
-        })
+            .write::<Found<(String, String, String)>>();
+        let claimed: Option<_> = claimed.await?.into();
+        Ok(claimed.map(|(webhook, id, json)| Claimed {
+            webhook: Stored::new(webhook),
+            delivery: StoredDelivery {
+                id: MessageId::named(id),
+                json,
+            },
+        }))
     }
 
     /// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.

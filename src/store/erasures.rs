@@ -113,8 +113,6 @@ pub enum Forgotten {
     /// Nothing was done: lines of the member stay in standings that are final where the barrier is here, and it has to be told
     /// where they stand in other shards.
     Places(Timestamp, Vec<WantedPlace>),
-    /// Nothing was done: the barrier is this one.
-    Barrier(Option<Timestamp>),
 }
 
 /// An entry whose place among the entries of other shards is wanted.
@@ -165,7 +163,8 @@ impl Store {
 
     /// Notes an erasure on one more board.
     pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
-        let noted = Begun::member(id, number);
+        let (id, stamp) = (id.clone(), number);
+        let noted = Begun { id, stamp }.to_string();
         let args = [keys::ERASING, &number.to_string(), &noted];
         self.command("ZADD", args).await
     }
@@ -221,8 +220,7 @@ impl Store {
     ) -> Result<Erased, StoreError> {
         let instant = TieKey::new(Ties::First, erasure.at).number();
         let erased = self
-            .call_shard(&script::ERASE, shard)
-            .field("version", shard.version())
+            .call_version(&script::ERASE, shard)
             .field("member", member)
             .field("number", erasure.number)
             .field("instant", instant)
@@ -241,35 +239,76 @@ impl Store {
 
     /// The key of the hashes under which erasures are kept, the same for all boards.
     pub(super) async fn erasure_key(&self) -> Result<String, StoreError> {
-        // Redis answers this also where its memory is full.
-        let stored: Option<String> = self.command("GET", [keys::ERASURE_KEY]).await?;
-        if let Some(stored) = stored {
-            return Ok(stored);
-        }
-        let new = random::hexadecimal::<KEY_BYTES>("")?;
-        let set = [keys::ERASURE_KEY, &new, "NX", "GET"];
-        let stored: Option<String> = self.command("SET", set).await?;
-        Ok(stored.unwrap_or(new))
+        self.need_secret::<KEY_BYTES>(keys::ERASURE_KEY).await
     }
 
-    /// Removes a part of what an erased member has left in this shard. `keys`: how many keys it looks at, about; see
+    /// Removes a part of what an erased member has left in this shard. `count`: how many keys it looks at, about; see
     /// [`FORGET_KEYS`].
     pub async fn forget(
         &self,
         shard: &Shard,
         member: &MemberId,
         places: &Places,
-        keys: u32,
+        count: u32,
         now: Timestamp,
     ) -> Result<Forgotten, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "UPPERCASE")]
+        enum Reply {
+            More,
+            Done,
+            Places(Tail<Flat<WantedPlace>>),
+            Barrier(Option<i64>),
+        }
+        let has_initial = !shard.definition.initial.is_empty();
+        let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
+        let of_kind = |kind: &&Kind| kind.is_standing();
+        let standings = Kind::ALL.iter().filter(of_kind);
+        let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
+        let standings: HashMap<_, _> = standings.collect();
+        let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
+        let parts: HashMap<_, _> = parts.map(|kind| (kind.code(), true)).collect();
         let mut barrier = shard.closings.until;
         loop {
-            let how = (places, keys, barrier, now);
-            match self.forget_behind(shard, member, how).await? {
+            let forgotten = self
+                .call_version(&script::FORGET, shard)
+                .field("layout", LayoutArgs::new(shard))
+                .field("member", member)
+                .field("standings", &standings)
+                .field("parts", &parts)
+                .field("count", count)
+                .field(
+                    "barrier",
+                    barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
+                )
+                .field(
+                    "finals",
+                    barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
+                )
+                // With initial scores a line is a sum, whose terms have the same id in all periods.
+                .field("keeps_place", !has_initial)
+                .field("league", shard.is_league())
+                // A cohort lies in one shard.
+                .field("places", has_neighbours.then_some(&places.0))
+                .field(
+                    "initial",
+                    has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
+                )
+                .field("closes", closes_ms(shard))
+                .field("kept_from", shard.initial_kept_from_ms(now));
+            return Ok(match forgotten.write().await? {
+                Reply::More => Forgotten::Some { is_left: true },
+                Reply::Done => Forgotten::Some { is_left: false },
+                Reply::Places(Tail(Flat(wanted))) => {
+                    let barrier = require(barrier, "lines stay behind a barrier")?;
+                    Forgotten::Places(barrier, wanted)
+                }
                 // A barrier rises when periods are closed.
-                Forgotten::Barrier(other) => barrier = other,
-                forgotten => return Ok(forgotten),
-            }
+                Reply::Barrier(other) => {
+                    barrier = other.map(Timestamp::from_ms_clamped);
+                    continue;
+                }
+            });
         }
     }
 
@@ -299,65 +338,6 @@ impl Store {
             places.add(wanted, ahead, behind);
         }
         Ok(())
-    }
-
-    async fn forget_behind(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        (places, keys, barrier, now): (&Places, u32, Option<Timestamp>, Timestamp),
-    ) -> Result<Forgotten, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            More,
-            Done,
-            Places(Tail<Flat<WantedPlace>>),
-            Barrier(Option<i64>),
-        }
-        let has_initial = !shard.definition.initial.is_empty();
-        let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
-        let of_kind = |kind: &&Kind| kind.is_standing();
-        let standings = Kind::ALL.iter().filter(of_kind);
-        let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-        let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
-        let parts = parts.map(|kind| (kind.code(), true));
-        let forgotten = self
-            .call_shard(&script::FORGET, shard)
-            .field("version", shard.version())
-            .field("layout", LayoutArgs::new(shard))
-            .field("member", member)
-            .field("standings", standings.collect::<HashMap<_, _>>())
-            .field("parts", parts.collect::<HashMap<_, _>>())
-            .field("count", keys)
-            .field(
-                "barrier",
-                barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
-            )
-            .field(
-                "finals",
-                barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
-            )
-            // With initial scores a line is a sum, whose terms have the same id in all periods.
-            .field("keeps_place", !has_initial)
-            .field("league", shard.is_league())
-            // A cohort lies in one shard.
-            .field("places", has_neighbours.then_some(&places.0))
-            .field(
-                "initial",
-                has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
-            )
-            .field("closes", closes_ms(shard))
-            .field("kept_from", shard.initial_kept_from_ms(now));
-        Ok(match forgotten.write().await? {
-            Reply::More => Forgotten::Some { is_left: true },
-            Reply::Done => Forgotten::Some { is_left: false },
-            Reply::Places(Tail(Flat(wanted))) => {
-                let barrier = require(barrier, "lines stay behind a barrier")?;
-                Forgotten::Places(barrier, wanted)
-            }
-            Reply::Barrier(barrier) => Forgotten::Barrier(barrier.map(Timestamp::from_ms_clamped)),
-        })
     }
 
     /// Some of the erased members of this shard of whom something may be left.
@@ -392,8 +372,7 @@ impl Store {
     }
 
     fn call_erasures(&self, shard: &Shard, members: Option<Vec<&str>>) -> ScriptCall<'_> {
-        self.call_shard(&script::ERASURES, shard)
-            .field("version", shard.version())
+        self.call_version(&script::ERASURES, shard)
             .field("members", members)
             .field("count", ERASING_READ_MAX)
     }

@@ -188,14 +188,13 @@ impl Store {
             .field("confirm", self.waits_for_replicas())
             .write_for_reply();
         let mut reply = Reply::new(reply.await?)?;
-        let mut recalled = Vec::with_capacity(plans.len());
-        for plan in plans {
+        let recalled = plans.into_iter().map(|plan| {
             let result = reply.next()?;
             let is_known = matches!(result, Value::Array(_));
             let known = is_known.then(|| decode::recalled(shard, plan, result));
-            recalled.push(known.transpose()?);
-        }
-        Ok(recalled)
+            known.transpose()
+        });
+        recalled.collect()
     }
 
     /// Of each of these ids, whether an event is remembered under it in a shard.
@@ -232,10 +231,10 @@ impl Store {
         let reply = call.map(|call| self.write_at(shard.tag().to_owned(), call));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;
-            let mut answers = Vec::with_capacity(events.len());
-            for event in &events {
-                answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
-            }
+            let answers = events
+                .iter()
+                .map(|event| decode::answer(shard, &event.plan, reply.next()?));
+            let mut answers = answers.collect::<Result<Vec<_>, _>>()?;
             let changed = Changed::from_stored(&reply.text()?);
             let changed = require(changed, "a head says how often it has changed")?;
             for answer in &mut answers {

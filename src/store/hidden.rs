@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::args::LayoutArgs;
-use super::decode::{Code, Done, Flat, Packed};
+use super::decode::{Code, Done, Flat, Found, Packed};
 use super::dispatch::Store;
 use super::{StoreError, keys, random, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
@@ -37,15 +37,6 @@ pub struct Followed {
     pub number: u64,
     /// Whether its standing keeps a short list that has used up half of its spare.
     pub is_narrow: bool,
-}
-
-/// What became of a hide.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Hidden {
-    /// The member is hidden.
-    Done(Hiding),
-    /// Nothing was done: too many members are hidden.
-    Full,
 }
 
 /// A hide, and the one that the member had before.
@@ -108,34 +99,25 @@ impl From<StoredHide> for Hide {
 
 impl Store {
     /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
-    /// A hide that is there keeps its `id`, its `since` and its `by`.
+    /// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
     pub async fn hide(
         &self,
         shard: &Shard,
         member: &MemberId,
         hide: &Hide,
         hidden_max: u64,
-    ) -> Result<Hidden, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Hidden(Packed<StoredHide>, Option<Packed<StoredHide>>),
-            Full,
-        }
+    ) -> Result<Option<Hiding>, StoreError> {
         let hidden = self
-            .call_shard(&script::HIDE, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDE, shard)
             .field("member", member)
             .field("hide", StoredHide::from(hide))
             .field("hidden_max", hidden_max.min(HIDDEN_MAX))
-            .write();
-        Ok(match hidden.await? {
-            Reply::Hidden(Packed(hide), before) => Hidden::Done(Hiding {
-                hide: hide.into(),
-                before: before.map(|Packed(before)| before.into()),
-            }),
-            Reply::Full => Hidden::Full,
-        })
+            .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
+        let hidden: Option<_> = hidden.await?.into();
+        Ok(hidden.map(|(Packed(hide), before)| Hiding {
+            hide: hide.into(),
+            before: before.map(|Packed(before)| before.into()),
+        }))
     }
 
     /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
@@ -145,22 +127,13 @@ impl Store {
         member: &MemberId,
         ends: Option<Timestamp>,
     ) -> Result<Option<Hide>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        enum Reply {
-            Back(Packed<StoredHide>),
-            NotHidden,
-        }
         let brought_back = self
-            .call_shard(&script::HIDE, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDE, shard)
             .field("member", member)
             .field("ends", ends.map(Timestamp::ms))
-            .write();
-        Ok(match brought_back.await? {
-            Reply::Back(Packed(hide)) => Some(hide.into()),
-            Reply::NotHidden => None,
-        })
+            .write::<Found<Packed<StoredHide>>>();
+        let hide: Option<_> = brought_back.await?.into();
+        Ok(hide.map(|Packed(hide)| hide.into()))
     }
 
     /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
@@ -173,8 +146,7 @@ impl Store {
         let hides = hides.iter().take(KEPT_MAX);
         let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
         let kept = self
-            .call_shard(&script::KEEP_HIDES, shard)
-            .field("version", shard.version())
+            .call_version(&script::KEEP_HIDES, shard)
             .field("hides", hides.collect::<Vec<_>>())
             .field("key", self.erasure_key().await?);
         kept.write::<Done>().await.map(drop)
@@ -206,8 +178,7 @@ impl Store {
         cursor: &str,
     ) -> Result<Option<String>, StoreError> {
         let ended = self
-            .call_shard(&script::END_KEPT_HIDES, shard)
-            .field("version", shard.version())
+            .call_version(&script::END_KEPT_HIDES, shard)
             .field("now", now.ms())
             .field("cursor", cursor)
             .field("count", KEPT_LOOKED_AT);
@@ -222,31 +193,20 @@ impl Store {
         shard: &Shard,
         standing: &Standing,
     ) -> Result<Option<Followed>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Done(Followed),
-            More,
-        }
         let followed = self
-            .call_shard(&script::HIDDEN_LIST, shard)
+            .call_version(&script::HIDDEN_LIST, shard)
             .keys(keys::standing(shard, standing))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("lines", LINES_MAX);
-        Ok(match followed.derive().await? {
-            Reply::Done(followed) => Some(followed),
-            Reply::More => None,
-        })
+        Ok(followed.derive::<Found<Followed>>().await?.into())
     }
 
     /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
     /// has enough.
     pub async fn widen_list(&self, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
         let widened = self
-            .call_shard(&script::WIDEN_LIST, shard)
+            .call_version(&script::WIDEN_LIST, shard)
             .keys(keys::standing(shard, standing))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("count", WIDENED_MAX);
         widened.derive::<Code>().await?.is("DONE", "MORE")
@@ -306,8 +266,7 @@ impl Store {
         count: usize,
     ) -> Result<HiddenMembers, StoreError> {
         let hidden = self
-            .call_shard(&script::HIDDEN, shard)
-            .field("version", shard.version())
+            .call_version(&script::HIDDEN, shard)
             .field("members", members)
             .field("after", after)
             .field("count", count);

@@ -1,12 +1,10 @@
 //! When hides end by themselves: which boards have to be looked at, and when.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::decode::Done;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
+use crate::domain::texts::fields_as_text;
 use crate::domain::time::Timestamp;
 
 /// How many ends one call reads.
@@ -34,21 +32,10 @@ impl HideEnd {
     }
 }
 
-impl fmt::Display for HideEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at_ms, self.board)
-    }
-}
-
-impl FromStr for HideEnd {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (at_ms, board) = text.split_once(' ').ok_or(())?;
-        Ok(Self {
-            at_ms: at_ms.parse().map_err(drop)?,
-            board: BoardId::parse(board).map_err(drop)?,
-        })
+fields_as_text! {
+    HideEnd {
+        at_ms: |text| text.parse().ok(),
+        board: |text| BoardId::parse(text).ok(),
     }
 }
 

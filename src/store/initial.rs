@@ -47,19 +47,16 @@ impl Store {
             OutOfRange(usize),
             Erasing,
         }
-        let stored = |score: &Option<Score>| {
-            let stored = score.map(|score| stored_score(shard, score));
-            StoredScore::from(stored)
-        };
         let derived = shard.derived().filter(|derived| derived.has_initial);
         let names = scores.iter().map(|(member, _)| member.as_str());
-        let to_store = scores.iter().map(|(_, score)| stored(score));
+        let to_store = scores
+            .iter()
+            .map(|(_, score)| StoredScore::from(score.map(|score| stored_score(shard, score))));
         let time = TieKey::new(shard.definition.ties, Timestamp::MIN).number();
         let set = self
-            .call_shard(&script::INITIAL, shard)
+            .call_version(&script::INITIAL, shard)
             .keys(keys::standing(shard, &shard.initial_scores()))
             .keys(derived.map(|derived| keys::state(shard, derived.series)))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("score_max", shard.definition.decimals.score_max().scaled())
             .field("names", names.collect::<Vec<_>>())

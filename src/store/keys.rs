@@ -96,14 +96,12 @@ use std::fmt::Display;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::kinds::{Form, Kind, SEPARATOR, Slot};
-use super::reservations::Token;
 use crate::domain::board::Board;
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::league::Section;
 use crate::domain::period::{Period, Unit};
 use crate::domain::profile::ReviewStatus;
-use crate::domain::quota::Pool;
 use crate::domain::secret::Digest;
 use crate::domain::series::{Layout, List, Series, Standing, Track};
 use crate::domain::session::BegunBy;
@@ -352,7 +350,7 @@ pub fn single_of(tag: &str, generation: u64, kind: Kind) -> String {
 }
 
 /// A key of a kind that a shard has many of.
-fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
+pub fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
     debug_assert_eq!(kind.form(), Form::Named, "{kind:?}");
     let code = kind.code();
     in_generation(shard.tag(), shard.generation, format_args!("{code}:{name}"))
@@ -404,13 +402,12 @@ pub fn take_apart(key: &str) -> Option<Name> {
     if rest == Kind::CountsHead.code() {
         return name(None, Some(Kind::CountsHead));
     }
-    let Some((generation, rest)) = rest.split_once(':') else {
-        return (tag != SHARED_TAG).then(|| name(None, None))?;
-    };
-    match generation.parse() {
-        Ok(generation) => name(Some(generation), Kind::of_name(rest)),
+    let parts = rest.split_once(':');
+    match parts.and_then(|(generation, name)| Some((generation.parse().ok()?, name))) {
+        Some((generation, code)) => name(Some(generation), Kind::of_name(code)),
         // The generation of a board is a number, also of one that is called as the tag is.
-        Err(_) => (tag != SHARED_TAG).then(|| name(None, None))?,
+        None if tag == SHARED_TAG => None,
+        None => name(None, None),
     }
 }
 
@@ -582,32 +579,11 @@ pub fn event(shard: &Shard, id: &EventId) -> String {
     named(shard, Kind::EventId, id)
 }
 
-/// The key of why a queued event was refused.
-pub fn refused_event(shard: &Shard, id: &EventId) -> String {
-    named(shard, Kind::RefusedEvent, id)
-}
-
-/// The key of what was taken of a quota's pool.
-pub fn quota(shard: &Shard, pool: &Pool) -> String {
-    named(shard, Kind::Quota, &pool.name)
-}
-
-/// The key under which an event without id is remembered by the token of its reservation.
-pub fn event_of(shard: &Shard, token: Token) -> String {
-    named(shard, Kind::EventToken, token)
-}
-
-/// The key that makes events void that come with this token.
-pub fn void(shard: &Shard, token: Token) -> String {
-    named(shard, Kind::Void, token)
-}
-
 /// The key of the state of a derived series.
 pub fn state(shard: &Shard, series: Series) -> String {
     named(shard, Kind::State, series_name(shard, series))
 }
 
-/// A series as keys name it.
 /// The name of a series in the names of its keys.
 pub fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
@@ -636,16 +612,6 @@ fn named_since(epoch: u64, name: impl Display) -> String {
     }
 }
 
-/// The key of the number of events of a period.
-pub fn turnout(shard: &Shard, period: &Period) -> String {
-    of_period(shard, Kind::Turnout, period)
-}
-
-/// The key of how many queued events of a period its closing did not wait for.
-pub fn cut_off(shard: &Shard, period: &Period) -> String {
-    of_period(shard, Kind::CutOff, period)
-}
-
 /// The key of what members have won in a period.
 pub fn rewards(shard: &Shard, section: &Section) -> String {
     let series = of_unit(shard, section.period.unit);
@@ -658,7 +624,8 @@ pub fn voters(shard: &Shard, period: &Period) -> String {
     of_period(shard, Kind::Voters, period)
 }
 
-fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
+/// A key of a kind that a shard has one of for each period.
+pub fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
     let series = of_unit(shard, period.unit);
     let period = shard.calendar.key(period);
     named(shard, kind, format_args!("{series}:{period}"))
@@ -673,22 +640,13 @@ pub fn seats(shard: &Shard, section: &Section) -> String {
     )
 }
 
-/// The key of the seats of a tier that were given out for a period.
-pub fn tiers(shard: &Shard, period: &Period, tier: u8) -> String {
-    of_tier(shard, Kind::Tiers, period, tier)
-}
-
-/// The key of the seats of a tier that were suggested for a period.
-pub fn taking(shard: &Shard, period: &Period, tier: u8) -> String {
-    of_tier(shard, Kind::Taking, period, tier)
-}
-
 /// The keys of the seats of a tier: how many were given out, and to whom one was suggested.
 pub fn of_tier_seats(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
-    [tiers(shard, period, tier), taking(shard, period, tier)]
+    [Kind::Tiers, Kind::Taking].map(|kind| of_tier(shard, kind, period, tier))
 }
 
-fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
+/// A key of a kind that is about the seats of a tier for a period.
+pub fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
     let period = of_period(shard, kind, period);
     format!("{period}/{tier}")
 }
@@ -706,11 +664,6 @@ pub fn periods(shard: &Shard, unit: Unit) -> String {
 /// The key of the voters of a member in a period.
 pub fn member_voters(voters: &str, member: &str) -> String {
     format!("{voters}{SEPARATOR}{member}")
-}
-
-/// The key of the voters of a shard while union.lua counts those of a board.
-pub fn sketch(shard: &Shard, index: usize) -> String {
-    named(shard, Kind::Sketch, index)
 }
 
 /// How many keys a standing has.
@@ -743,6 +696,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::kinds::Slot;
+    use super::super::reservations::Token;
     use super::*;
     use crate::domain::time::Timestamp;
     use crate::domain::window::Window;
@@ -875,7 +829,7 @@ mod tests {
             .calendar
             .containing(Unit::Day, Timestamp::parse(at).unwrap());
         assert_eq!(
-            turnout(&vote, &period),
+            of_period(&vote, Kind::Turnout, &period),
             "st:{run_hero}:7:turnout:day@2:2026-11-21"
         );
         assert_eq!(
@@ -995,30 +949,20 @@ mod tests {
             }
             Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
             Kind::Periods => vec![periods(shard, Unit::Day)],
-            Kind::Turnout => vec![turnout(shard, &day)],
-            Kind::CutOff => vec![cut_off(shard, &day)],
+            Kind::Turnout | Kind::CutOff | Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::Voters => vec![voters(shard, &day)],
-            Kind::Tiers => vec![tiers(shard, &day, 1)],
-            Kind::Taking => vec![taking(shard, &day, 1)],
+            Kind::Tiers | Kind::Taking => vec![of_tier(shard, kind, &day, 1)],
             Kind::Rewards => vec![rewards(shard, &day.into())],
-            Kind::RewardIndex => vec![of_period(shard, kind, &day)],
             Kind::MemberVoters => ["a", "a:b", ":members"]
                 .map(|member| member_voters(&voters(shard, &day), member))
                 .to_vec(),
             Kind::EventId => ["x1", "é}:x", "s:day:members"]
                 .map(|id| event(shard, &EventId::parse(id).unwrap()))
                 .to_vec(),
-            Kind::RefusedEvent => vec![refused_event(shard, &EventId::parse("x1").unwrap())],
-            Kind::EventToken => vec![event_of(shard, token)],
-            Kind::Void => vec![void(shard, token)],
-            Kind::Quota => vec![quota(
-                shard,
-                &Pool {
-                    index: 0,
-                    name: "0:once:total".to_owned(),
-                },
-            )],
-            Kind::Sketch => vec![sketch(shard, 3)],
+            Kind::RefusedEvent => vec![named(shard, kind, "x1")],
+            Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
+            Kind::Quota => vec![named(shard, kind, "0:once:total")],
+            Kind::Sketch => vec![named(shard, kind, 3)],
             Kind::Reserved
             | Kind::Reserving
             | Kind::Changes
@@ -1216,8 +1160,8 @@ mod tests {
             [
                 single(shard, Kind::Reserved),
                 single(shard, Kind::Reserving),
-                event_of(shard, token),
-                void(shard, token)
+                named(shard, Kind::EventToken, token),
+                named(shard, Kind::Void, token)
             ],
             ["reserved", "reserving", "t:rSjEAAAAAAA", "v:rSjEAAAAAAA"]
                 .map(|name| format!("st:{{run_hero:4:3}}:7:{name}"))

@@ -10,6 +10,8 @@
 
 use serde::Serialize;
 
+use crate::domain::texts::words;
+
 /// Stands before the id of a member in a key, and between the parts of a change that was captured. Ids have no control
 /// characters.
 pub const SEPARATOR: char = '\u{1f}';
@@ -90,29 +92,19 @@ pub enum Purging {
     Call,
 }
 
-/// What an erase does to what a kind has of a member. docs/privacy.md says the same to users.
-///
-/// A registry names the sketches of a member's voters. A definition may give a member a weight, and the id of a player's event begins
-/// with the player. To remove counts of quotas would give votes back. What a move has noted goes with the move. An erasure, and the
-/// hide that outlives it, lie under a keyed hash. Sketches and sums know nobody by name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Erasing {
-    /// It is removed.
-    Removed,
-    /// It stays until it expires, or as long as the board is there.
-    Stays,
-    /// There is nothing: it has no ids of members.
-    Nothing,
-}
-
-impl Erasing {
-    /// What docs/privacy.md says of it.
-    pub const fn told(self) -> &'static str {
-        match self {
-            Self::Removed => "removed",
-            Self::Stays => "stays",
-            Self::Nothing => "nothing",
-        }
+words! {
+    /// What an erase does to what a kind has of a member. docs/privacy.md says the same to users, by these names.
+    ///
+    /// A registry names the sketches of a member's voters. A definition may give a member a weight, and the id of a player's event begins
+    /// with the player. To remove counts of quotas would give votes back. What a move has noted goes with the move. An erasure, and the
+    /// hide that outlives it, lie under a keyed hash. Sketches and sums know nobody by name.
+    pub enum Erasing {
+        /// It is removed.
+        Removed = "removed",
+        /// It stays until it expires, or as long as the board is there.
+        Stays = "stays",
+        /// There is nothing: it has no ids of members.
+        Nothing = "nothing",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::decode::Found;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
@@ -71,14 +72,7 @@ impl Store {
         duration_ms: u64,
         position: &str,
     ) -> Result<Option<Given>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(Given),
-            Held,
-            Stale,
-        }
-        let reply = self
+        let given = self
             .call(&script::LEASE, &leased.tag)
             .key(&leased.key)
             .arg(leased.generation)
@@ -86,11 +80,11 @@ impl Store {
             .arg(holder)
             .arg(duration_ms)
             .arg(position)
-            .write();
-        Ok(match reply.await? {
-            Reply::Ok(given) => Some(given),
-            Reply::Held | Reply::Stale => None,
-        })
+            .write::<Found<Given>>();
+        match given.await {
+            Err(StoreError::Stale) => Ok(None),
+            given => given.map(Option::from),
+        }
     }
 
     /// How far some work has come; empty before its beginning and after its end.

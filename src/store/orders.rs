@@ -2,6 +2,7 @@
 
 use super::decode::Done;
 use super::dispatch::Store;
+use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
@@ -119,17 +120,8 @@ impl Store {
 
     /// All standing orders.
     pub async fn all_orders(&self) -> Result<Vec<Order>, StoreError> {
-        let mut all: Vec<String> = Vec::new();
-        loop {
-            let after = all.last().map(String::as_str);
-            let names = self.listed(keys::ORDER_MEMBERS, after, CALL_ORDERS_MAX);
-            let names = names.await?;
-            let is_last = names.len() < CALL_ORDERS_MAX;
-            all.extend(names);
-            if is_last {
-                return self.orders_under(&all).await;
-            }
-        }
+        let names = self.all_listed(keys::ORDER_MEMBERS).await?;
+        self.orders_under(&names).await
     }
 
     /// Ends some of the standing orders whose time has come; returns whether there may be more.
@@ -145,11 +137,12 @@ impl Store {
 
 /// Reads `number hide`.
 pub(super) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
-    let fault = |detail: String| StoreError::Unexpected(format!("a standing order: {detail}"));
     let parts = stored.split_once(' ');
     let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
-    let (task, hide) = parts.ok_or_else(|| fault("it has no number".to_owned()))?;
-    let hide = serde_json::from_str(hide).map_err(|error| fault(error.to_string()))?;
+    let (task, hide) = parts.ok_or_else(|| {
+        StoreError::Unexpected("a standing order that is stored: it has no number".to_owned())
+    })?;
+    let hide = read_json("a standing order", hide)?;
     let whom = Whom::parse(name)?;
     Ok(Order { whom, hide, task })
 }

@@ -14,6 +14,7 @@ use super::StoreError;
 use super::dispatch::Store;
 use super::keys::{self, ProfileBucket};
 use super::script::{self, Script};
+use super::stored::{read_json, to_json};
 use crate::domain::ids::MemberId;
 use crate::domain::profile::{Record, ReviewStatus};
 use crate::join::{join_all, try_join_all};
@@ -30,15 +31,12 @@ pub struct StoredProfile(Bytes);
 impl StoredProfile {
     /// What would be stored of this.
     pub fn of(record: &Record) -> Result<Self, StoreError> {
-        let json = serde_json::to_vec(record);
-        json.map(|json| Self(json.into()))
-            .map_err(|error| StoreError::Unexpected(error.to_string()))
+        to_json(record).map(|json| Self(json.into()))
     }
 
     /// Reads it.
     pub fn read(&self) -> Result<Record, StoreError> {
-        let read = serde_json::from_slice(&self.0);
-        read.map_err(|error| StoreError::Unexpected(format!("a profile that is stored: {error}")))
+        read_json("a profile", &self.0)
     }
 }
 

@@ -168,17 +168,7 @@ groups! {
         ERASING: i64 = -4;
     }
 
-    /// What `put.lua` tells of an event that it has not put, or what that begins with.
-    puts {
-        /// It was in the queue before. Then: what stands there beside its id.
-        KNOWN: i64 = 1;
-        /// It lies before the barrier of the shard.
-        BEFORE_BARRIER: i64 = 2;
-        /// There is no room for it.
-        NO_ROOM: i64 = 3;
-    }
-
-    /// How a queued event ends that is not applied, in `end_queued.lua`, and what is said to that.
+    /// How a queued event ends that is not applied, in `end_queued.lua`.
     ends {
         /// It was taken elsewhere.
         ENDED: u8 = 1;
@@ -186,8 +176,6 @@ groups! {
         REFUSED: u8 = 2;
         /// It is a dead letter.
         DEAD: u8 = 3;
-        /// There is no room for it among the dead letters.
-        FULL: i64 = 2;
     }
 
     /// Queues.

@@ -1,8 +1,5 @@
 //! Unlinks data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::decode::{Code, Done};
 use super::dispatch::Store;
 use super::sweep::Deleted;
@@ -10,6 +7,7 @@ use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
+use crate::domain::texts::{fields_as_text, words};
 use crate::join::try_join_all;
 
 /// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
@@ -28,54 +26,23 @@ pub struct Unneeded {
     pub cause: Cause,
 }
 
-/// Why data is not needed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Cause {
-    /// Its board is deleted.
-    Deleted,
-    /// Its board moves away from it.
-    Moved,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Deleted, Self::Moved];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Deleted => "deleted",
-            Self::Moved => "moved",
-        }
+words! {
+    /// Why data is not needed.
+    #[derive(Hash)]
+    pub enum Cause {
+        /// Its board is deleted.
+        Deleted = "deleted",
+        /// Its board moves away from it.
+        Moved = "moved",
     }
 }
 
-impl fmt::Display for Unneeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = self.cause.name();
-        write!(
-            f,
-            "{} {} {} {cause}",
-            self.generation, self.id, self.sharding
-        )
-    }
-}
-
-impl FromStr for Unneeded {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let mut parts = text.split(' ');
-        let mut part = || parts.next().ok_or(());
-        Ok(Self {
-            generation: part()?.parse().map_err(drop)?,
-            id: BoardId::parse(part()?).map_err(drop)?,
-            sharding: part()?.parse().map_err(drop)?,
-            cause: {
-                let name = part()?;
-                let mut all = Cause::ALL.into_iter();
-                all.find(|cause| cause.name() == name).ok_or(())?
-            },
-        })
+fields_as_text! {
+    Unneeded {
+        generation: |text| text.parse().ok(),
+        id: |text| BoardId::parse(text).ok(),
+        sharding: |text| text.parse().ok(),
+        cause: Cause::named,
     }
 }
 

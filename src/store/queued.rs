@@ -8,19 +8,19 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::dead_letters::{DEAD_LETTERS_KEPT, DEAD_LETTERS_MAX, DeadReason};
-use super::decode::{Flat, Raw, Tail, decode, parsed};
+use super::decode::{Done, Flat, Raw, Tail, decode};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{ends, queues};
-use super::reply::unknown_code;
 use super::{StoreError, keys, script};
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
+use crate::domain::texts::serde_as_text;
 use crate::domain::time::Timestamp;
 
 /// An entry of a stream, such as a queue, by its place there.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct EntryId {
     ms: u64,
     number: u64,
@@ -60,16 +60,18 @@ impl fmt::Display for EntryId {
 }
 
 impl FromStr for EntryId {
-    type Err = ();
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (ms, number) = text.split_once('-').ok_or(())?;
-        Ok(Self {
-            ms: ms.parse().map_err(drop)?,
-            number: number.parse().map_err(drop)?,
-        })
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = text.split_once('-');
+        let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
+        numbers
+            .map(|(ms, number)| Self { ms, number })
+            .ok_or("is no id of an entry of a stream")
     }
 }
+
+serde_as_text!(EntryId);
 
 /// How somebody has an event of a queue in hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -140,9 +142,11 @@ pub enum End {
 }
 
 /// What was said to an end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Ended {
     /// It has ended.
+    #[serde(rename = "OK")]
     Done,
     /// It is not in the queue.
     Gone,
@@ -153,9 +157,9 @@ pub enum Ended {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum EndArg<'a> {
-    Known(u8, String),
-    Refused(u8, String, usize, &'a str, String, Vec<(usize, i64)>),
-    Dead(u8, String, &'static str, &'a str, u8),
+    Known(u8, EntryId),
+    Refused(u8, EntryId, usize, &'a str, String, Vec<(usize, i64)>),
+    Dead(u8, EntryId, &'static str, &'a str, u8),
 }
 
 impl Store {
@@ -181,12 +185,6 @@ impl Store {
         lease: u64,
         all: Vec<(EntryId, &End)>,
     ) -> Result<Vec<Ended>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(Tail<Vec<i64>>),
-            Gone,
-        }
         let mut keys = keys::queue(shard);
         keys.push(keys::single(shard, Kind::DeadLetters));
         let ends: Vec<EndArg<'_>> = all
@@ -201,16 +199,8 @@ impl Store {
             .field("letters_max", DEAD_LETTERS_MAX)
             .field("kept_ms", DEAD_LETTERS_KEPT.ms())
             .field("ends", ends);
-        let Reply::Ok(Tail(ended)) = ended.write().await? else {
-            return Err(StoreError::Stale);
-        };
-        let ended = ended.into_iter().map(|code| match code {
-            1 => Ok(Ended::Done),
-            0 => Ok(Ended::Gone),
-            ends::FULL => Ok(Ended::Full),
-            other => unknown_code(&other.to_string()),
-        });
-        ended.collect()
+        let Done::Ok(Tail(ended)) = ended.write::<Done<Tail<Vec<_>>>>().await?;
+        Ok(ended)
     }
 
     /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
@@ -222,7 +212,9 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = ids.iter().map(|id| keys::refused_event(shard, id));
+        let keys = ids
+            .iter()
+            .map(|id| keys::named(shard, Kind::RefusedEvent, id));
         self.command("MGET", keys).await
     }
 }
@@ -230,7 +222,6 @@ impl Store {
 /// An entry of a stream, with its fields.
 #[derive(Deserialize)]
 pub(super) struct StreamEntry {
-    #[serde(deserialize_with = "parsed")]
     pub(super) id: EntryId,
     pub(super) fields: Flat<(Raw, Raw)>,
 }
@@ -254,7 +245,6 @@ fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
 }
 
 fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<String>) -> EndArg<'a> {
-    let entry = entry.to_string();
     match end {
         End::Known => EndArg::Known(ends::ENDED, entry),
         End::Refused {
@@ -263,10 +253,10 @@ fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<Strin
             told_ms,
             cut_off,
         } => {
-            keys.push(keys::refused_event(shard, id));
+            keys.push(keys::named(shard, Kind::RefusedEvent, id));
             let (told, told_ms) = (keys.len(), told_ms.to_string());
             let counts = cut_off.iter().map(|(period, end)| {
-                keys.push(keys::cut_off(shard, period));
+                keys.push(keys::of_period(shard, Kind::CutOff, period));
                 (keys.len(), end.ms())
             });
             EndArg::Refused(ends::REFUSED, entry, told, why, told_ms, counts.collect())

@@ -9,18 +9,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fred::types::Value;
 use futures::future::try_join;
 use futures::stream::{self, StreamExt};
 use serde::Deserialize;
 
+use super::args::each;
 use super::call::ScriptCall;
-use super::decode::{Done, Raw, decode};
+use super::decode::{Done, Flat, Found, Raw, Tail, decode};
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::protocol::puts;
 use super::queued::{StreamEntry, bytes_of_entry};
-use super::reply::{Reply, info_fields, require, unknown_code};
+use super::reply::{info_fields, require};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, EventId};
@@ -33,6 +32,9 @@ use crate::join::{join_all, try_join_all};
 const SIZES_AT_ONCE: usize = 16;
 /// How often a queue is put into the index for one call: others may take it out at the same moment.
 pub(super) const LISTINGS_MAX: usize = 8;
+
+/// Greater than any epoch of a queue.
+const ANY_EPOCH: &str = "inf";
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -157,22 +159,23 @@ pub struct QueueSample {
     pub queues: Vec<(QueueName, Result<(), StoreError>)>,
 }
 
-/// A call of put.lua.
-struct PutCall<'a> {
-    shard: &'a Shard,
-    epoch: String,
-    room: Room,
-    confirm: bool,
-    events: Vec<Arc<QueuedEvent>>,
-    /// How many bytes each of them has in the queue beside its id.
-    lengths: Vec<usize>,
-}
-
 /// What put.lua says.
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 enum PutReply {
+    /// Places of events, from 1, and what became of these. The others are in the queue now.
+    Ok(Tail<Flat<(usize, Told)>>),
     /// The index may not name the queue, whose epoch is this.
     Unindexed(String),
-    Done(Vec<Put>),
+}
+
+/// What put.lua tells of an event.
+#[derive(Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Told {
+    Known(Raw),
+    BeforeBarrier,
+    NoRoom,
 }
 
 /// Why a call ends that has put its queue into the index so often.
@@ -202,26 +205,30 @@ impl Store {
         events: Vec<Arc<QueuedEvent>>,
         room: Room,
     ) -> impl Future<Output = Result<Vec<Put>, StoreError>> + Send + use<'a> {
-        let mut call = PutCall {
-            shard,
-            epoch: String::new(),
-            room,
-            confirm: self.waits_for_replicas(),
-            lengths: Vec::with_capacity(events.len()),
-            events,
+        let confirm = self.waits_for_replicas();
+        let send = move |epoch: &str, events: &[Arc<QueuedEvent>]| {
+            let encoded = each(events, |event| event.encode());
+            let lengths = each(&encoded, Vec::len);
+            let reply = self
+                .call(&script::PUT, shard.tag())
+                .keys(keys::queue(shard))
+                .put_fields(shard, epoch, room)
+                .field("confirm", confirm)
+                .field("ids", each(events, |event| &event.id))
+                .args(encoded)
+                .write();
+            (lengths, reply)
         };
-        let first = call.send(self);
+        let (lengths, mut reply) = send("", &events);
         async move {
-            let mut reply = first.await?;
             for _ in 0..LISTINGS_MAX {
-                match call.read(reply)? {
-                    PutReply::Done(answers) => return Ok(answers),
+                match reply.await? {
+                    PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
                     PutReply::Unindexed(epoch) => {
                         self.list_queue(&QueueName::of(shard), &epoch).await?;
-                        call.epoch = epoch;
+                        (_, reply) = send(&epoch, &events);
                     }
                 }
-                reply = call.send(self).await?;
             }
             Err(index_changes())
         }
@@ -255,30 +262,24 @@ impl Store {
 
     /// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
     pub async fn clear_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(String),
-            Full,
-            Stale,
-        }
         let cleared = self
             .call_shard(&script::CLEAR_QUEUE, shard)
             .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
             .arg(shard.generation)
-            .write();
-        let name = QueueName::of(shard);
-        match cleared.await? {
-            Reply::Ok(epoch) => self.unlist(&name, &epoch).await?,
-            Reply::Stale => self.unlist_queue(&name).await?,
-            Reply::Full => return Ok(false),
-        }
+            .write::<Found<String>>();
+        let last_epoch = match cleared.await {
+            Ok(Found::Some(epoch)) => epoch,
+            Ok(Found::None) => return Ok(false),
+            Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
+            Err(error) => return Err(error),
+        };
+        self.unlist(&QueueName::of(shard), &last_epoch).await?;
         Ok(true)
     }
 
     /// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
     pub async fn unlist_queue(&self, name: &QueueName) -> Result<(), StoreError> {
-        self.unlist(name, "inf").await
+        self.unlist(name, ANY_EPOCH).await
     }
 
     async fn unlist(&self, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
@@ -404,61 +405,28 @@ fn memory_max(info: &str) -> Option<u64> {
     max.ok().filter(|max| *max > 0)
 }
 
-impl PutCall<'_> {
-    /// Sends it.
-    fn send<'a>(
-        &mut self,
-        store: &'a Store,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<'a> {
-        let ids = self.events.iter().map(|event| &event.id);
-        let encoded = self.events.iter().map(|event| event.encode());
-        let encoded: Vec<_> = encoded.collect();
-        self.lengths = encoded.iter().map(Vec::len).collect();
-        store
-            .call(&script::PUT, self.shard.tag())
-            .keys(keys::queue(self.shard))
-            .put_fields(self.shard, &self.epoch, self.room)
-            .field("confirm", self.confirm)
-            .field("ids", ids.collect::<Vec<_>>())
-            .args(encoded)
-            .write_for_reply()
+/// What became of events that have so many bytes each in the queue, beside their ids; put.lua tells of some.
+fn answers(
+    events: &[Arc<QueuedEvent>],
+    lengths: &[usize],
+    told: Vec<(usize, Told)>,
+) -> Result<Vec<Put>, StoreError> {
+    let queued = events.iter().zip(lengths);
+    let queued = queued.map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length));
+    let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
+    for (place, told) in told {
+        let index = place.wrapping_sub(1);
+        let event = require(events.get(index), "what is told is told of an event")?;
+        answers[index] = match told {
+            Told::BeforeBarrier => Put::BeforeBarrier,
+            Told::NoRoom => Put::NoRoom,
+            Told::Known(Raw(known)) => {
+                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
+                known.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
+            }
+        };
     }
-
-    fn read(&self, reply: Value) -> Result<PutReply, StoreError> {
-        let (code, mut reply) = Reply::versioned(reply)?;
-        match code.as_str() {
-            "UNINDEXED" => return Ok(PutReply::Unindexed(reply.text()?)),
-            "OK" => {}
-            other => return unknown_code(other),
-        }
-        let events = self.events.iter().zip(&self.lengths);
-        let queued = events.map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length));
-        let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
-        while !reply.is_empty() {
-            let index = reply.index()?;
-            let event = self.events.get(index);
-            let event = require(event, "what is told is told of an event")?;
-            answers[index] = put_of(&event.id, reply.next()?)?;
-        }
-        Ok(PutReply::Done(answers))
-    }
-}
-
-/// What became of the event with this id that put.lua tells of.
-fn put_of(id: &EventId, result: Value) -> Result<Put, StoreError> {
-    let mut reply = match result {
-        Value::Array(_) => Reply::new(result)?,
-        code => Reply::new(Value::Array(vec![code]))?,
-    };
-    Ok(match reply.integer()? {
-        puts::BEFORE_BARRIER => Put::BeforeBarrier,
-        puts::NO_ROOM => Put::NoRoom,
-        puts::KNOWN => {
-            let event = QueuedEvent::decode(id.as_str().as_bytes(), &reply.bytes()?);
-            event.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
-        }
-        other => return unknown_code(&other.to_string()),
-    })
+    Ok(answers)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::decode::{Done, Tail};
 use super::dispatch::Store;
+use super::kinds::Kind;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::board::{AcceptLate, Board};
@@ -50,7 +51,7 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
 pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
     let mut indexes = Vec::new();
     for pool in &used.pools {
-        keys.push(keys::quota(home, pool));
+        keys.push(keys::named(home, Kind::Quota, &pool.name));
         indexes.resize(pool.index, 0);
         indexes.push(keys.len());
     }

@@ -10,7 +10,7 @@ use super::StoreError;
 /// The parts of a reply, taken from the front.
 pub(super) struct Reply(std::vec::IntoIter<Value>);
 
-pub(super) fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
+fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
     StoreError::Unexpected(format!("{what}, not {value:?}"))
 }
 
@@ -20,6 +20,24 @@ impl Reply {
             Value::Array(parts) => Ok(Self(parts.into_iter())),
             other => Err(unexpected("an array", &other)),
         }
+    }
+
+    /// A list of one part.
+    pub(super) fn of_one(value: Value) -> Self {
+        Self(vec![value].into_iter())
+    }
+
+    /// Skips an empty text, which stands for none. Whether there is nothing else: a list of Lua ends before a last `nil`.
+    pub(super) fn skip_none(&mut self) -> bool {
+        let is_none = self.0.as_slice().first().is_none_or(|next| match next {
+            Value::String(text) => text.is_empty(),
+            Value::Bytes(bytes) => bytes.is_empty(),
+            other => other.is_null(),
+        });
+        if is_none {
+            self.0.next();
+        }
+        is_none
     }
 
     /// Whether nothing is left.
@@ -49,15 +67,10 @@ impl Reply {
             .ok_or_else(|| unexpected("an integer", &value))
     }
 
-    /// An integer that travels as text; `None` for an empty text.
+    /// An integer; `None` for an empty text.
     pub(super) fn integer_or_none(&mut self) -> Result<Option<i64>, StoreError> {
-        let text = self.text()?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        text.parse()
-            .map(Some)
-            .map_err(|_| unexpected("an integer", &text))
+        let is_none = self.skip_none();
+        (!is_none).then(|| self.integer()).transpose()
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
@@ -72,13 +85,16 @@ impl Reply {
         require(index, "an index counts from 1")
     }
 
-    /// All integers that are left.
-    pub(super) fn integers(&mut self) -> Result<Vec<i64>, StoreError> {
-        let mut integers = Vec::with_capacity(self.0.len());
+    /// All that is left, as one thing after another is read.
+    pub(super) fn all<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::with_capacity(self.0.len());
         while !self.is_empty() {
-            integers.push(self.integer()?);
+            all.push(read(self)?);
         }
-        Ok(integers)
+        Ok(all)
     }
 
     pub(super) fn list(&mut self) -> Result<Self, StoreError> {
@@ -87,21 +103,12 @@ impl Reply {
 
     /// What follows `OK` in a reply that depends on a board's version and has no other code.
     pub(super) fn answer(value: Value) -> Result<Self, StoreError> {
-        let (code, reply) = Self::versioned(value)?;
-        if code == "OK" {
-            return Ok(reply);
-        }
-        unknown_code(&code)
-    }
-
-    /// The code in front of a reply that depends on a board's version.
-    pub(super) fn versioned(value: Value) -> Result<(String, Self), StoreError> {
         let mut reply = Self::new(value)?;
-        let code = reply.text()?;
-        if code == "STALE" {
-            return Err(StoreError::Stale);
+        match reply.text()?.as_str() {
+            "OK" => Ok(reply),
+            "STALE" => Err(StoreError::Stale),
+            other => unknown_code(other),
         }
-        Ok((code, reply))
     }
 }
 

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
 
 use super::args::each;
-use super::decode::{Code, Done, Tail, parsed};
+use super::decode::{Code, Done, Tail};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::protocol::{self, record::TOKEN_BYTES};
@@ -20,6 +20,7 @@ use crate::domain::event::Shortage;
 use crate::domain::ids::EventId;
 use crate::domain::quota::QuotaUse;
 use crate::domain::shard::Shard;
+use crate::domain::texts::serde_as_text;
 use crate::domain::time::Timestamp;
 
 /// For how long a token stays void, and an event that was taken is remembered at least, in milliseconds: longer than any
@@ -67,11 +68,7 @@ impl FromStr for Token {
     }
 }
 
-impl Serialize for Token {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(Token);
 
 /// What an event would take of quotas whose counts lie in one shard.
 #[derive(Clone, Debug)]
@@ -95,7 +92,7 @@ impl Wanted {
     fn record(&self) -> String {
         match &self.id {
             Some(id) => keys::event(&self.shard, id),
-            None => keys::event_of(&self.shard, self.token),
+            None => keys::named(&self.shard, Kind::EventToken, self.token),
         }
     }
 }
@@ -118,7 +115,6 @@ pub enum Reserved {
 #[derive(Clone, Debug, Deserialize)]
 pub struct OpenReservation {
     /// What it is known by.
-    #[serde(deserialize_with = "parsed")]
     pub token: Token,
     /// How old it is by the server's clock, in milliseconds.
     pub age_ms: i64,
@@ -168,7 +164,9 @@ impl Store {
             .field("records", each(&all, |wanted| wanted.record()))
             .field(
                 "voids",
-                each(&all, |wanted| keys::void(&wanted.shard, wanted.token)),
+                each(&all, |wanted| {
+                    keys::named(&wanted.shard, Kind::Void, wanted.token)
+                }),
             )
             .write_for_reply();
         let count = all.len();
@@ -238,7 +236,7 @@ impl Store {
 
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
     Ok(match reply.integer()? {
-        protocol::reservations::RESERVED => Reserved::Open(reply.integers()?),
+        protocol::reservations::RESERVED => Reserved::Open(reply.all(Reply::integer)?),
         protocol::reservations::USED_UP => Reserved::UsedUp(shortage(&mut reply)?),
         protocol::reservations::WAITS => Reserved::Waits {
             quota: reply.index()?,

@@ -263,27 +263,8 @@ impl Store {
         Ok((made, making.and_then(|making| read_json("", &making).ok())))
     }
 
-    /// Notes the digest of a final period.
-    pub async fn note_digest(
-        &self,
-        board: &Board,
-        period: (Window, &str),
-        digest: &Noted<String>,
-    ) -> Result<(), StoreError> {
-        self.note(board, period, true, digest).await
-    }
-
-    /// Notes how far the digest of a final period has come.
-    pub async fn note_making<T: Serialize>(
-        &self,
-        board: &Board,
-        period: (Window, &str),
-        making: &Noted<T>,
-    ) -> Result<(), StoreError> {
-        self.note(board, period, false, making).await
-    }
-
-    async fn note<T: Serialize>(
+    /// Notes the digest of a final period, or how far it has come.
+    pub async fn note_digest<T: Serialize>(
         &self,
         board: &Board,
         (window, key): (Window, &str),

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::call::ScriptCall;
-use super::decode::{Done, Flat, Packed};
+use super::decode::{Done, Flat, Packed, ms, packed};
 use super::dispatch::Store;
 use super::reply::require;
 use super::script::Script;
 use super::{StoreError, keys, script};
 use crate::domain::league::Section;
-use crate::domain::score::Score;
+use crate::domain::score::{Score, scaled};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
@@ -79,17 +79,11 @@ pub enum RewardChange {
 pub struct Claim {
     /// Under which name.
     pub by: String,
-    /// When, in milliseconds since the epoch.
-    at: i64,
+    /// When.
+    #[serde(deserialize_with = "ms")]
+    pub at: Timestamp,
     /// Which rank the member had.
     pub rank: u64,
-}
-
-impl Claim {
-    /// When it was made.
-    pub fn at(&self) -> Timestamp {
-        Timestamp::from_ms_clamped(self.at)
-    }
 }
 
 /// What a member has won by a rule.
@@ -99,7 +93,9 @@ pub struct RewardEntry {
     pub rule: usize,
     /// The rank of the member when it had won last.
     pub rank: u64,
-    score: i64,
+    /// The score of the member.
+    #[serde(deserialize_with = "scaled::deserialize")]
+    pub score: Score,
     /// What has become of it.
     pub state: RewardState,
     /// Its claim, if it was claimed.
@@ -107,23 +103,21 @@ pub struct RewardEntry {
     pub claim: Option<Claim>,
 }
 
-impl RewardEntry {
-    /// The score of the member.
-    pub fn score(&self) -> Score {
-        Score::from_stored(self.score)
-    }
-}
-
 /// How a claim ended.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Claimed {
     /// The reward is claimed now.
+    #[serde(deserialize_with = "packed")]
     New(RewardEntry),
     /// It was claimed before, under the same name.
+    #[serde(deserialize_with = "packed")]
     Same(RewardEntry),
     /// It was claimed before, under another name.
+    #[serde(deserialize_with = "packed")]
     Taken(RewardEntry),
     /// It was claimed before, and is not won any more.
+    #[serde(deserialize_with = "packed")]
     Revoked(RewardEntry),
     /// The member has not won it, or is hidden.
     None,
@@ -217,33 +211,15 @@ impl Store {
         section: &Section,
         claiming: Claiming<'_>,
     ) -> Result<Claimed, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            New(Packed<RewardEntry>),
-            Same(Packed<RewardEntry>),
-            Taken(Packed<RewardEntry>),
-            Revoked(Packed<RewardEntry>),
-            None,
-            Behind,
-        }
-        let claimed = self
-            .call_section(&script::CLAIM, shard, section)
+        self.call_section(&script::CLAIM, shard, section)
             .field("member", claiming.member)
             .field("rule", claiming.rule)
             .field("by", claiming.by)
             .field("at", claiming.at.ms())
             .field("revision", claiming.revision)
             .field("hides", claiming.hides)
-            .write();
-        Ok(match claimed.await? {
-            Reply::New(Packed(entry)) => Claimed::New(entry),
-            Reply::Same(Packed(entry)) => Claimed::Same(entry),
-            Reply::Taken(Packed(entry)) => Claimed::Taken(entry),
-            Reply::Revoked(Packed(entry)) => Claimed::Revoked(entry),
-            Reply::None => Claimed::None,
-            Reply::Behind => Claimed::Behind,
-        })
+            .write()
+            .await
     }
 
     /// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
@@ -328,9 +304,8 @@ impl Store {
         shard: &Shard,
         section: &Section,
     ) -> ScriptCall<'_> {
-        self.call_shard(script, shard)
+        self.call_version(script, shard)
             .key(keys::rewards(shard, section))
-            .field("version", shard.version())
     }
 
     /// The same for a step of a walk.

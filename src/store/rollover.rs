@@ -58,10 +58,9 @@ impl Store {
         };
         let standings = std::iter::once(target).chain(terms);
         let advanced = self
-            .call_shard(&script::ADVANCE, shard)
+            .call_version(&script::ADVANCE, shard)
             .key(keys::state(shard, series))
             .keys(standings.flat_map(|standing| keys::standing(shard, &standing)))
-            .field("version", shard.version())
             .field("layout", LayoutArgs::new(shard))
             .field("now", now.ms())
             .field("start", period.start_ms)

@@ -202,7 +202,7 @@ scripts! {
     APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue", "expiry"]
         with [results, details, refusals, flags, record, bounds, queues];
     /// Puts events into the queue of a shard.
-    PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [puts, queues];
+    PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
     /// Takes records of the log into a queue.
     TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
     /// Has a queue take nothing more out of the log.

@@ -10,7 +10,7 @@ use super::decode::{Done, Flat, Raw, Tail, ms, tie_key, us};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::reply::for_each_of;
-use super::stored::to_json;
+use super::stored::{read_json, to_json};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
@@ -44,11 +44,10 @@ impl StoredPlayer {
         if json.is_empty() {
             return Ok(None);
         }
-        let unreadable = |error: &dyn std::fmt::Display| {
-            StoreError::Unexpected(format!("a player that is stored: {error}"))
-        };
-        let json = String::from_utf8(json.into()).map_err(|error| unreadable(&error))?;
-        let player = serde_json::from_str(&json).map_err(|error| unreadable(&error))?;
+        let unreadable =
+            |error| StoreError::Unexpected(format!("a player that is stored: {error}"));
+        let json = String::from_utf8(json.into()).map_err(unreadable)?;
+        let player = read_json("a player", &json)?;
         Ok(Some(Self { json, player }))
     }
 }
@@ -213,14 +212,12 @@ impl Store {
     ) -> Result<Vec<Played>, StoreError> {
         let texts = self.texts_of(shard, Kind::Played, std::slice::from_ref(member));
         let texts = texts.await?;
-        let unreadable =
-            |error| StoreError::Unexpected(format!("a history that is stored: {error}"));
-        let lines = texts
+        texts
             .iter()
-            .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'));
-        let lines = lines.filter(|line| !line.is_empty());
-        let played = lines.map(|line| serde_json::from_slice(line).map_err(unreadable));
-        played.collect::<Result<_, _>>()
+            .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'))
+            .filter(|line| !line.is_empty())
+            .map(|line| read_json("a history", line))
+            .collect()
     }
 
     /// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
@@ -259,9 +256,8 @@ impl Store {
             played.map(Option::unwrap_or_default)
         });
         let written = self
-            .call_shard(&script::WRITE_PLAYERS, shard)
+            .call_version(&script::WRITE_PLAYERS, shard)
             .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
-            .field("version", shard.version())
             .field("lines", HISTORY_LINES_MAX)
             .field("names", each(changes, |change| change.member.as_str()))
             .field("seen", each(changes, PlayerChange::seen_json))
@@ -312,9 +308,8 @@ impl Store {
         let terms = terms.expect("invariant: a board with seats is a league");
         let (size, ends, expires) = terms_of(shard, period);
         let suggested = self
-            .call_shard(&script::TAKE_SEAT, shard)
+            .call_version(&script::TAKE_SEAT, shard)
             .keys(keys::of_tier_seats(shard, period, *tier))
-            .field("version", shard.version())
             .field("now", now.ms())
             .field("size", size)
             .field("is_late", now.ms() >= terms.joined_freely_until_ms(period))
@@ -419,7 +414,12 @@ impl Store {
     ) -> Result<Vec<TierSeats>, StoreError> {
         let shards = board.shards();
         let reads = tiers.iter().map(async |tier| {
-            let key = keys::tiers(&shards[board.shard_of_tier(period, *tier)], period, *tier);
+            let key = keys::of_tier(
+                &shards[board.shard_of_tier(period, *tier)],
+                Kind::Tiers,
+                period,
+                *tier,
+            );
             let fields = [&key, "taken", "free"];
             let (taken, free): (Option<u64>, Option<String>) =
                 self.command("HMGET", fields).await?;

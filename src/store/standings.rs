@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fred::types::Value;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::OnceCell;
 
-use super::args::{LayoutArgs, pack, ranking_name, shown_score, stored_score};
+use super::args::{LayoutArgs, OrFalse, each, ranking_name, shown_score, stored_score};
 use super::connection::Call;
 use super::dispatch::{Freshness, Store};
 use super::kinds::Kind;
@@ -182,7 +182,20 @@ impl Mark {
 
     /// The entry that stands there, without its data.
     fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
-        entry(board, rank, self.score, &self.member)
+        let malformed = || StoreError::Unexpected("a malformed member of a standing".into());
+        let (tie_key, id) = if board.layout().prefixed {
+            let (tie_key, id) = TieKey::split(&self.member).ok_or_else(malformed)?;
+            (Some(tie_key), id)
+        } else {
+            (None, &self.member[..])
+        };
+        Ok(Entry {
+            rank,
+            member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
+            score: shown_score(board, self.score),
+            reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
+            data: None,
+        })
     }
 
     /// As read.lua takes it.
@@ -390,36 +403,24 @@ impl Query {
             Self::Page { .. } | Self::Member { .. } | Self::Subset { .. } | Self::Slice { .. } => {
                 Self::WithData(Box::new(self))
             }
-            Self::Amounts { .. }
-            | Self::Spread { .. }
-            | Self::Positions { .. }
-            | Self::Changed(_)
-            | Self::WithData(_) => self,
+            _ => self,
         }
     }
 
-    /// Its standing, or that of the period before.
-    fn standing(&self, is_of_before: bool) -> Option<Standing> {
+    /// The standings that it names: its own, and that of the period before.
+    fn standings(&self) -> [Option<Standing>; 2] {
         match self {
-            Self::Member { previous, .. } if is_of_before => *previous,
+            Self::Member {
+                standing, previous, ..
+            } => [Some(*standing), *previous],
             Self::Page { standing, .. }
-            | Self::Member { standing, .. }
             | Self::Subset { standing, .. }
             | Self::Amounts { standing, .. }
             | Self::Spread { standing, .. }
             | Self::Slice { standing, .. }
-            | Self::Positions { standing, .. } => Some(*standing),
-            Self::Changed(standings) => standings[usize::from(is_of_before)],
-            Self::WithData(query) => query.standing(is_of_before),
-        }
-    }
-
-    /// Its standing; or that of the period before, if it names one.
-    fn named(&self, is_of_before: bool) -> Option<Standing> {
-        match self {
-            Self::Member { .. } | Self::Changed(_) => self.standing(is_of_before),
-            Self::WithData(query) => query.named(is_of_before),
-            _ => self.standing(false).filter(|_| !is_of_before),
+            | Self::Positions { standing, .. } => [Some(*standing), None],
+            Self::Changed(standings) => *standings,
+            Self::WithData(query) => query.standings(),
         }
     }
 
@@ -522,83 +523,12 @@ try_from_answer! {
     Changed => (),
 }
 
-/// As read.lua documents them. Indexes count from 1, as in Lua.
-#[derive(Serialize)]
-struct ReadArgs<'a> {
-    version: String,
-    layout: LayoutArgs,
-    ranking: &'static str,
-    standings: Vec<StandingArgs>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    followed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    erasing: Option<usize>,
-    queries: Vec<QueryArgs<'a>>,
-}
-
 /// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, and its
 /// ranking if that is another one than the board's, and when it ends if it keeps the lines of erased members from then on.
 type StandingArgs = (usize, usize, i64, u8, Option<&'static str>, Option<i64>);
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum QueryArgs<'a> {
-    Page(u8, usize, u64, u64, MemberArg<'a>),
-    Between(u8, usize, ScoreArg, ScoreArg, u64, u64, MemberArg<'a>),
-    Around(u8, usize, i64, u64, u64, MemberArg<'a>),
-    Percentile(u8, usize, u64),
-    Member(u8, usize, &'a str, u64, usize),
-    Subset(u8, usize, Vec<&'a str>),
-    Amounts(u8, usize, Vec<usize>),
-    Spread(u8, usize, u64, u64, u64),
-    Slice(u8, usize, MarkArgs<'a>, u64, u64),
-    Positions(u8, usize, Vec<MarkArgs<'a>>),
-    Changed(u8, usize, usize),
-    WithData(u8, usize, Box<Self>),
-}
-
-impl QueryArgs<'_> {
-    /// The index of its standing.
-    fn standing(&self) -> usize {
-        match self {
-            Self::Page(_, standing, ..)
-            | Self::Between(_, standing, ..)
-            | Self::Around(_, standing, ..)
-            | Self::Percentile(_, standing, ..)
-            | Self::Member(_, standing, ..)
-            | Self::Subset(_, standing, ..)
-            | Self::Amounts(_, standing, ..)
-            | Self::Spread(_, standing, ..)
-            | Self::Slice(_, standing, ..)
-            | Self::Positions(_, standing, ..)
-            | Self::Changed(_, standing, ..)
-            | Self::WithData(_, standing, ..) => *standing,
-        }
-    }
-}
-
 /// A mark: score, tie key and id of the member.
 type MarkArgs<'a> = (i64, u64, &'a str);
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum ScoreArg {
-    Bound(i64),
-    None(bool),
-}
-
-impl From<Option<i64>> for ScoreArg {
-    fn from(bound: Option<i64>) -> Self {
-        bound.map_or(Self::None(false), Self::Bound)
-    }
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum MemberArg<'a> {
-    Named(&'a str),
-    None(bool),
-}
 
 /// The keys and arguments of a call as they come together.
 struct Encoder<'a> {
@@ -606,16 +536,30 @@ struct Encoder<'a> {
     keys: Vec<String>,
     standings: Vec<StandingArgs>,
     indexes: HashMap<Standing, usize>,
+    turnouts: HashMap<Period, usize>,
     sight: Sight,
 }
 
 impl Encoder<'_> {
-    fn standing(&mut self, standing: &Standing) -> usize {
-        if let Some(index) = self.indexes.get(standing) {
-            return *index;
+    /// Adds the keys that a query needs.
+    fn add(&mut self, query: &Query) {
+        for standing in query.standings().into_iter().flatten() {
+            if !self.indexes.contains_key(&standing) {
+                self.add_standing(standing);
+            }
         }
+        if let Query::Amounts { periods, .. } = query {
+            for period in periods {
+                self.keys
+                    .push(keys::of_period(self.shard, Kind::Turnout, period));
+                self.turnouts.insert(*period, self.keys.len());
+            }
+        }
+    }
+
+    fn add_standing(&mut self, standing: Standing) {
         let first = self.keys.len() + 1;
-        self.keys.extend(keys::standing(self.shard, standing));
+        self.keys.extend(keys::standing(self.shard, &standing));
         let (state, start) = if self.shard.derived_as(standing.series).is_some() {
             self.keys.push(keys::state(self.shard, standing.series));
             (self.keys.len(), standing.period.start_ms)
@@ -625,111 +569,82 @@ impl Encoder<'_> {
         let shows_hidden = u8::from(self.sight == Sight::Everybody);
         let ranking = self.shard.ranking_of(&standing.period);
         let ranking = (ranking != self.shard.definition.ranking).then(|| ranking_name(ranking));
-        let ends = self.shard.keeps_lines_from(standing).map(Timestamp::ms);
+        let ends = self.shard.keeps_lines_from(&standing).map(Timestamp::ms);
         self.standings
             .push((first, state, start, shows_hidden, ranking, ends));
-        self.indexes.insert(*standing, self.standings.len());
-        self.standings.len()
+        self.indexes.insert(standing, self.standings.len());
     }
 
-    fn query<'q>(&mut self, query: &'q Query) -> QueryArgs<'q> {
-        match query {
-            Query::Page {
-                standing,
-                selection,
-                count,
-                member,
-            } => {
-                let member = match member {
-                    Some(member) => MemberArg::Named(member.as_str()),
-                    None => MemberArg::None(false),
-                };
-                page_args(self.standing(standing), *selection, *count, member)
-            }
-            Query::Member {
-                standing,
-                previous,
-                member,
-                around,
-            } => {
-                let index = self.standing(standing);
-                let before = previous.as_ref().map_or(0, |before| self.standing(before));
-                QueryArgs::Member(queries::MEMBER, index, member.as_str(), *around, before)
-            }
-            Query::Subset { standing, members } => {
-                let members = members.iter().map(MemberId::as_str).collect();
-                QueryArgs::Subset(queries::SUBSET, self.standing(standing), members)
-            }
-            Query::Amounts { standing, periods } => {
-                let index = self.standing(standing);
-                let counts = periods.iter().map(|period| {
-                    self.keys.push(keys::turnout(self.shard, period));
-                    self.keys.len()
-                });
-                let counts = counts.collect();
-                QueryArgs::Amounts(queries::AMOUNTS, index, counts)
-            }
-            Query::Spread {
-                standing,
-                from,
-                to,
-                count,
-            } => QueryArgs::Spread(queries::SPREAD, self.standing(standing), *from, *to, *count),
-            Query::Slice {
-                standing,
-                mark,
-                before,
-                count,
-            } => QueryArgs::Slice(
-                queries::SLICE,
-                self.standing(standing),
-                mark.args(self.shard),
-                *before,
-                *count,
-            ),
-            Query::Positions { standing, marks } => {
-                let marks = marks.iter().map(|mark| mark.args(self.shard)).collect();
-                QueryArgs::Positions(queries::POSITIONS, self.standing(standing), marks)
-            }
-            Query::Changed(standings) => {
-                let [own, before] = standings.each_ref().map(|standing| {
-                    let standing = standing.as_ref();
-                    standing.map_or(0, |standing| self.standing(standing))
-                });
-                QueryArgs::Changed(queries::CHANGED, own, before)
-            }
-            Query::WithData(query) => {
-                let query = Box::new(self.query(query));
-                QueryArgs::WithData(queries::WITH_DATA, query.standing(), query)
-            }
-        }
+    /// The index of a standing; 0 without one.
+    fn index_of(&self, standing: Option<Standing>) -> usize {
+        standing.map_or(0, |standing| self.indexes[&standing])
     }
 }
 
-fn page_args(
-    standing: usize,
-    selection: Selection,
-    count: u64,
-    member: MemberArg<'_>,
-) -> QueryArgs<'_> {
-    match selection {
-        Selection::Behind(offset) => {
-            QueryArgs::Page(queries::PAGE, standing, offset, count, member)
-        }
-        Selection::Between {
-            first,
-            last,
-            offset,
-        } => {
-            let (first, last) = (first.into(), last.into());
-            let between = queries::BETWEEN;
-            QueryArgs::Between(between, standing, first, last, offset, count, member)
-        }
-        Selection::Around { score, ahead } => {
-            QueryArgs::Around(queries::AROUND, standing, score, ahead, count, member)
-        }
-        Selection::Percentile(thousandths) => {
-            QueryArgs::Percentile(queries::PERCENTILE, standing, thousandths)
+/// A query as read.lua documents it. Indexes count from 1, as in Lua.
+struct QueryArgs<'a>(&'a Encoder<'a>, &'a Query);
+
+impl Serialize for QueryArgs<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(call, query) = self;
+        let [own, before] = query.standings().map(|standing| call.index_of(standing));
+        match query {
+            Query::Page {
+                selection,
+                count,
+                member,
+                ..
+            } => {
+                let member = OrFalse::from(member.as_ref());
+                match *selection {
+                    Selection::Behind(offset) => {
+                        (queries::PAGE, own, offset, count, member).serialize(to)
+                    }
+                    Selection::Between {
+                        first,
+                        last,
+                        offset,
+                    } => {
+                        let [first, last] = [first, last].map(OrFalse::from);
+                        let between = queries::BETWEEN;
+                        (between, own, first, last, offset, count, member).serialize(to)
+                    }
+                    Selection::Around { score, ahead } => {
+                        (queries::AROUND, own, score, ahead, count, member).serialize(to)
+                    }
+                    Selection::Percentile(thousandths) => {
+                        (queries::PERCENTILE, own, thousandths).serialize(to)
+                    }
+                }
+            }
+            Query::Member { member, around, .. } => {
+                (queries::MEMBER, own, member, around, before).serialize(to)
+            }
+            Query::Subset { members, .. } => (queries::SUBSET, own, members).serialize(to),
+            Query::Amounts { periods, .. } => {
+                let counts = each(periods, |period| call.turnouts[period]);
+                (queries::AMOUNTS, own, counts).serialize(to)
+            }
+            Query::Spread {
+                from,
+                to: end,
+                count,
+                ..
+            } => (queries::SPREAD, own, from, end, count).serialize(to),
+            Query::Slice {
+                mark,
+                before,
+                count,
+                ..
+            } => (queries::SLICE, own, mark.args(call.shard), before, count).serialize(to),
+            Query::Positions { marks, .. } => {
+                let marks = each(marks, |mark| mark.args(call.shard));
+                (queries::POSITIONS, own, marks).serialize(to)
+            }
+            Query::Changed(_) => (queries::CHANGED, own, before).serialize(to),
+            Query::WithData(query) => {
+                (queries::WITH_DATA, own, QueryArgs(call, query)).serialize(to)
+            }
         }
     }
 }
@@ -748,35 +663,39 @@ impl Store {
             keys: vec![keys::head(shard.tag())],
             standings: Vec::new(),
             indexes: HashMap::new(),
+            turnouts: HashMap::new(),
             sight,
         };
-        let asked = queries.iter().map(|query| encoder.query(query)).collect();
-        let mut keys = encoder.keys;
+        for query in queries {
+            encoder.add(query);
+        }
         let keeps_lines = encoder
             .standings
             .iter()
             .any(|standing| standing.5.is_some());
         let erasing = (sight == Sight::Everybody || keeps_lines).then(|| {
-            keys.push(keys::single(shard, Kind::Erasing));
-            keys.len()
+            encoder.keys.push(keys::single(shard, Kind::Erasing));
+            encoder.keys.len()
         });
-        let args = ReadArgs {
-            version: shard.version(),
-            layout: LayoutArgs::new(shard),
-            ranking: ranking_name(shard.definition.ranking),
-            standings: encoder.standings,
-            followed: match sight {
-                Sight::HiddenUpTo(number) => Some(number),
-                Sight::Visible | Sight::Everybody => None,
-            },
-            erasing,
-            queries: asked,
+        let followed = match sight {
+            Sight::HiddenUpTo(number) => Some(number),
+            Sight::Visible | Sight::Everybody => None,
         };
-        let args = pack(&args)?;
+        let (mut keys, args) = self
+            .call(&script::READ, shard.tag())
+            .with_keys(std::mem::take(&mut encoder.keys))
+            .field("version", shard.version())
+            .field("layout", LayoutArgs::new(shard))
+            .field("ranking", ranking_name(shard.definition.ranking))
+            .field("standings", &encoder.standings)
+            .field("followed", followed)
+            .field("erasing", erasing)
+            .field("queries", each(queries, |query| QueryArgs(&encoder, query)))
+            .keys_and_args()?;
         let asked = (queries, &encoder.indexes);
         if freshness == Freshness::Bounded && self.replicas.is_some() {
             keys.push(keys::registry(shard.tag(), shard.generation));
-            let call = Call::new(&script::READ, keys.clone(), vec![args.clone()]);
+            let call = Call::new(&script::READ, keys.clone(), args.clone());
             if let Some(Dated { value, as_of }) = self.read_replica(shard, call).await
                 && let Ok(value) = answers(shard, asked, value)
                 && is_complete(&value)
@@ -785,9 +704,7 @@ impl Store {
             }
             keys.pop();
         }
-        let reply = self
-            .read(Call::new(&script::READ, keys, vec![args]))
-            .await?;
+        let reply = self.read(Call::new(&script::READ, keys, args)).await?;
         Ok(Dated {
             value: answers(shard, asked, reply)?,
             as_of: None,
@@ -821,8 +738,9 @@ fn answers(
             answer,
             barrier,
             changed,
-            has_entries: [false, true]
-                .map(|of_before| query.named(of_before).and_then(has_entries)),
+            has_entries: query
+                .standings()
+                .map(|standing| standing.and_then(has_entries)),
         });
     Ok(seen.collect())
 }
@@ -847,8 +765,9 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         return Ok(Answer::Erasing);
     }
     if total == queries::UNLISTED || total == queries::SHORT {
+        let [own, before] = query.standings();
         let is_of_before = reply.integer()? == 1;
-        let standing = query.standing(is_of_before);
+        let standing = if is_of_before { before } else { own };
         let standing = require(standing, "a query has the standing that it needs")?;
         if total == queries::SHORT {
             return Ok(Answer::Short(standing));
@@ -878,18 +797,11 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
                 total,
                 position: reply.count()?,
                 from: reply.count()?,
-                entries: lines(marks(&mut reply.list()?)?),
+                entries: reply.list()?.all(line)?,
             };
             Answer::Slice(slice.into())
         }
-        Query::Positions { .. } => {
-            let mut reply = reply.list()?;
-            let mut positions = Vec::new();
-            while !reply.is_empty() {
-                positions.push(reply.count()?);
-            }
-            Answer::Positions(positions.into())
-        }
+        Query::Positions { .. } => Answer::Positions(reply.list()?.all(Reply::count)?.into()),
         Query::Changed(_) => Answer::Changed(()),
         Query::WithData(query) => {
             let mut answer = answer(board, query, &mut reply.list()?)?;
@@ -919,15 +831,7 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
             let lines = own(slice)?.entries.iter_mut();
             lines.map(|line| &mut line.data).collect()
         }
-        Answer::Member(None)
-        | Answer::Amounts(_)
-        | Answer::Spread(_)
-        | Answer::Positions(_)
-        | Answer::Changed(())
-        | Answer::Incomplete(_)
-        | Answer::Unlisted(_)
-        | Answer::Short(_)
-        | Answer::Erasing => Vec::new(),
+        _ => Vec::new(),
     };
     for place in places {
         let stored = data.text()?;
@@ -944,32 +848,26 @@ fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
     require(Arc::get_mut(answer), "an answer is not shared yet")
 }
 
-fn lines(marks: Vec<Mark>) -> Vec<Line> {
-    let marks = marks.into_iter();
-    marks.map(|mark| Line { mark, data: None }).collect()
-}
-
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
     let listed = reply.count()?;
-    let mut positions = reply.list()?;
-    let marks = marks(&mut reply.list()?)?.into_iter();
-    let entries = marks.map(|mark| Ok((positions.count()?, mark)));
+    let (mut positions, mut flat) = (reply.list()?, reply.list()?);
     Ok(Spread {
         total,
         listed,
-        entries: entries.collect::<Result<_, StoreError>>()?,
+        entries: positions.all(|positions| Ok((positions.count()?, mark(&mut flat)?)))?,
     })
 }
 
-/// Makes marks of a flat list of members and scores.
-fn marks(flat: &mut Reply) -> Result<Vec<Mark>, StoreError> {
-    let mut marks = Vec::new();
-    while !flat.is_empty() {
-        let member = flat.bytes()?;
-        let score = flat.integer()?;
-        marks.push(Mark { score, member });
-    }
-    Ok(marks)
+/// The next one of a flat list of members and scores.
+fn mark(flat: &mut Reply) -> Result<Mark, StoreError> {
+    let (member, score) = (flat.bytes()?, flat.integer()?);
+    Ok(Mark { score, member })
+}
+
+/// The same as a line, without its data.
+fn line(flat: &mut Reply) -> Result<Line, StoreError> {
+    let mark = mark(flat)?;
+    Ok(Line { mark, data: None })
 }
 
 fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, StoreError> {
@@ -1006,8 +904,8 @@ fn page(
     let me = if me.is_empty() {
         None
     } else {
-        let (rank, score) = (rank(&mut me)?, me.integer()?);
-        Some(entry(board, rank, score, &me.bytes()?)?)
+        let (rank, score, member) = (rank(&mut me)?, me.integer()?, me.bytes()?);
+        Some(Mark { score, member }.entry(board, rank)?)
     };
     Ok(Page {
         total,
@@ -1036,8 +934,8 @@ fn neighbourhood(
         let index = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
         (index, Some(reply.count()?))
     } else {
-        let score = reply.integer()?;
-        entries.push(entry(board, None, score, &reply.bytes()?)?);
+        let (score, member) = (reply.integer()?, reply.bytes()?);
+        entries.push(Mark { score, member }.entry(board, None)?);
         (entries.len() - 1, None)
     };
     if index >= entries.len() {
@@ -1055,43 +953,20 @@ fn neighbourhood(
 }
 
 fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreError> {
-    let mut found = reply.list()?;
-    let mut entries = Vec::new();
-    while !found.is_empty() {
+    let entries = reply.list()?.all(|found| {
         let mut one = found.list()?;
-        entries.push(if one.is_empty() {
-            None
-        } else {
-            let _position = one.integer()?;
-            let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
-            let mark = Mark { score, member };
-            let entry = mark.entry(board, rank)?;
-            Some((mark, entry))
-        });
-    }
-    Ok(Subset { total, entries })
-}
-
-/// Makes an entry of a sorted-set member and its stored score.
-fn entry(
-    board: &Board,
-    rank: Option<u64>,
-    stored: i64,
-    member: &[u8],
-) -> Result<Entry, StoreError> {
-    let malformed = || StoreError::Unexpected("a malformed member of a standing".into());
-    let (tie_key, id) = if board.layout().prefixed {
-        let (tie_key, id) = TieKey::split(member).ok_or_else(malformed)?;
-        (Some(tie_key), id)
-    } else {
-        (None, member)
-    };
-    Ok(Entry {
-        rank,
-        member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
-        score: shown_score(board, stored),
-        reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
-        data: None,
+        if one.is_empty() {
+            return Ok(None);
+        }
+        let _position = one.integer()?;
+        let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
+        let mark = Mark { score, member };
+        let entry = mark.entry(board, rank)?;
+        Ok(Some((mark, entry)))
+    });
+    Ok(Subset {
+        total,
+        entries: entries?,
     })
 }
 
@@ -1108,9 +983,7 @@ fn entries(
         if flat.is_empty() {
             break;
         }
-        let member = flat.bytes()?;
-        let stored = flat.integer()?;
-        let mut entry = entry(board, Some(rank), stored, &member)?;
+        let mut entry = mark(flat)?.entry(board, Some(rank))?;
         if let Some(before) = entries.last() {
             let is_tied = before.score == entry.score;
             rank = ranking.rank_after(rank, is_tied, place);

@@ -70,7 +70,10 @@ pub(super) fn to_json(value: &impl Serialize) -> Result<String, StoreError> {
 }
 
 /// Reads what is stored as JSON.
-pub(super) fn read_json<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, StoreError> {
-    let read = serde_json::from_str(json);
+pub(super) fn read_json<T: DeserializeOwned>(
+    what: &str,
+    json: &(impl AsRef<[u8]> + ?Sized),
+) -> Result<T, StoreError> {
+    let read = serde_json::from_slice(json.as_ref());
     read.map_err(|error| StoreError::Unexpected(format!("{what} that is stored: {error}")))
 }

@@ -15,13 +15,21 @@ impl Store {
 
     /// The secret, which is made if there is none.
     pub async fn need_stream_secret(&self) -> Result<String, StoreError> {
+        self.need_secret::<BYTES>(keys::STREAM_SECRET).await
+    }
+
+    /// A secret of `N` random bytes that all instances share, which is made if there is none.
+    pub(super) async fn need_secret<const N: usize>(
+        &self,
+        key: &str,
+    ) -> Result<String, StoreError> {
         // To ask first is no write: it works also while Redis takes none.
-        if let Some(secret) = self.stream_secret().await? {
-            return Ok(secret);
+        let stored: Option<String> = self.command("GET", [key]).await?;
+        if let Some(stored) = stored {
+            return Ok(stored);
         }
-        let new = random::hexadecimal::<BYTES>("")?;
-        let args = [keys::STREAM_SECRET, &new, "NX", "GET"];
-        let before: Option<String> = self.command("SET", args).await?;
+        let new = random::hexadecimal::<N>("")?;
+        let before: Option<String> = self.command("SET", [key, &new, "NX", "GET"]).await?;
         Ok(before.unwrap_or(new))
     }
 }

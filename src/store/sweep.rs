@@ -5,8 +5,6 @@
 //! servers, a bounded part at a time, once for all boards that were deleted since the last time. It may miss a key that
 //! moves to another server meanwhile; that key stays until it expires.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use fred::types::Value;
@@ -18,6 +16,7 @@ use super::purge::Unneeded;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
+use crate::domain::texts::fields_as_text;
 
 /// How many keys one call looks at: about half a millisecond of Redis.
 const CALL_KEYS: u32 = 500;
@@ -41,21 +40,10 @@ impl Deleted {
     }
 }
 
-impl fmt::Display for Deleted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.generation, self.id)
-    }
-}
-
-impl FromStr for Deleted {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (generation, id) = text.split_once(' ').ok_or(())?;
-        Ok(Self {
-            generation: generation.parse().map_err(drop)?,
-            id: BoardId::parse(id).map_err(drop)?,
-        })
+fields_as_text! {
+    Deleted {
+        generation: |text| text.parse().ok(),
+        id: |text| BoardId::parse(text).ok(),
     }
 }
 

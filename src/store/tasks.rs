@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::decode::{Code, Flat};
+use super::decode::{Code, Flat, Found};
 use super::dispatch::Store;
 use super::orders::{ORDER_KEYS, parse};
 use super::stored::read_json;
@@ -59,12 +59,6 @@ impl Store {
         task: &Task,
         change: OrderChange<'_>,
     ) -> Result<Option<BegunTask>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(u64, Option<String>),
-            Full,
-        }
         let (member, hide) = match change {
             OrderChange::None => (None, None),
             OrderChange::Give(member, hide) => (Some(member), Some(hide)),
@@ -84,17 +78,15 @@ impl Store {
             .arg(hide.and_then(|hide| hide.until))
             .arg(ORDERS_MAX)
             .arg(&name)
-            .write();
-        match begun.await? {
-            Reply::Ok(number, before) => {
-                let before = before.map(|before| parse(&name, &before)).transpose()?;
-                Ok(Some(BegunTask {
-                    number,
-                    order_before: before.map(|order| order.hide),
-                }))
-            }
-            Reply::Full => Ok(None),
-        }
+            .write::<Found<(u64, Option<String>)>>();
+        let Found::Some((number, before)) = begun.await? else {
+            return Ok(None);
+        };
+        let before = before.map(|before| parse(&name, &before)).transpose()?;
+        Ok(Some(BegunTask {
+            number,
+            order_before: before.map(|order| order.hide),
+        }))
     }
 
     /// A task; `None` if there is none with this number, or it ended long ago.

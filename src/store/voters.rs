@@ -53,7 +53,7 @@ impl Store {
         let (Some(first), false) = (shards.first(), sketches.is_empty()) else {
             return Ok(0);
         };
-        let scratch = (0..sketches.len()).map(|index| keys::sketch(first, index));
+        let scratch = (0..sketches.len()).map(|index| keys::named(first, Kind::Sketch, index));
         self.call(&script::UNION, first.tag())
             .key(keys::head(first.tag()))
             .keys(scratch)

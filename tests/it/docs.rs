@@ -278,7 +278,7 @@ fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
             code => code,
         };
         let told = told_of(&page, name).unwrap_or_else(|| panic!("{kind:?}: `{name}` has no row"));
-        let expected = kind.erasing().told();
+        let expected = kind.erasing().name();
         assert!(told.starts_with(expected), "{kind:?} ({expected}): {told}");
     }
     // What all boards share has no kinds: the file of all keys has its names.

@@ -39,7 +39,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::NO_HISTORY => Answer::NeedsHistory,
         results::NO_STANDING => Answer::NeedsStanding(window(&mut reply)?),
         results::NO_QUOTA => Answer::Rejected(Rejection::Quota(shortage(&mut reply)?)),
-        results::TAKEN => taken(outcome(reply.bytes()?)?, reply.integers()?),
+        results::TAKEN => taken(outcome(reply.bytes()?)?, reply.all(Reply::integer)?),
         results::VOID => Answer::Void,
         results::ERASED => Answer::Rejected(Rejection::Erased(instant(&mut reply)?)),
         results::ERASING => Answer::Erasing,

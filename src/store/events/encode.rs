@@ -18,8 +18,9 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::store::args::{LayoutArgs, ranking_name, stored_score};
+use crate::store::args::{LayoutArgs, OrFalse, ranking_name, stored_score};
 use crate::store::keys;
+use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
 use crate::store::queued::Held;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
@@ -79,7 +80,7 @@ pub(super) struct ApplyArgs<'a> {
     voters: Option<Vec<&'a str>>,
     by_member: bool,
     quotas: Option<QuotaArgs>,
-    tokens: Option<Vec<TokenArg>>,
+    tokens: Option<Vec<OrFalse<Token>>>,
     voids: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueArgs>,
@@ -93,14 +94,6 @@ struct QueueArgs {
     leases: Vec<String>,
     lates: Vec<i64>,
     logged_ats: Vec<i64>,
-}
-
-/// The token of an event's reservation.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum TokenArg {
-    None(&'static str),
-    Some(Token),
 }
 
 /// What goes along where the board has quotas.
@@ -236,7 +229,7 @@ impl<'a> Encoder<'a> {
         let route = self.route(ready);
         let id = match (&event.id, ready.token) {
             (Some(id), _) => self.key(keys::event(shard, id)),
-            (None, Some(token)) => self.key(keys::event_of(shard, token)),
+            (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
         let args = &mut self.args;
@@ -248,9 +241,9 @@ impl<'a> Encoder<'a> {
             quotas.asks.push(ready.asks_quotas);
         }
         if let Some(tokens) = &mut args.tokens {
-            tokens.push(ready.token.map_or(TokenArg::None(""), TokenArg::Some));
+            tokens.push(ready.token.into());
             args.voids.push(ready.token.map_or(0, |token| {
-                self.keys.push(keys::void(shard, token));
+                self.keys.push(keys::named(shard, Kind::Void, token));
                 self.keys.len()
             }));
         }
@@ -345,7 +338,7 @@ impl<'a> Encoder<'a> {
         if let Some(index) = self.turnouts.get(&period) {
             return *index;
         }
-        let events = self.key(keys::turnout(self.shard, &period));
+        let events = self.key(keys::of_period(self.shard, Kind::Turnout, &period));
         let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         self.args.turnouts.push((events, voters, expires));

@@ -20,8 +20,6 @@ const NAME: &[u8] = b"1 b";
 
 /// What put.lua says of an event.
 const PUT: Reply = Reply::Nil;
-const BEFORE_BARRIER: Reply = Reply::Integer(2);
-const NO_ROOM: Reply = Reply::Integer(3);
 
 /// A server with a board, and the connection to it that scripts are run on.
 struct Bench {
@@ -37,7 +35,7 @@ fn encoded((_, fingerprint, at): &Event) -> Vec<u8> {
 }
 
 fn known(event: &Event) -> Reply {
-    Reply::List(vec![Reply::Integer(1), Reply::Text(encoded(event))])
+    Reply::List(vec![Reply::text_of("KNOWN"), Reply::Text(encoded(event))])
 }
 
 /// A reply of put.lua: it does not tell of the events that it has put.
@@ -226,7 +224,7 @@ async fn what_can_not_be_put_changes_nothing() {
         let reply = bench.put_with(&[event, ("x2", 77, 1000)], full).await;
         assert_eq!(
             reply,
-            taken(&[known(&event), NO_ROOM]),
+            taken(&[known(&event), Reply::text_of("NO_ROOM")]),
             "a retry needs no room"
         );
     }
@@ -234,13 +232,14 @@ async fn what_can_not_be_put_changes_nothing() {
     let late = bench
         .put(&[event, ("x2", 77, 1000), ("x3", 77, 1001)])
         .await;
-    assert_eq!(late, taken(&[known(&event), BEFORE_BARRIER, PUT]));
+    let before_barrier = Reply::text_of("BEFORE_BARRIER");
+    assert_eq!(late, taken(&[known(&event), before_barrier, PUT]));
     assert_eq!((bench.length().await, bench.bytes().await), (2, 2 * bytes));
     let room = json!({"bytes_max": 3 * bytes, "room": bytes});
     let last = bench
         .put_with(&[("x4", 77, 1001), ("x5", 77, 1001)], room)
         .await;
-    assert_eq!(last, taken(&[PUT, NO_ROOM]));
+    assert_eq!(last, taken(&[PUT, Reply::text_of("NO_ROOM")]));
 }
 
 impl Bench {
@@ -523,19 +522,19 @@ impl Bench {
 async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
     let bench = Bench::start().await;
     bench.put(&[("x1", 77, 1000)]).await;
-    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    assert_eq!(bench.close("2000", "", "").await, "QUEUE");
     // It begins to wait with the first who says for how long.
-    assert_eq!(bench.close("2000", "100", "50").await, "WAITS");
+    assert_eq!(bench.close("2000", "100", "50").await, "QUEUE");
     bench.put(&[("x2", 77, 2500)]).await;
-    assert_eq!(bench.close("2000", "149", "10").await, "WAITS");
-    assert_eq!(bench.close("2000", "", "").await, "WAITS");
+    assert_eq!(bench.close("2000", "149", "10").await, "QUEUE");
+    assert_eq!(bench.close("2000", "", "").await, "QUEUE");
     assert_eq!(bench.final_until().await, Reply::Nil);
     assert_eq!(bench.close("2000", "150", "90").await, "OK");
     assert_eq!(bench.final_until().await, Reply::text_of("2000"));
     assert_eq!(bench.close("2000", "", "").await, "OK", "it stays");
     // The next one waits anew, also for what the last one did not wait for.
-    assert_eq!(bench.close("3000", "200", "50").await, "WAITS");
-    assert_eq!(bench.close("3000", "249", "50").await, "WAITS");
+    assert_eq!(bench.close("3000", "200", "50").await, "QUEUE");
+    assert_eq!(bench.close("3000", "249", "50").await, "QUEUE");
     assert_eq!(bench.final_until().await, Reply::text_of("2000"));
     assert_eq!(bench.close("3000", "250", "50").await, "OK");
     assert_eq!(bench.final_until().await, Reply::text_of("3000"));
@@ -572,9 +571,9 @@ async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
         ];
         bench.run(&script::END_QUEUED, &keys, &[&packed]).await
     };
-    assert_eq!(end("6", &counted).await, Reply::texts(&["GONE"]));
-    for (entry, ended) in [(&counted, 1), (&counted, 0), (&replayed, 1)] {
-        assert_eq!(end("7", entry).await, done(&[Reply::Integer(ended)]));
+    assert_eq!(end("6", &counted).await, Reply::texts(&["STALE"]));
+    for (entry, ended) in [(&counted, "OK"), (&counted, "GONE"), (&replayed, "OK")] {
+        assert_eq!(end("7", entry).await, done(&[Reply::text_of(ended)]));
         let counted = bench.words(&["HGETALL", &minute]).await;
         assert_eq!(counted, Reply::texts(&["b", "1"]));
         let registered = bench.words(&["SMISMEMBER", REGISTRY, &minute, &hour]).await;
@@ -598,7 +597,7 @@ async fn a_full_shard_loses_its_oldest_letter_and_no_more() {
     let ended = bench
         .end(&json!([3, bench.first().await, "unreadable", "why", 0]))
         .await;
-    assert_eq!(ended, done(&[Reply::Integer(1)]));
+    assert_eq!(ended, Reply::texts(&["OK", "OK"]));
     let left = bench.words(&["XRANGE", LETTERS, "-", "+"]).await;
     let left: Vec<String> = left.list().iter().map(|one| one.list()[0].text()).collect();
     assert_eq!((left.len(), &left[..2]), (3, &letters[1..]));
@@ -617,15 +616,15 @@ async fn letters_that_are_too_old_take_no_room_from_others() {
         .await;
     // What does not become a letter looks at none.
     let known = bench.end(&json!([1, bench.first().await])).await;
-    assert_eq!(known, done(&[Reply::Integer(1)]));
+    assert_eq!(known, Reply::texts(&["OK", "OK"]));
     assert_eq!(bench.letters().await, 3);
     let failed = json!([3, bench.first().await, "failed", "why", 1]);
-    assert_eq!(bench.end(&failed).await, done(&[Reply::Integer(1)]));
+    assert_eq!(bench.end(&failed).await, Reply::texts(&["OK", "OK"]));
     assert_eq!(bench.letters().await, 1);
     // Those that are kept do.
     bench.bury(&("x4", 80, 1000)).await;
     let failed = json!([3, bench.first().await, "failed", "why", 1]);
-    assert_eq!(bench.end(&failed).await, done(&[Reply::Integer(2)]));
+    assert_eq!(bench.end(&failed).await, Reply::texts(&["OK", "FULL"]));
     assert_eq!((bench.letters().await, bench.length().await), (2, 1));
 }
 
