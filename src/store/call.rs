@@ -172,7 +172,14 @@ impl<'a> ScriptCall<'a> {
         self
     }
 
-    fn ready(mut self) -> Result<Call, StoreError> {
+    fn ready(self) -> Result<Call, StoreError> {
+        let script = self.script;
+        let (keys, args) = self.keys_and_args()?;
+        Ok(Call::new(script, keys, args))
+    }
+
+    /// Its keys and arguments, for a caller that sends them itself.
+    pub(super) fn keys_and_args(mut self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -181,12 +188,7 @@ impl<'a> ScriptCall<'a> {
             let packed = std::mem::take(&mut self.fields);
             self.args.insert(0, Value::Bytes(packed.into()));
         }
-        Ok(Call::new(self.script, self.keys, self.args))
-    }
-
-    /// Its keys and arguments, for a caller that sends them itself.
-    pub(super) fn keys_and_args(self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
-        self.ready().map(|call| (call.keys, call.args))
+        Ok((self.keys, self.args))
     }
 
     /// Runs a script that writes: see [`Store::write_at`]. It is sent, or waits for its turn, when this returns.
