@@ -91,8 +91,8 @@ impl Engine {
                 "so many members of board {id} are hidden that its list is still being made longer"
             )
         };
-        self.take_steps(|| self.widen_more(shard, standing), left)
-            .await
+        let step = || self.widen_more(shard, standing);
+        self.take_steps(self.steps_wait_max(), step, left).await
     }
 
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Progress, Error> {

@@ -130,7 +130,7 @@ impl Engine {
         let left = || format!("the results of board {id} are still being revised");
         let due = Mutex::default();
         let step = || self.revise_on(id, &due, in_turn);
-        self.take_steps(step, left).await?;
+        self.take_steps(self.steps_wait_max(), step, left).await?;
         Ok(due.into_inner().unwrap_or_default())
     }
 

@@ -148,7 +148,7 @@ impl Engine {
             }
             Ok(progress)
         };
-        let result = self.take_steps(step, left).await;
+        let result = self.take_steps(self.steps_wait_max(), step, left).await;
         self.completing.running.lock().remove(&key);
         result
     }
