@@ -1,7 +1,7 @@
 //! Raising the barriers of a board's shards.
 
 use super::jobs::Progress;
-use super::{Engine, Error, LiveBoard};
+use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
@@ -54,41 +54,30 @@ impl Engine {
     ) -> Result<Progress, Error> {
         // It waits while the board is being moved from one sharding to another.
         self.with_board(id, async |live| {
-            self.try_to_close(&live, until, patience).await
+            let log = self.log.as_ref().filter(|_| !live.board.is_league());
+            let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
+            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+            let mut raised = self.raise(&shards, until, patience, unasked).await?;
+            let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
+            let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
+            if let Some(log) = log.filter(|_| !asking.is_empty()) {
+                // Their barriers stand. So what counts and is not in their queues lies before these.
+                let ends = log.ends().await?;
+                let known = LogEnds::Known(&ends);
+                raised.extend(self.raise(&asking, until, patience, known).await?);
+            }
+            if log.is_some() {
+                for waits in [true, false] {
+                    let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
+                    let names = raised.iter().filter(of_log);
+                    let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
+                    self.store.want_intake(names, waits).await?;
+                }
+            }
+            let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
+            Ok(Progress::more_if(waits))
         })
         .await
-    }
-
-    async fn try_to_close(
-        &self,
-        live: &LiveBoard,
-        until: Timestamp,
-        patience: Option<Patience>,
-    ) -> Result<Progress, Error> {
-        let log = self.log.as_ref().filter(|_| !live.board.is_league());
-        let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
-        let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-        let mut raised = self.raise(&shards, until, patience, unasked).await?;
-        let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
-        let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
-        if let Some(log) = log.filter(|_| !asking.is_empty()) {
-            // Their barriers stand. So what counts and is not in their queues lies before these.
-            let ends = log.ends().await?;
-            let known = LogEnds::Known(&ends);
-            raised.extend(self.raise(&asking, until, patience, known).await?);
-        }
-        if log.is_some() {
-            let waits = |(_, raised): &&(&Shard, _)| *raised == Raised::WaitsForLog;
-            let (wanted, others): (Vec<_>, Vec<_>) = raised.iter().partition(waits);
-            let names = |shards: Vec<&(&Shard, _)>| {
-                let names = shards.into_iter();
-                names.map(|(shard, _)| QueueName::of(shard)).collect()
-            };
-            self.store.want_intake(names(wanted), true).await?;
-            self.store.want_intake(names(others), false).await?;
-        }
-        let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
-        Ok(Progress::more_if(waits))
     }
 
     /// Raises the barriers of some shards.
