@@ -67,6 +67,16 @@ pub struct Try {
     pub error: Option<String>,
 }
 
+/// The status of a receiver that wants no more messages.
+pub const GONE: u16 = 410;
+
+impl Try {
+    /// Whether the receiver wants no more messages.
+    pub fn is_gone(&self) -> bool {
+        self.status == Some(GONE)
+    }
+}
+
 /// A delivery and its id, which is that of its message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NamedDelivery {
@@ -108,9 +118,9 @@ impl Delivery {
 
     /// What becomes of it after a try. `seed` tells this delivery from others: it decides how long the pause is.
     #[must_use]
-    pub fn after(self, end: Try, is_gone: bool, seed: &str) -> Self {
+    pub fn after(self, end: Try, seed: &str) -> Self {
         let (tries, tries_in_row) = (self.tries + 1, self.tries_in_row + 1);
-        let pause_ms = pause_ms_after(tries_in_row, seed).filter(|_| !is_gone);
+        let pause_ms = pause_ms_after(tries_in_row, seed).filter(|_| !end.is_gone());
         let (status, at_ms) = match (&end.error, pause_ms) {
             (None, _) => (DeliveryStatus::Delivered, end.at.ms()),
             (Some(_), Some(pause_ms)) => (DeliveryStatus::Pending, end.at.ms() + pause_ms),
@@ -175,7 +185,7 @@ mod tests {
             let mut now = begun;
             while delivery.status == DeliveryStatus::Pending {
                 now = delivery.at;
-                delivery = delivery.after(failed(now), false, &seed.to_string());
+                delivery = delivery.after(failed(now), &seed.to_string());
             }
             assert_eq!(delivery.status, DeliveryStatus::Dead);
             assert_eq!(delivery.tries, 9);
@@ -184,7 +194,7 @@ mod tests {
             ends.insert(now.ms());
             let anew = delivery.anew(now);
             assert_eq!((anew.status, anew.tries), (DeliveryStatus::Pending, 9));
-            let again = anew.after(failed(now), false, "x");
+            let again = anew.after(failed(now), "x");
             assert_eq!(again.status, DeliveryStatus::Pending);
             assert!(again.at.ms() - now.ms() <= 5_500, "from the beginning");
         }
@@ -200,9 +210,13 @@ mod tests {
             status: Some(204),
             error: None,
         };
-        let delivered = new.clone().after(taken, false, "x");
+        let delivered = new.clone().after(taken, "x");
         assert_eq!(delivered.status, DeliveryStatus::Delivered);
-        let gone = new.clone().after(failed(now), true, "x");
+        let gone = Try {
+            status: Some(GONE),
+            ..failed(now)
+        };
+        let gone = new.clone().after(gone, "x");
         assert_eq!(gone.status, DeliveryStatus::Dead);
         let full = new.given_up("too many wait", now);
         assert_eq!((full.status, full.tries), (DeliveryStatus::Dead, 0));

@@ -1,11 +1,27 @@
 //! Secrets, of which only digests are kept.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use ring::digest::{SHA256, digest};
 use ring::hmac;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
+
+/// Bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The bytes with these hexadecimal digits; `None` if they are none.
+pub fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
+    (0..text.len().div_ceil(2)).map(byte).collect()
+}
 
 /// The SHA-256 of a secret.
 #[derive(Clone, Copy)]
@@ -32,16 +48,12 @@ impl Digest {
 
     /// Its 64 hexadecimal digits.
     pub fn hexadecimal(&self) -> String {
-        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
-        digits.collect::<Vec<_>>().concat()
+        hexadecimal(&self.0)
     }
 
     /// The digest with these digits; `None` if they are none.
     pub fn from_hexadecimal(text: &str) -> Option<Self> {
-        let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
-        let bytes = bytes.filter(|_| text.len() == 64)?;
-        bytes.try_into().ok().map(Self)
+        from_hexadecimal(text)?.try_into().ok().map(Self)
     }
 
     /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.

@@ -15,13 +15,11 @@ pub struct Announcements {
     pub older_than: Duration,
 }
 
-impl Default for Announcements {
-    fn default() -> Self {
-        Self {
-            // Longer than a request takes, as a rule.
-            older_than: Duration::from_secs(10),
-        }
-    }
+impl Announcements {
+    /// As instances do it: after longer than a request takes, as a rule.
+    pub const USUAL: Self = Self {
+        older_than: Duration::from_secs(10),
+    };
 }
 
 impl Job for Announcements {
@@ -40,18 +38,16 @@ impl Job for Announcements {
     async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
         let Begun { id, stamp } = begun;
         let stored = engine.store.load_board(id).await?;
-        if let Some(Ok(board)) = &stored
-            && board.generation == *stamp
-        {
-            match engine.carry_out_orders(board).await {
-                Ok(_) | Err(Error::Again(_)) => {}
-                Err(error) => return Err(error),
+        if let Some(Ok(board)) = &stored {
+            if board.generation == *stamp {
+                match engine.carry_out_orders(board).await {
+                    Ok(_) | Err(Error::Again(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
-        }
-        if let Some(Ok(board)) = &stored
-            && board.placement.next.is_some()
-        {
-            engine.store.mark_moving(id, true).await?;
+            if board.placement.next.is_some() {
+                engine.store.mark_moving(id, true).await?;
+            }
         }
         engine
             .store

@@ -10,7 +10,7 @@ use super::submission::Submission;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::join_all;
-use crate::store::events::{Answer, CALL_COST_US_MAX, CALL_EVENTS_MAX, Ready};
+use crate::store::events::{Answer, CALL_COST_US_MAX, Ready};
 use crate::store::{Store, StoreError};
 
 /// Sends the events that are planned, and takes note of the answers.
@@ -42,43 +42,22 @@ pub struct Applier {
 #[derive(Debug)]
 pub struct Group {
     events: Vec<Ready>,
-    load: Load,
-    planned_at: Timestamp,
-}
-
-/// What is in a call.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Load {
-    events: usize,
     cost_us: usize,
-}
-
-impl Load {
-    fn and(self, more: Self) -> Self {
-        Self {
-            events: self.events + more.events,
-            cost_us: self.cost_us + more.cost_us,
-        }
-    }
-
-    /// Whether it fits into one call.
-    fn fits(self) -> bool {
-        self.events <= CALL_EVENTS_MAX && self.cost_us <= CALL_COST_US_MAX
-    }
+    planned_at: Timestamp,
 }
 
 impl Work for Applier {
     type Job = Group;
     type Answer = Reply<Vec<Answer>>;
-    type Load = Load;
+    type Load = usize;
 
-    fn admit(&self, load: &mut Load, group: &Group) -> bool {
-        *load = load.and(group.load);
-        load.fits()
+    fn admit(&self, cost_us: &mut usize, group: &Group) -> bool {
+        *cost_us += group.cost_us;
+        *cost_us <= CALL_COST_US_MAX
     }
 
-    fn is_small(load: &Load) -> bool {
-        load.cost_us <= SMALL_COST_US_MAX
+    fn is_small(cost_us: &usize) -> bool {
+        *cost_us <= SMALL_COST_US_MAX
     }
 
     /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
@@ -122,20 +101,17 @@ impl<'a> Groups<'a> {
             return;
         };
         let shard = ready.plan.shard(&self.live.board);
-        let more = Load {
-            events: 1,
-            cost_us: ready.cost_us(),
-        };
+        let cost_us = ready.cost_us();
         match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
-            Some((_, indexes, group)) if group.load.and(more).fits() => {
+            Some((_, indexes, group)) if group.cost_us + cost_us <= CALL_COST_US_MAX => {
                 indexes.push(index);
                 group.events.push(ready);
-                group.load = group.load.and(more);
+                group.cost_us += cost_us;
             }
             _ => {
                 let group = Group {
                     events: vec![ready],
-                    load: more,
+                    cost_us,
                     planned_at: self.planned_at,
                 };
                 self.last_of[shard] = Some(self.all.len());
@@ -147,18 +123,12 @@ impl<'a> Groups<'a> {
     /// Sends all of them side by side. Returns what became of each, by the index of its submission.
     pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
         let shards = &self.live.shards;
-        let groups = self.all.into_iter();
-        let (indexes, sent): (Vec<_>, Vec<_>) = groups
-            .map(|(shard, indexes, group)| (indexes, shards[shard].applier.submit(group)))
-            .unzip();
-        let replies = join_all(sent).await.into_iter();
-        indexes
-            .into_iter()
-            .zip(replies)
-            .flat_map(|(indexes, reply)| {
-                let replies = one_each(reply, indexes.len());
-                indexes.into_iter().zip(replies)
-            })
+        let sent = self.all.into_iter().map(async |(shard, indexes, group)| {
+            let reply = shards[shard].applier.submit(group).await;
+            let replies = one_each(reply, indexes.len());
+            indexes.into_iter().zip(replies)
+        });
+        join_all(sent).await.into_iter().flatten()
     }
 }
 

@@ -72,7 +72,7 @@ impl Engine {
         match attempted.map_err(Into::into) {
             Ok(done) => Ok(Some(done)),
             Err(Error::Again(Outdated::Board)) => self.reload(id).await.map(|()| None),
-            Err(Error::Again(Outdated::Read)) => Ok(None),
+            Err(Error::Again(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

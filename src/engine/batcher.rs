@@ -55,7 +55,9 @@ pub trait Work: Send + Sync + 'static {
     fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
 
     /// Whether a call with this load costs so little that whoever submits its job may carry it out.
-    fn is_small(load: &Self::Load) -> bool;
+    fn is_small(_load: &Self::Load) -> bool {
+        true
+    }
 
     /// Whether it makes way for other work now: then a second call is not begun beside the first.
     fn makes_way(&self) -> bool {
@@ -132,7 +134,7 @@ impl<W: Work> Batcher<W> {
     /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
     fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
-        self.weigh(&mut queue, &job);
+        queue.is_full = queue.is_full || !self.work.admit(&mut queue.load, &job);
         queue.waiting.push_back((job, sender));
         let is_idle = queue.calls == 0;
         if !is_idle && (!queue.is_full || queue.calls >= self.calls_max()) {
@@ -165,40 +167,28 @@ impl<W: Work> Batcher<W> {
 
     /// Carries out calls until there is nothing to do.
     async fn carry_out_all(self: Arc<Self>) {
-        while self.carry_out_next().await {
-            self.gather().await;
-        }
-    }
-
-    /// Lets those run who were just answered, and those whose requests have come in meanwhile, unless the next call is full already: they
-    /// may have jobs for it. Under load a call then carries half as many again, and each costs Redis and this program less.
-    async fn gather(&self) {
-        if !self.is_behind() {
-            tokio::task::yield_now().await;
+        while let Some(call) = self.next_call() {
+            call.await;
+            // Those run who were just answered, and those whose requests have come in meanwhile, unless the next call is full already:
+            // they may have jobs for it. Under load a call then carries half as many again, and each costs Redis and this program less.
+            if !self.is_behind() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
     /// Carries out one call, and leaves what waits then to a task.
     async fn carry_out_one(self: Arc<Self>) {
-        if self.carry_out_next().await && !self.ends() {
-            self.spawn();
-        }
-    }
-
-    /// Carries out the next call; returns whether there was one. If there was none, the caller counts no more as one
-    /// who carries out calls, and has to stop.
-    async fn carry_out_next(&self) -> bool {
-        match self.next_call() {
-            Some(call) => {
-                call.await;
-                true
+        if let Some(call) = self.next_call() {
+            call.await;
+            if !self.ends() {
+                self.spawn();
             }
-            None => false,
         }
     }
 
     /// Takes jobs, and makes their call. `None` if there are too few: then the caller counts no more as one who carries
-    /// out calls.
+    /// out calls, and has to stop.
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let (jobs, senders) = self.take_jobs()?;
@@ -254,11 +244,6 @@ impl<W: Work> Batcher<W> {
     /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
         queue.calls == 1 || queue.is_full && queue.calls <= self.calls_max()
-    }
-
-    /// Takes note of a job that waits.
-    fn weigh(&self, queue: &mut Queue<W>, job: &W::Job) {
-        queue.is_full = queue.is_full || !self.work.admit(&mut queue.load, job);
     }
 
     /// Weighs what waits, as far as it takes to fill a call.

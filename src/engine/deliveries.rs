@@ -11,7 +11,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
-use super::{ATTEMPTS_MAX, Engine, Error};
+use super::attempts::until_unchanged;
+use super::{Engine, Error, Outdated};
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
 use crate::store::deliveries::Claimed;
@@ -86,7 +87,9 @@ impl Engine {
                         Ok(()) => {}
                         // A fault of one webhook holds up no other. The next run tries it again.
                         Err(error) if error.is_fault() => {
-                            tell(&name, &error);
+                            throttle::say(&format!("webhook {name}"), |more| {
+                                tracing::error!(%name, %error, more, "deliveries of a webhook are left out for a while");
+                            });
                             faulty.insert(name);
                         }
                         Err(error) => failed = Some(error),
@@ -113,13 +116,13 @@ impl Engine {
 
     /// Sends to a webhook what is due for it, one message after the other.
     async fn serve(&self, name: WebhookName) -> Ended {
-        let served = async {
+        let serve = async {
             while let Some(claimed) = self.store.claim_delivery(&name, self.clock.now()).await? {
                 self.try_delivery(&name, claimed).await?;
             }
             Ok(())
         };
-        let served = served.await;
+        let served = serve.await;
         Ended::Served(name, served)
     }
 
@@ -133,8 +136,8 @@ impl Engine {
             .send(&webhook, &stored.id, &delivery.body, self.clock.now());
         let tried = sent.await;
         histogram!("standings_webhook_seconds").record(begun.elapsed());
-        let seed = format!("{name} {}", stored.id);
-        let ended = delivery.after(tried.end, tried.is_gone, &seed);
+        let (is_gone, seed) = (tried.is_gone(), format!("{name} {}", stored.id));
+        let ended = delivery.after(tried, &seed);
         let result = match ended.status {
             DeliveryStatus::Delivered => "delivered",
             DeliveryStatus::Pending => "failed",
@@ -146,7 +149,7 @@ impl Engine {
                 tracing::warn!(%name, error, result, more, "a message was not delivered");
             });
         }
-        if tried.is_gone {
+        if is_gone {
             self.disable_webhook(name, &webhook).await?;
         }
         let now = self.clock.now();
@@ -158,7 +161,7 @@ impl Engine {
     /// Disables a webhook whose receiver wants no more messages, unless its maker has changed it meanwhile.
     async fn disable_webhook(&self, name: &WebhookName, tried: &Webhook) -> Result<(), Error> {
         let now = self.clock.now();
-        for _ in 0..ATTEMPTS_MAX {
+        until_unchanged(async || {
             let Some(stored) = self.store.load_webhook(name).await? else {
                 return Ok(());
             };
@@ -176,12 +179,13 @@ impl Engine {
             let changed = self
                 .store
                 .change_webhook(name, Some(&stored), Some(&disabled), now);
-            if changed.await? == Changed::Done {
-                tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
-                return Ok(());
+            if changed.await? != Changed::Done {
+                return Err(Error::Again(Outdated::Read));
             }
-        }
-        Err(Error::busy())
+            tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
+            Ok(())
+        })
+        .await
     }
 
     /// Tells by metrics how many deliveries wait, and how many dead letters there are.
@@ -200,10 +204,4 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-fn tell(name: &WebhookName, error: &Error) {
-    throttle::say(&format!("webhook {name}"), |more| {
-        tracing::error!(%name, %error, more, "deliveries of a webhook are left out for a while");
-    });
 }

@@ -4,7 +4,6 @@
 //! any instance goes on there: the state of the hash, and how many entries are in it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use super::scroll::{Place, Scroll};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::league::Section;
+use crate::domain::secret::{from_hexadecimal, hexadecimal};
 use crate::domain::window::Window;
 use crate::store::StoreError;
 use crate::store::results::{Moderated, Noted, PeriodResult};
@@ -122,7 +122,7 @@ impl Engine {
             add(&mut hash, board, &entries);
             let is_end = (entries.len() as u64) < STEP_ENTRIES;
             let is_late = begun.elapsed() >= REQUEST_TIME_MAX;
-            let place = scroll.place();
+            let place = scroll.place;
             if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
                 continue;
             }
@@ -166,9 +166,7 @@ impl Making {
 
     /// The hash and its place; `None` if another release has noted it.
     fn resume(self) -> Option<(Sha256, Place)> {
-        let bytes = self.state.as_bytes().chunks(2);
-        let bytes = bytes.map(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
-        let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+        let bytes = from_hexadecimal(&self.state)?;
         let state = SerializedState::<Sha256>::try_from(&*bytes).ok()?;
         Some((Sha256::deserialize(&state).ok()?, self.place))
     }
@@ -182,15 +180,6 @@ fn add(hash: &mut Sha256, board: &Board, entries: &[Entry]) {
         written.expect("invariant: a line can be written to memory");
     }
     hash.update(&lines);
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -84,14 +84,8 @@ impl Engine {
             return Ok(());
         }
         let shards = live.shards.iter();
-        let read = shards.map(async |live| {
-            let members = [member];
-            self.store.last_erasures(&live.shard, &members).await
-        });
-        let mut found = Vec::with_capacity(live.shards.len());
-        for last in try_join_all(read).await? {
-            found.extend(last);
-        }
+        let read = shards.map(|live| self.store.last_erasure(&live.shard, member));
+        let found = try_join_all(read).await?;
         let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
         let last = found.iter().copied().max_by_key(number).flatten();
         if let Some(last) =
@@ -179,13 +173,14 @@ impl Engine {
         // By which version of the board its name was taken out of the results.
         let unnamed_by = Mutex::default();
         let step = || self.forget_part(id, member, &unnamed_by);
-        self.take_steps_within(wait_max, step, left).await
+        self.take_steps(wait_max, step, left).await
     }
 
     /// Removes all that erased members have left on a board. In a box, since it is rare, and many reads may need it.
     pub(crate) fn forget_all<'a>(&'a self, id: &'a BoardId) -> BoxFuture<'a, Result<(), Error>> {
         let left = move || format!("erased members of board {id} are still being removed");
-        Box::pin(self.take_steps(move || self.forget_some(id), left))
+        let step = move || self.forget_some(id);
+        Box::pin(self.take_steps(self.steps_wait_max(), step, left))
     }
 
     async fn forget_part(

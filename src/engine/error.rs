@@ -26,6 +26,10 @@ pub enum Outdated {
     Board,
     /// What was read with it: it has changed, or was not complete, and is now.
     Read,
+    /// The queue that an event came out of: it has left that, or another instance works on it by now.
+    Queue,
+    /// What an intake knows: a shard has lost what it knew, since its Redis is as it was earlier.
+    Intake,
 }
 
 /// Why a request was not carried out. What the service itself reacts to is a variant of its own.

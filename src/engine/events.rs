@@ -120,15 +120,11 @@ impl Submitted {
 
     /// The edition of its shard after it; `None` where another shard remembers it.
     pub fn edition(&self, member: &MemberId) -> Option<Edition> {
-        let board = &self.live.board;
-        let shard = match self
-            .section
-            .and_then(|section| Some((section.period, section.cohort?)))
-        {
-            Some((period, cohort)) => board.shard_of_cohort(&period, cohort),
-            None => board.shard_of(member),
+        let shard = match self.section {
+            Some(cohort) => self.live.shard_in(cohort, member),
+            None => self.live.shard_of(member),
         };
-        let shard = u16::try_from(shard).ok()?;
+        let (board, shard) = (&self.live.board, shard.shard.shard_id.index);
         Some(Edition::of_event(board, shard, self.changed?))
     }
 

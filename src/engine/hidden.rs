@@ -95,7 +95,7 @@ impl Engine {
             let is_wide = self.widen_more(shard, standing).await?;
             Ok(Progress::more_if(is_wide == Some(false)))
         };
-        self.take_steps(step, left).await
+        self.take_steps(self.steps_wait_max(), step, left).await
     }
 
     /// By a bounded step. Returns whether the list has enough; `None`: the definition was read again.

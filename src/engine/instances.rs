@@ -20,15 +20,8 @@ const HOST_FILE: &str = "/proc/sys/kernel/hostname";
 pub struct Presence {
     /// What it does.
     pub part: Part,
-    told: OnceLock<Told>,
-}
-
-/// What it has told from the first time on.
-#[derive(Debug)]
-struct Told {
-    id: String,
-    host: Option<String>,
-    started_at: Timestamp,
+    /// Its id, and what it has told first.
+    told: OnceLock<(String, Instance)>,
 }
 
 impl Presence {
@@ -38,19 +31,22 @@ impl Presence {
         Self { part, told }
     }
 
-    fn told(&self, now: Timestamp) -> Result<&Told, Error> {
+    fn told(&self, now: Timestamp) -> Result<&(String, Instance), Error> {
         if let Some(told) = self.told.get() {
             return Ok(told);
         }
         let id = random::hexadecimal::<ID_BYTES>("")?;
         let host = std::fs::read_to_string(HOST_FILE).ok();
         let host = host.map(|host| host.trim().to_owned());
-        let started_at = now;
-        Ok(self.told.get_or_init(|| Told {
-            id,
+        let instance = Instance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host.filter(|host| !host.is_empty()),
-            started_at,
-        }))
+            part: self.part,
+            started_at: now,
+            seen_at: now,
+            fault_count: 0,
+        };
+        Ok(self.told.get_or_init(|| (id, instance)))
     }
 }
 
@@ -58,16 +54,13 @@ impl Engine {
     /// Tells others that this instance is there, and forgets those that were not heard of for long.
     pub(crate) async fn tell_presence(&self) -> Result<(), Error> {
         let now = self.clock.now();
-        let told = self.presence.told(now)?;
+        let (id, first) = self.presence.told(now)?;
         let instance = Instance {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            host: told.host.clone(),
-            part: self.presence.part,
-            started_at: told.started_at,
             seen_at: now,
             fault_count: self.faults.list(0).1,
+            ..first.clone()
         };
-        self.store.tell_instance(&told.id, &instance).await?;
+        self.store.tell_instance(id, &instance).await?;
         for (id, other) in self.store.instances().await? {
             if !other.is_remembered(now) {
                 self.store.forget_instance(&id).await?;
@@ -78,8 +71,8 @@ impl Engine {
 
     /// Tells others that this instance goes, if that is quick.
     pub(crate) async fn withdraw(&self) {
-        if let Some(told) = self.presence.told.get() {
-            let forgotten = self.store.forget_instance(&told.id);
+        if let Some((id, _)) = self.presence.told.get() {
+            let forgotten = self.store.forget_instance(id);
             // Otherwise others forget it after a while.
             drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
         }

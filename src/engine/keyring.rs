@@ -165,13 +165,9 @@ impl LiveKey {
         if self.stored.grant.has_expired(now) {
             return Err(Unfit::Expired);
         }
-        self.use_at(now);
-        Ok(Arc::clone(self))
-    }
-
-    fn use_at(&self, now: Timestamp) {
         self.used_ms.fetch_max(now.ms(), Ordering::Relaxed);
         self.is_used.store(true, Ordering::Relaxed);
+        Ok(Arc::clone(self))
     }
 }
 

@@ -1,51 +1,34 @@
 //! The job that settles reservations that were left behind, by what became of their events.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
 
 use super::jobs::faults::Subject;
-use super::jobs::schedule::Schedule;
 use super::jobs::{Job, JobKind, Progress};
 use super::reservations::{CALL_SETTLED_MAX, Settlement, tokens};
 use super::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
-use crate::domain::time::Timestamp;
 use crate::store::reservations::{OpenReservation, VOID_MS};
 
 /// How many reservations of a shard are looked after side by side.
 const SETTLED_AT_ONCE: usize = 8;
 
-/// The boards whose homes are looked at for reservations that are left behind.
-#[derive(Debug)]
-pub(super) struct Homes {
-    /// By milliseconds since the beginning of this instance: a clock that never jumps.
-    schedule: Schedule<BoardId>,
-    begun: Instant,
-}
+/// The boards whose homes are looked at for reservations that are left behind, and when that is due. All of them are, again and again.
+#[derive(Debug, Default)]
+pub(super) struct Homes(Mutex<BTreeMap<BoardId, Instant>>);
 
 impl Homes {
     /// Takes note of a board that is new in memory, or gone from there.
     pub(super) fn plan(&self, id: &BoardId, reserves: bool) {
+        let mut homes = self.0.lock();
         if reserves {
-            self.schedule.set_due(id);
+            homes.insert(id.clone(), Instant::now());
         } else {
-            self.schedule.remove(id);
-        }
-    }
-
-    fn now(&self) -> Timestamp {
-        let ms = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_ms_clamped(ms)
-    }
-}
-
-impl Default for Homes {
-    fn default() -> Self {
-        Self {
-            schedule: Schedule::default(),
-            begun: Instant::now(),
+            homes.remove(id);
         }
     }
 }
@@ -59,13 +42,12 @@ pub struct LeftBehind {
     pub interval: Duration,
 }
 
-impl Default for LeftBehind {
-    fn default() -> Self {
-        Self {
-            older_than: Duration::from_secs(15),
-            interval: Duration::from_secs(5),
-        }
-    }
+impl LeftBehind {
+    /// As instances do it.
+    pub const USUAL: Self = Self {
+        older_than: Duration::from_secs(15),
+        interval: Duration::from_secs(5),
+    };
 }
 
 impl Job for LeftBehind {
@@ -77,49 +59,41 @@ impl Job for LeftBehind {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Shard>, Error> {
-        let (homes, now) = (&engine.left_behind, engine.left_behind.now());
-        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
-        let mut due = Vec::new();
+        let (now, mut due) = (Instant::now(), Vec::new());
         let _planning = engine.boards.planning();
-        for id in homes.schedule.due(now) {
-            let Some(live) = engine.boards.get(&id) else {
-                homes.schedule.remove(&id);
-                continue;
-            };
-            homes
-                .schedule
-                .set(&id, now.ms().saturating_add(interval_ms));
-            due.extend(live.homes.iter().map(|home| home.home.clone()));
-        }
+        engine.left_behind.0.lock().retain(|id, due_at| {
+            if *due_at > now {
+                return true;
+            }
+            *due_at = now + self.interval;
+            let live = engine.boards.get(id);
+            let homes = live.iter().flat_map(|live| &live.homes);
+            due.extend(homes.map(|home| home.home.clone()));
+            live.is_some()
+        });
         Ok(due)
     }
 
     async fn step(&self, engine: &Engine, home: &mut Shard) -> Result<Progress, Error> {
         let older_than_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
-        engine.settle_left_behind(home, older_than_ms).await?;
-        Ok(Progress::Done)
-    }
-}
-
-impl Engine {
-    async fn settle_left_behind(&self, home: &Shard, older_than_ms: i64) -> Result<(), Error> {
-        let open = self.store.open_reservations(home, older_than_ms).await;
-        let Some(open) = self.unless_again(&home.id, open).await? else {
-            return Ok(());
-        };
-        let ends: Vec<Result<Option<Settlement>, Error>> = stream::iter(open)
-            .map(async |open| self.find_out(home, &open).await)
+        let open = engine.store.open_reservations(home, older_than_ms).await;
+        let open = engine.unless_again(&home.id, open).await?;
+        let ends: Vec<Result<Option<Settlement>, Error>> = stream::iter(open.unwrap_or_default())
+            .map(async |open| engine.find_out(home, &open).await)
             .buffer_unordered(SETTLED_AT_ONCE)
             .collect()
             .await;
         let known: Vec<Settlement> = ends.iter().filter_map(|end| *end.as_ref().ok()?).collect();
         for part in known.chunks(CALL_SETTLED_MAX) {
             let [kept, given_back] = tokens(part);
-            self.store.settle(home, &kept, &given_back).await?;
+            engine.store.settle(home, &kept, &given_back).await?;
         }
-        ends.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+        ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Progress::Done)
     }
+}
 
+impl Engine {
     /// What is to become of a reservation; `None` if that has to be asked again.
     async fn find_out(
         &self,

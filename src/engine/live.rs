@@ -57,17 +57,10 @@ pub struct LiveShard {
     pub(crate) applier: Arc<Batcher<Applier>>,
     pub(crate) listing: Arc<Batcher<Listing>>,
     pub(crate) putter: Arc<Batcher<Putter>>,
-    reading: OfEachSize,
-    reading_bounded: OfEachSize,
+    /// By the freshness of their answers, and by their sizes.
+    readings: [[Arc<Batcher<Reading>>; 2]; 2],
     /// One call of this instance at a time hands out the rewards of what lies here, or in all shards if this is the first.
     pub(crate) handing: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// The batchers of small reads and of large ones.
-#[derive(Debug)]
-struct OfEachSize {
-    small: Arc<Batcher<Reading>>,
-    large: Arc<Batcher<Reading>>,
 }
 
 impl LiveBoard {
@@ -175,16 +168,12 @@ impl LiveBoard {
 
 impl LiveShard {
     fn new(shard: Shard, store: &Arc<Store>, rooms: &Arc<Rooms>, queues: &Arc<Queues>) -> Self {
-        let batcher = |freshness| {
+        let reading = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 freshness,
             })
-        };
-        let reading = |freshness| OfEachSize {
-            small: batcher(freshness),
-            large: batcher(freshness),
         };
         let putter = Batcher::new(Putter {
             store: Arc::clone(store),
@@ -203,8 +192,8 @@ impl LiveShard {
                 shard: shard.clone(),
             }),
             putter,
-            reading: reading(Freshness::Current),
-            reading_bounded: reading(Freshness::Bounded),
+            readings: [Freshness::Current, Freshness::Bounded]
+                .map(|freshness| [reading(freshness), reading(freshness)]),
             handing: Arc::default(),
             shard,
         }
@@ -212,13 +201,6 @@ impl LiveShard {
 
     /// The batcher of the reads of this size, whose answers have to be so fresh.
     pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
-        let batchers = match freshness {
-            Freshness::Current => &self.reading,
-            Freshness::Bounded => &self.reading_bounded,
-        };
-        match size {
-            Size::Small => &batchers.small,
-            Size::Large => &batchers.large,
-        }
+        &self.readings[freshness as usize][size as usize]
     }
 }

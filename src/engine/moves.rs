@@ -27,6 +27,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
@@ -168,7 +169,7 @@ impl Mover {
             self.copier.store.hold_queues(&self.board).await?;
             if !self.copier.store.are_queues_empty(&self.board).await? {
                 queue::give_time().await;
-                self.copier.renew().await?;
+                self.copier.copy_in_all(Vec::new(), false).await?;
                 return Ok(Progress::More);
             }
             self.close().await?;
@@ -212,7 +213,7 @@ impl Mover {
         let cursors = self.walks.iter().flat_map(|walk| walk.cursors.clone());
         let position = Position {
             to: Some(self.copier.to),
-            copied: self.copier.copied(),
+            copied: self.copier.copied.load(Ordering::Relaxed),
             cursors: cursors.collect(),
         };
         serde_json::to_string(&position).unwrap_or_default()
@@ -297,9 +298,8 @@ impl Mover {
         let (board, store) = (&self.board, &self.copier.store);
         loop {
             let known = store.revised(board).await?;
-            let of_old = old
-                .iter()
-                .filter_map(|old| Some((old, *known.get(old.tag())?)));
+            let of_old = old.iter();
+            let of_old = of_old.filter_map(|old| Some((old, *known.get(old.tag())?)));
             let of_old: Vec<(&Shard, u64)> = of_old.collect();
             if of_old.is_empty() {
                 return Ok(());

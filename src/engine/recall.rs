@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::applier::Reply;
+use super::applier::{Reply, one_each};
 use super::submission::Submission;
 use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
@@ -117,7 +117,7 @@ impl Engine {
         if live.board.is_league() {
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
             let places = |submission: &Submission| {
-                if submission.searches() {
+                if submission.searches {
                     (0..shards.len()).collect()
                 } else {
                     Vec::from_iter(earlier_shard(&live.board, submission, now))
@@ -145,13 +145,12 @@ impl Engine {
                 Ok(Some(recalled)) => {
                     let member = submission.incoming().member.clone();
                     submission.send();
-                    submission.mark_known_elsewhere();
                     // Its own cohort may lie in the same shard, and have taken it meanwhile.
                     let is_in = |earlier: &Section| match &recalled {
                         Recalled::Taken(known) => earlier.period.contains(known.outcome.at),
                         Recalled::Reused => false,
                     };
-                    if let Some(earlier) = submission.earlier_cohort().filter(is_in) {
+                    if let Some(earlier) = submission.sitting.before.filter(is_in) {
                         submission.move_to(earlier);
                     }
                     self.answer(live, &member, recalled).await
@@ -177,8 +176,7 @@ impl Engine {
             return Ok(Answer::Rejected(Rejection::IdReused));
         };
         let shard = &live.shard_of(member).shard;
-        let last = self.store.last_erasures(shard, &[member]).await?;
-        let last = last.into_iter().flatten().next();
+        let last = self.store.last_erasure(shard, member).await?;
         if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
@@ -206,10 +204,8 @@ impl Engine {
             let parts = events.chunks(CALL_EVENTS_MAX);
             parts.map(async |events| {
                 let plans = events.iter().map(|(_, plan)| *plan).collect();
-                let known = match self.store.recall(shard, plans).await {
-                    Ok(answers) => answers.into_iter().map(Ok).collect(),
-                    Err(error) => vec![Err(error); events.len()],
-                };
+                let known = self.store.recall(shard, plans).await;
+                let known = one_each(Some(known), events.len());
                 let indexes = events.iter().map(|(index, _)| *index);
                 indexes.zip(known).collect::<Vec<_>>()
             })
@@ -220,7 +216,7 @@ impl Engine {
 
 /// The shard of the cohort of an earlier period that may remember the id of an event: while ids of that period are remembered.
 fn earlier_shard(board: &Board, submission: &Submission, now: Timestamp) -> Option<usize> {
-    let earlier = submission.earlier_cohort()?;
+    let earlier = submission.sitting.before?;
     let plan = &submission.planned()?.plan;
     let period = plan.route.writes.first()?.standing.period;
     let remembered_ms = i64::try_from(remember_ms(board)).ok()?;

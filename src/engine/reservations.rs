@@ -23,7 +23,7 @@ use super::batcher::{Batcher, Work};
 use super::submission::{Obstacle, Submission};
 use crate::domain::board::Board;
 use crate::domain::event::{Rejection, Shortage};
-use crate::domain::quota::{Pool, QuotaUse};
+use crate::domain::quota::QuotaUse;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::join_all;
@@ -60,12 +60,9 @@ impl Work for Reserver {
     type Load = usize;
 
     fn admit(&self, load: &mut usize, request: &Request) -> bool {
-        *load += request.wanted.iter().map(uses).sum::<usize>();
+        let uses = request.wanted.iter().map(|wanted| wanted.uses.len());
+        *load += uses.sum::<usize>();
         *load <= CALL_USES_MAX
-    }
-
-    fn is_small(_: &usize) -> bool {
-        true
     }
 
     fn call(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Self::Answer>> + Send {
@@ -102,12 +99,7 @@ impl LiveHome {
         if !board.reserves() {
             return Vec::new();
         }
-        let homes = board.homes().into_iter();
-        homes.map(|home| Self::new(home, store)).collect()
-    }
-
-    fn new(home: Shard, store: &Arc<Store>) -> Self {
-        Self {
+        let homes = board.homes().into_iter().map(|home| Self {
             reserver: Batcher::new(Reserver {
                 store: Arc::clone(store),
                 home: home.clone(),
@@ -117,7 +109,8 @@ impl LiveHome {
                 home: home.clone(),
             }),
             home,
-        }
+        });
+        homes.collect()
     }
 }
 
@@ -147,10 +140,6 @@ impl Work for Settler {
         *load <= CALL_SETTLED_MAX
     }
 
-    fn is_small(_: &usize) -> bool {
-        true
-    }
-
     fn call(&self, jobs: Vec<Vec<Settlement>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
         let [kept, given_back] = tokens(&jobs.concat());
@@ -159,19 +148,9 @@ impl Work for Settler {
     }
 }
 
-fn uses(wanted: &Wanted) -> usize {
-    wanted.uses.len()
-}
-
-fn pools(uses: &[QuotaUse]) -> impl Iterator<Item = &Pool> {
-    uses.iter().flat_map(|used| &used.pools)
-}
-
 /// An event, and what it holds of quotas.
 struct Reservation {
     submission: Submission,
-    /// The shard that it goes to, if it is planned.
-    shard: usize,
     token: Token,
     /// The homes in which something is reserved for it.
     held: Vec<usize>,
@@ -184,10 +163,8 @@ struct Reservation {
 }
 
 impl Reservation {
-    fn new(live: &LiveBoard, submission: Submission) -> Self {
-        let planned = submission.planned();
+    fn new(submission: Submission) -> Self {
         Self {
-            shard: planned.map_or(0, |ready| ready.plan.shard(&live.board)),
             submission,
             token: Token::random(),
             held: Vec::new(),
@@ -219,7 +196,7 @@ impl Reservation {
         let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
         (!uses.is_empty()).then(|| Wanted {
             token: self.token,
-            shard: live.shards[self.shard].shard.clone(),
+            shard: live.shards[ready.plan.shard(&live.board)].shard.clone(),
             id: ready.plan.event.id.clone(),
             at: ready.plan.at,
             uses,
@@ -308,18 +285,13 @@ pub(crate) async fn judge(
     submissions: Vec<Submission>,
     now: Timestamp,
 ) -> Vec<Submission> {
-    if submissions.is_empty() {
-        return submissions;
-    }
-    let live = Arc::clone(live);
-    to_its_end(async move {
-        let mut reservations = reservations_of(&live, submissions);
+    to_its_end(live, submissions, async move |live, mut reservations| {
         reserve(&live, &mut reservations, false, now).await;
         settle(&live, &reservations).await;
         for reservation in &mut reservations {
             reservation.judge();
         }
-        submissions_of(reservations)
+        reservations
     })
     .await
 }
@@ -332,52 +304,49 @@ pub(crate) async fn apply(
     is_careful: bool,
     now: Timestamp,
 ) -> Vec<Submission> {
-    to_its_end(three_steps(Arc::clone(live), submissions, is_careful, now)).await
+    to_its_end(live, submissions, async move |live, mut reservations| {
+        let begun = Instant::now();
+        reserve(&live, &mut reservations, is_careful, now).await;
+        hold_up(&mut reservations);
+        let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
+        let mut groups = Groups::new(&live, now);
+        for (index, reservation) in reservations.iter_mut().enumerate() {
+            reservation.complete(is_in_time);
+            groups.push(index, &mut reservation.submission);
+        }
+        for (index, reply) in groups.send().await {
+            reservations[index].end(&live, reply, now);
+        }
+        settle(&live, &reservations).await;
+        reservations
+    })
+    .await
 }
 
 /// A client that goes away leaves nothing behind: what was begun is brought to its end.
-async fn to_its_end(
-    steps: impl Future<Output = Vec<Submission>> + Send + 'static,
-) -> Vec<Submission> {
-    tokio::spawn(steps).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "events have no results: the steps of their reservations broke off");
-        Vec::new()
-    })
-}
-
-fn reservations_of(live: &LiveBoard, submissions: Vec<Submission>) -> Vec<Reservation> {
-    let submissions = submissions.into_iter();
-    let reservations = submissions.map(|submission| Reservation::new(live, submission));
-    reservations.collect()
-}
-
-fn submissions_of(reservations: Vec<Reservation>) -> Vec<Submission> {
-    let reservations = reservations.into_iter();
-    let submissions = reservations.map(|reservation| reservation.submission);
-    submissions.collect()
-}
-
-async fn three_steps(
-    live: Arc<LiveBoard>,
+async fn to_its_end<F>(
+    live: &Arc<LiveBoard>,
     submissions: Vec<Submission>,
-    is_careful: bool,
-    now: Timestamp,
-) -> Vec<Submission> {
-    let begun = Instant::now();
-    let mut reservations = reservations_of(&live, submissions);
-    reserve(&live, &mut reservations, is_careful, now).await;
-    hold_up(&mut reservations);
-    let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
-    let mut groups = Groups::new(&live, now);
-    for (index, reservation) in reservations.iter_mut().enumerate() {
-        reservation.complete(is_in_time);
-        groups.push(index, &mut reservation.submission);
+    steps: impl FnOnce(Arc<LiveBoard>, Vec<Reservation>) -> F,
+) -> Vec<Submission>
+where
+    F: Future<Output = Vec<Reservation>> + Send + 'static,
+{
+    let Some(first) = submissions.first() else {
+        return submissions;
+    };
+    let request = Arc::clone(&first.request);
+    let indexes: Vec<usize> = submissions.iter().map(|one| one.index).collect();
+    let reservations = submissions.into_iter().map(Reservation::new).collect();
+    match tokio::spawn(steps(Arc::clone(live), reservations)).await {
+        Ok(reservations) => reservations.into_iter().map(|one| one.submission).collect(),
+        Err(error) => {
+            tracing::error!(%error, "events have no results: the steps of their reservations broke off");
+            let lost = indexes.into_iter();
+            lost.map(|index| Submission::lost(&request, index))
+                .collect()
+        }
     }
-    for (index, reply) in groups.send().await {
-        reservations[index].end(&live, reply, now);
-    }
-    settle(&live, &reservations).await;
-    submissions_of(reservations)
 }
 
 async fn reserve(
@@ -391,17 +360,14 @@ async fn reserve(
     let homes: Vec<usize> = homes.into_iter().collect();
     let at_once = if is_careful { 1 } else { homes.len().max(1) };
     for homes in homes.chunks(at_once) {
-        let mut cursors: Vec<_> = homes.iter().map(|home| Cursor::new(*home)).collect();
+        let cursors = homes.iter().map(|&home| Cursor { home, next: 0 });
+        let mut cursors: Vec<_> = cursors.collect();
         while !cursors.is_empty() {
             wait_behind_others(reservations);
-            let parts: Vec<_> = cursors
-                .iter_mut()
-                .map(|cursor| cursor.part(live, reservations))
-                .collect();
-            let calls = cursors
-                .iter()
-                .zip(parts)
-                .map(|(cursor, part)| reserve_part(&live.homes[cursor.home], part, now));
+            let calls = cursors.iter_mut().map(|cursor| {
+                let part = cursor.part(live, reservations);
+                reserve_part(&live.homes[cursor.home], part, now)
+            });
             let replies = join_all(calls).await;
             for (cursor, replies) in cursors.iter_mut().zip(replies) {
                 cursor.hear(live, reservations, replies);
@@ -416,7 +382,8 @@ fn wait_behind_others(reservations: &mut [Reservation]) {
     let mut blocked: HashSet<&str> = HashSet::new();
     let mut waiting = Vec::new();
     for (index, reservation) in reservations.iter().enumerate() {
-        let names = || pools(reservation.uses()).map(|pool| &*pool.name);
+        let pools = || reservation.uses().iter().flat_map(|used| &used.pools);
+        let names = || pools().map(|pool| &*pool.name);
         if reservation.waits() || names().any(|name| blocked.contains(name)) {
             blocked.extend(names());
             waiting.push(index);
@@ -455,16 +422,12 @@ struct Cursor {
 type Part = Vec<(usize, Wanted)>;
 
 impl Cursor {
-    fn new(home: usize) -> Self {
-        Self { home, next: 0 }
-    }
-
     /// What the next events want, as far as it goes into one call.
     fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
         let (mut part, mut load) = (Part::new(), 0);
         for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
             if let Some(wanted) = reservation.wanted(live, self.home) {
-                load += uses(&wanted);
+                load += wanted.uses.len();
                 if load > CALL_USES_MAX && !part.is_empty() {
                     return part;
                 }

@@ -122,7 +122,7 @@ impl Engine {
         let left = || format!("the results of board {id} are still being revised");
         let due = OnceLock::new();
         let step = || self.revise_on(id, &due, in_turn);
-        self.take_steps(step, left).await?;
+        self.take_steps(self.steps_wait_max(), step, left).await?;
         if in_turn {
             let live = self.live_board(id).await?;
             self.store.release_moderation(&live.board).await?;

@@ -104,7 +104,7 @@ impl Engine {
             // If the definition has changed, whoever needs the standing begins anew with the new one.
             Ok(Progress::more_if(advanced == Some(false)))
         };
-        let result = self.take_steps(step, left).await;
+        let result = self.take_steps(self.steps_wait_max(), step, left).await;
         self.completing.running.lock().remove(&key);
         result
     }

@@ -21,7 +21,8 @@ pub(crate) struct Scroll {
     board: BoardId,
     generation: u64,
     standing: Standing,
-    place: Place,
+    /// How far it has come.
+    pub(crate) place: Place,
     /// Right behind the last entry that this scroll has read; `None`: none yet.
     mark: Option<Mark>,
 }
@@ -58,11 +59,6 @@ impl Scroll {
             place,
             mark: None,
         }
-    }
-
-    /// How far it has come.
-    pub(crate) fn place(&self) -> Place {
-        self.place
     }
 
     /// The next `count` entries. Fewer come at the end alone.

@@ -451,9 +451,8 @@ impl SeatAttempt<'_> {
         let Some(at) = at.filter(|_| known.was_erased) else {
             return Ok(());
         };
-        let (home, members) = (&self.live.shard_of(self.member).shard, [self.member]);
-        let read = self.engine.store.last_erasures(home, &members);
-        let last = read.await?.into_iter().flatten().next();
+        let home = &self.live.shard_of(self.member).shard;
+        let last = self.engine.store.last_erasure(home, self.member).await?;
         match last.filter(|erasure| at <= erasure.at) {
             Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
             None => Ok(()),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -29,7 +30,7 @@ use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 
 use crate::domain::address::is_global_unicast;
-use crate::domain::delivery::Try;
+use crate::domain::delivery::{GONE, Try};
 use crate::domain::message::MessageId;
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, check_url};
@@ -38,43 +39,20 @@ use crate::domain::webhook::{Webhook, check_url};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time for all of a try.
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
-/// The status of a receiver that wants no more messages.
-const GONE: u16 = 410;
 /// How many bytes of a connection are read: of TLS, of answers that only announce another one (1xx), and of the answer.
 const READ_BYTES_MAX: u64 = 128 << 10;
 /// How much is kept of why a try has failed, in bytes.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// Looks up the addresses of a name.
-pub trait Lookup: std::fmt::Debug + Send + Sync {
-    /// All addresses that the name has now.
-    fn addresses(&self, name: &str) -> Looking;
-}
+/// A name that is being looked up: all addresses that it has now.
+type Looking = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-/// A name that is being looked up.
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// Looks names up as the system does.
-#[derive(Debug)]
-struct SystemLookup;
-
-impl Lookup for SystemLookup {
-    fn addresses(&self, name: &str) -> Looking {
-        let name = name.to_owned();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
-
-/// How a try has ended, and whether the receiver wants no more messages.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Tried {
-    /// How it has ended.
-    pub end: Try,
-    /// Whether the receiver has answered that it is gone for good (410).
-    pub is_gone: bool,
+/// Looks a name up as the system does.
+fn look_up(name: String) -> Looking {
+    Box::pin(async move {
+        let found = tokio::net::lookup_host((name, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    })
 }
 
 /// Sends messages.
@@ -82,7 +60,7 @@ pub struct Tried {
 pub struct Sender {
     /// Whether receivers may be anywhere, also without TLS.
     pub allows_private: bool,
-    lookup: Arc<dyn Lookup>,
+    look_up: fn(String) -> Looking,
     /// Made when it is first needed: a small container has no certificates, and needs none without TLS.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -96,25 +74,15 @@ impl Default for Sender {
 impl Sender {
     /// A sender; with `allows_private` its receivers may be anywhere, also without TLS.
     pub fn new(allows_private: bool) -> Self {
-        Self::with_lookup(allows_private, Arc::new(SystemLookup))
-    }
-
-    fn with_lookup(allows_private: bool, lookup: Arc<dyn Lookup>) -> Self {
         Self {
             allows_private,
-            lookup,
+            look_up,
             tls: OnceLock::new(),
         }
     }
 
     /// Sends a message to a webhook once.
-    pub async fn send(
-        &self,
-        webhook: &Webhook,
-        id: &MessageId,
-        body: &str,
-        now: Timestamp,
-    ) -> Tried {
+    pub async fn send(&self, webhook: &Webhook, id: &MessageId, body: &str, now: Timestamp) -> Try {
         let deadline = Instant::now() + TRY_TIMEOUT;
         let sent = timeout_at(deadline, self.post(webhook, id, body, now)).await;
         let sent = sent.unwrap_or_else(|_| Err("it took more than 15 s".to_owned()));
@@ -127,13 +95,11 @@ impl Sender {
             }
             Err(error) => (None, Some(error)),
         };
-        let end = Try {
+        Try {
             at: now,
             status,
             error,
-        };
-        let is_gone = status == Some(GONE);
-        Tried { end, is_gone }
+        }
     }
 
     /// Sends a request, and returns the head of its answer, with the connection that the body comes by.
@@ -162,14 +128,13 @@ impl Sender {
         let connection = connected.map_err(|_| "no connection within 5 s")??;
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection))
             .await
-            .map_err(|error| root_cause(&error))?;
+            .map_err(root_cause)?;
         let connection = tokio::spawn(async move {
             // The one who sends is told how it ends.
             let _ = connection.await;
         });
         let connection = AbortOnDropHandle::new(connection);
-        let answered: hyper::Result<_> = sender.send_request(request).await;
-        let response = answered.map_err(|error| root_cause(&error))?;
+        let response = sender.send_request(request).await.map_err(root_cause)?;
         Ok((response, connection))
     }
 
@@ -179,27 +144,25 @@ impl Sender {
             Some(Host::Ipv4(address)) => (IpAddr::from(address).into(), vec![address.into()]),
             Some(Host::Ipv6(address)) => (IpAddr::from(address).into(), vec![address.into()]),
             Some(Host::Domain(name)) => {
-                let server = ServerName::try_from(name.to_owned());
-                let server = server.map_err(|error| root_cause(&error))?;
-                let addresses = self.addresses(name).await;
-                (server, addresses.map_err(|error| root_cause(&error))?)
+                let server = ServerName::try_from(name.to_owned()).map_err(root_cause)?;
+                (server, self.addresses(name).await.map_err(root_cause)?)
             }
             None => return Err("the URL has no host".to_owned()),
         };
         let port = url.port_or_known_default().unwrap_or_default();
         let stream = dial(&addresses, port).await;
-        let (read, write) = stream.map_err(|error| root_cause(&error))?.into_split();
+        let (read, write) = stream.map_err(root_cause)?.into_split();
         let stream = tokio::io::join(Bounded(read.take(READ_BYTES_MAX)), write);
         if url.scheme() != "https" {
             return Ok(Box::new(stream));
         }
         let stream = self.tls()?.connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| root_cause(&error))?))
+        Ok(Box::new(stream.map_err(root_cause)?))
     }
 
     /// Those addresses of a name that may be dialled.
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut addresses = self.lookup.addresses(name).await?;
+        let mut addresses = (self.look_up)(name.to_owned()).await?;
         addresses.retain(|address| self.allows_private || is_global_unicast(*address));
         if addresses.is_empty() {
             let detail = "the name has no address that is global unicast";
@@ -213,7 +176,7 @@ impl Sender {
             // It fails if the process has a provider already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let config = ClientConfig::with_platform_verifier();
-            config.map(Arc::new).map_err(|error| root_cause(&error))
+            config.map(Arc::new).map_err(root_cause)
         });
         config.clone().map(TlsConnector::from)
     }
@@ -267,7 +230,8 @@ fn error_of(status: u16) -> Option<String> {
 }
 
 /// What lies at the bottom of an error, bounded.
-fn root_cause(mut cause: &dyn std::error::Error) -> String {
+fn root_cause(error: impl std::error::Error + 'static) -> String {
+    let mut cause: &dyn std::error::Error = &error;
     while let Some(source) = cause.source() {
         cause = source;
     }
@@ -286,27 +250,27 @@ mod tests {
     use crate::domain::access::Boards;
     use crate::domain::webhook::{SECRET_BYTES, SigningSecret};
 
-    /// Answers with a global address first, and with a loopback address from then on.
-    #[derive(Debug, Default)]
-    struct Rebinding(AtomicUsize);
+    static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
 
-    impl Lookup for Rebinding {
-        fn addresses(&self, _: &str) -> Looking {
-            let is_first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
-            let address = if is_first { "1.1.1.1" } else { "127.0.0.1" };
-            Box::pin(async move { Ok(vec![address.parse().unwrap()]) })
-        }
+    /// Answers with a global address first, and with a loopback address from then on.
+    fn rebinding(_: String) -> Looking {
+        let is_first = LOOK_UPS.fetch_add(1, Ordering::SeqCst) == 0;
+        let address = if is_first { "1.1.1.1" } else { "127.0.0.1" };
+        Box::pin(async move { Ok(vec![address.parse().unwrap()]) })
     }
 
-    /// Always answers with these.
-    #[derive(Debug)]
-    struct Always(&'static [&'static str]);
+    const MIXED: [&str; 5] = [
+        "10.0.0.1",
+        "1.1.1.1",
+        "::1",
+        "::ffff:127.0.0.1",
+        "2606:4700::1111",
+    ];
 
-    impl Lookup for Always {
-        fn addresses(&self, _: &str) -> Looking {
-            let addresses = self.0.iter().map(|text| text.parse().unwrap()).collect();
-            Box::pin(async move { Ok(addresses) })
-        }
+    /// Always answers with these.
+    fn mixed(_: String) -> Looking {
+        let addresses = MIXED.map(|text| text.parse().unwrap());
+        Box::pin(async move { Ok(addresses.into()) })
     }
 
     fn webhook(url: String) -> Webhook {
@@ -331,8 +295,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_leads_to_loopback_a_moment_later_leads_nowhere() {
-        let lookup = Arc::new(Rebinding::default());
-        let sender = Sender::with_lookup(false, lookup.clone());
+        let sender = Sender {
+            look_up: rebinding,
+            ..Sender::new(false)
+        };
         // What is dialled is what was checked: there is one look-up, and its result.
         assert_eq!(resolved(&sender).await.unwrap(), ["1.1.1.1"]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -341,13 +307,13 @@ mod tests {
         let id = MessageId::named("msg_1");
         let now = Timestamp::from_ms_clamped(0);
         let tried = sender.send(&webhook, &id, "{}", now).await;
-        let error = tried.end.error.unwrap();
+        let error = tried.error.unwrap();
         assert!(
             error.contains("no address that is global unicast"),
             "{error}"
         );
         assert_eq!(
-            lookup.0.load(Ordering::SeqCst),
+            LOOK_UPS.load(Ordering::SeqCst),
             2,
             "one look-up for each try"
         );
@@ -359,17 +325,13 @@ mod tests {
 
     #[tokio::test]
     async fn of_the_addresses_of_a_name_only_those_for_everybody_are_dialled() {
-        let mixed = &[
-            "10.0.0.1",
-            "1.1.1.1",
-            "::1",
-            "::ffff:127.0.0.1",
-            "2606:4700::1111",
-        ];
-        let names = |allows_private| Sender::with_lookup(allows_private, Arc::new(Always(mixed)));
+        let names = |allows_private| Sender {
+            look_up: mixed,
+            ..Sender::new(allows_private)
+        };
         let found = resolved(&names(false)).await.unwrap();
         assert_eq!(found, ["1.1.1.1", "2606:4700::1111"]);
-        assert_eq!(resolved(&names(true)).await.unwrap().len(), mixed.len());
+        assert_eq!(resolved(&names(true)).await.unwrap().len(), MIXED.len());
     }
 
     #[tokio::test]
@@ -382,7 +344,7 @@ mod tests {
         for host in ["127.0.0.1", "0x7f000001", "[::ffff:127.0.0.1]"] {
             let webhook = webhook(format!("https://{host}:{port}/"));
             let tried = Sender::default().send(&webhook, &id, "{}", now).await;
-            let error = tried.end.error.unwrap();
+            let error = tried.error.unwrap();
             assert!(error.contains("not global unicast"), "{error}");
         }
     }

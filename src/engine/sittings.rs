@@ -96,7 +96,7 @@ impl Engine {
             let period = period_of(live, unit, submission);
             let member = &submission.incoming().member;
             match live.known_seats.get(member, &period) {
-                Some(sitting) => submission.sits(sitting),
+                Some(sitting) => submission.sitting = sitting,
                 None => unknown.entry(member.clone()).or_default().push(index),
             }
         }
@@ -119,7 +119,7 @@ impl Engine {
                             let member = &submission.incoming().member;
                             live.known_seats.put(member, &period, sitting);
                         }
-                        submission.sits(sitting);
+                        submission.sitting = sitting;
                     }
                     Err(StoreError::Stale) => submission.block(Obstacle::StaleBoard),
                     Err(error) => submission.fail(error.clone().into()),

@@ -14,24 +14,13 @@ impl Engine {
         self.store.timeouts.times(WAIT_MAX)
     }
 
-    /// Takes one step after the other until one of them is the last. What the steps have done stays, also if one of them fails.
+    /// Takes one step after the other until one of them is the last, for somebody who waits for so long. What the steps have done
+    /// stays, also if one of them fails.
     ///
     /// # Errors
     ///
     /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what is still being done.
-    pub(super) fn take_steps<S>(
-        &self,
-        step: impl FnMut() -> S,
-        left: impl FnOnce() -> String,
-    ) -> impl Future<Output = Result<(), Error>>
-    where
-        S: Future<Output = Result<Progress, Error>>,
-    {
-        self.take_steps_within(self.steps_wait_max(), step, left)
-    }
-
-    /// The same by somebody who waits for so long.
-    pub(super) async fn take_steps_within<S>(
+    pub(super) async fn take_steps<S>(
         &self,
         wait_max: Duration,
         mut step: impl FnMut() -> S,

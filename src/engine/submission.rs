@@ -29,14 +29,14 @@ use futures::FutureExt;
 use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, reservations};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated, reservations};
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::BoardId;
 use crate::domain::league::Section;
-use crate::domain::period::Period;
-use crate::domain::plan::{Instants, Route};
+use crate::domain::period::{Period, Unit};
+use crate::domain::plan::{Instants, Plan, Route};
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -58,9 +58,9 @@ const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 /// An event of a request on its way.
 #[derive(Debug)]
 pub(crate) struct Submission {
-    request: Arc<[Incoming]>,
+    pub(super) request: Arc<[Incoming]>,
     /// Which event of the request it is.
-    index: usize,
+    pub(super) index: usize,
     /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
     with_history: bool,
     /// When it came in; a later time, if it had to count for one.
@@ -69,12 +69,10 @@ pub(crate) struct Submission {
     blocked: usize,
     /// The times by which it is judged, if it waits in a queue as well.
     waiting: Option<WaitingTimes>,
-    /// In a league, where its member sits.
-    sitting: Sitting,
+    /// In a league, where its member sits in its period.
+    pub(super) sitting: Sitting,
     /// In a league, whether any cohort may remember its id.
-    searches: bool,
-    /// Whether another shard remembers it, so that it was not sent to its own.
-    is_known_elsewhere: bool,
+    pub(super) searches: bool,
     state: State,
 }
 
@@ -85,19 +83,6 @@ pub(crate) struct WaitingTimes {
     at: Timestamp,
     /// By this it is too late, or in the future.
     queued_at: Timestamp,
-}
-
-/// What became of an event that came out of a queue.
-#[derive(Debug)]
-pub(crate) enum QueuedEnd {
-    /// It was taken, and left the queue with that; or its id was known there.
-    Taken(Submitted),
-    /// It was taken earlier, as another shard remembers; so it is still in the queue.
-    Known,
-    /// It is still in the queue: it was refused, or failed.
-    Failed(Error),
-    /// It had left the queue, or the lease is another one's.
-    Gone,
 }
 
 /// Where an event is on its way.
@@ -117,8 +102,6 @@ enum State {
     Blocked(Obstacle),
     /// It is known what became of it.
     Ended(Result<Submitted, Error>),
-    /// It has left its queue: what became of it is not for this caller to tell.
-    Gone,
 }
 
 /// Why an event has to be planned anew.
@@ -160,24 +143,18 @@ impl Submission {
             waiting: None,
             sitting: Sitting::default(),
             searches: false,
-            is_known_elsewhere: false,
             state: State::New,
         }
     }
 
-    /// Which event of those out of a queue it was, and what became of it.
-    pub(crate) fn into_queued_end(self) -> (usize, QueuedEnd) {
-        let end = match self.state {
-            State::Ended(Ok(_)) if self.is_known_elsewhere => QueuedEnd::Known,
-            State::Ended(Ok(submitted)) => QueuedEnd::Taken(submitted),
-            State::Ended(Err(error)) => QueuedEnd::Failed(error),
-            State::Gone => QueuedEnd::Gone,
-            state => panic!("an event that is {state:?} has no end"),
-        };
-        (self.index, end)
+    /// An event whose result is missing, by a fault of this program.
+    pub(crate) fn lost(request: &Arc<[Incoming]>, index: usize) -> Self {
+        let mut lost = Self::new(request, index);
+        lost.fail(StoreError::Unexpected("an event without its result".into()).into());
+        lost
     }
 
-    /// Which event of its request it was, and what became of it.
+    /// Which event of its request it was, and what became of it. [`Outdated::Queue`]: that is not for this caller to tell.
     pub(crate) fn into_result(self) -> (usize, Result<Submitted, Error>) {
         match self.state {
             State::Ended(result) => (self.index, result),
@@ -207,7 +184,7 @@ impl Submission {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended(_) | State::Gone)
+        matches!(self.state, State::Ended(_))
     }
 
     /// The instant that it counts for.
@@ -249,21 +226,6 @@ impl Submission {
         now.max(self.arrived_at)
     }
 
-    /// Takes note of where its member sits in its period.
-    pub(crate) fn sits(&mut self, sitting: Sitting) {
-        self.sitting = sitting;
-    }
-
-    /// Whether any cohort may remember its id.
-    pub(crate) fn searches(&self) -> bool {
-        self.searches
-    }
-
-    /// The cohort that may remember its id, other than its own.
-    pub(crate) fn earlier_cohort(&self) -> Option<Section> {
-        self.sitting.before
-    }
-
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         match self.state {
             State::Blocked(obstacle) => Some(obstacle),
@@ -294,12 +256,13 @@ impl Submission {
         }
     }
 
-    /// In a league, its member has no seat in its period, and gets none any more if that is over.
-    fn refuse_unseated(&mut self, live: &LiveBoard, period: &Period, now: Timestamp) {
+    /// In a league, its member has no seat in its period: it gets one if that is the running one, and none any more if it is over.
+    fn want_seat(&mut self, board: &Board, period: &Period, now: Timestamp) {
         let is_over = |end: &Timestamp| *end <= now;
         match period.end().filter(is_over) {
+            _ if period.contains(now) => self.block(Obstacle::Unseated),
             Some(end) if self.fixed_at().is_none() => self.block(Obstacle::TooEarly(end)),
-            _ => self.refuse(&live.board, Rejection::NotSeated, now),
+            _ => self.refuse(board, Rejection::NotSeated, now),
         }
     }
 
@@ -353,46 +316,38 @@ impl Submission {
         };
     }
 
-    /// Whether it is planned for a period of a league in which its member has no seat.
-    fn is_unseated(&self) -> bool {
+    /// Its plan, if it is planned for a period of a league in which its member has no seat.
+    fn unseated(&self) -> Option<&Plan> {
         let plan = self.planned().map(|ready| &ready.plan);
-        plan.is_some_and(|plan| plan.cohort.is_none())
+        plan.filter(|plan| plan.cohort.is_none())
     }
 
     /// In a league, has its id looked up in all cohorts if its member was erased, and has no seat in its period.
     fn look_for_id(&mut self) {
         let has_id = self.incoming().id.is_some();
-        if has_id && self.sitting.was_erased && !self.searches && self.is_unseated() {
+        if has_id && self.sitting.was_erased && !self.searches && self.unseated().is_some() {
             self.block(Obstacle::Elsewhere);
         }
     }
 
     /// Whether it is planned for the running period of a league, in which its member has no seat yet.
-    fn is_to_be_seated(&self, live: &LiveBoard, now: Timestamp) -> bool {
-        let ready = self.planned().filter(|_| self.is_unseated());
-        let (Some(ready), Some(unit)) = (ready, live.board.league_unit()) else {
-            return false;
-        };
-        let period = live.board.calendar.containing(unit, ready.plan.at);
-        ready.plan.rejection.is_none() && period.contains(self.planned_at(now))
+    fn is_to_be_seated(&self, live: &LiveBoard, unit: Unit, now: Timestamp) -> bool {
+        self.unseated().is_some_and(|plan| {
+            let period = live.board.calendar.containing(unit, plan.at);
+            plan.rejection.is_none() && period.contains(self.planned_at(now))
+        })
     }
 
     /// In a league, keeps it from being sent if its member has no seat in its period: no cohort knows its id.
-    fn look_for_seat(&mut self, live: &LiveBoard, now: Timestamp) {
-        if self.is_to_be_seated(live, now) {
-            return self.block(Obstacle::Unseated);
-        }
-        let Some(ready) = self.planned().filter(|_| self.is_unseated()) else {
+    fn look_for_seat(&mut self, board: &Board, unit: Unit, now: Timestamp) {
+        let Some(plan) = self.unseated() else {
             return;
         };
-        let (at, rejection) = (ready.plan.at, ready.plan.rejection);
+        let period = board.calendar.containing(unit, plan.at);
         let now = self.planned_at(now);
-        match (rejection, live.board.league_unit()) {
-            (Some(rejection), _) => self.refuse(&live.board, rejection, now),
-            (None, Some(unit)) => {
-                self.refuse_unseated(live, &live.board.calendar.containing(unit, at), now);
-            }
-            (None, None) => {}
+        match plan.rejection {
+            Some(rejection) => self.refuse(board, rejection, now),
+            None => self.want_seat(board, &period, now),
         }
     }
 
@@ -404,11 +359,6 @@ impl Submission {
             State::Planned(ready) => Some(ready),
             _ => None,
         }
-    }
-
-    /// Takes note that another shard remembers it.
-    pub(crate) fn mark_known_elsewhere(&mut self) {
-        self.is_known_elsewhere = true;
     }
 
     /// Whether it holds up later events of its member, if these come out of a queue: it waits, or nobody knows what became of it.
@@ -441,24 +391,13 @@ impl Submission {
             panic!("an event is answered that was not sent");
         };
         let came_in = self.came_in();
-        let submitted = |outcome, is_duplicate, remaining: &[i64], changed| {
-            State::Ended(Ok(Submitted {
-                live: Arc::clone(live),
-                outcome,
-                is_duplicate,
-                quotas: RemainingQuota::of_board(&live.board, remaining, at, now),
-                route,
-                section,
-                changed,
-            }))
-        };
-        self.state = match answer {
+        let (outcome, is_duplicate, remaining, changed) = match answer {
             Answer::Taken {
                 outcome,
                 remaining,
                 changed,
-            } => submitted(outcome, false, &remaining, changed),
-            Answer::Duplicate(outcome, changed) => submitted(outcome, true, &[], changed),
+            } => (outcome, false, remaining, changed),
+            Answer::Duplicate(outcome, changed) => (outcome, true, Vec::new(), changed),
             Answer::Rejected(rejection) => return self.refuse(&live.board, rejection, came_in),
             Answer::Behind(first) => return self.block(Obstacle::TooEarly(first)),
             Answer::NeedsHistory => return self.block(Obstacle::MissingHistory),
@@ -468,14 +407,14 @@ impl Submission {
             Answer::Void => return self.block(Obstacle::VoidReservation),
             Answer::Erasing => return self.block(Obstacle::Erasing),
             Answer::Elsewhere => return self.block(Obstacle::Elsewhere),
-            Answer::Gone => State::Gone,
+            Answer::Gone => return self.fail(Error::Again(Outdated::Queue)),
             Answer::Waiting {
                 at,
                 queued_at,
                 rejection,
             } => match rejection.filter(|_| self.waiting.is_some()) {
                 Some(rejection) => {
-                    State::Ended(Err(Error::rejected(&live.board, rejection, at, came_in)))
+                    return self.fail(Error::rejected(&live.board, rejection, at, came_in));
                 }
                 None => return self.block(Obstacle::Waiting(WaitingTimes { at, queued_at })),
             },
@@ -486,19 +425,25 @@ impl Submission {
                 if self.sitting.is_remembered {
                     return self.block(Obstacle::SeatLost);
                 }
-                let now = self.planned_at(now);
-                if section.period.contains(now) {
-                    return self.block(Obstacle::Unseated);
-                }
-                return self.refuse_unseated(live, &section.period, now);
+                return self.want_seat(&live.board, &section.period, self.planned_at(now));
             }
         };
+        self.state = State::Ended(Ok(Submitted {
+            live: Arc::clone(live),
+            outcome,
+            is_duplicate,
+            quotas: RemainingQuota::of_board(&live.board, &remaining, at, now),
+            route,
+            section,
+            changed,
+        }));
     }
 }
 
 /// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
 /// then a little longer.
-struct Attempts {
+#[derive(Default)]
+pub(crate) struct Attempts {
     count: usize,
     /// The pauses since some have got on.
     pauses: usize,
@@ -510,25 +455,23 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Those of events of a request, which waits for so long for one removal.
-    fn of_request(wait_max: Duration) -> Self {
+    /// Those of events of a request.
+    pub(crate) fn of_request(engine: &Engine) -> Self {
         Self {
-            count: 0,
-            pauses: 0,
             pauses_max: PAUSES_MAX,
-            forgetting: 2 * wait_max,
-            is_careful: false,
+            forgetting: 2 * engine.steps_wait_max(),
+            ..Self::default()
         }
     }
 
-    /// Those of events out of a queue.
-    fn of_queue(is_careful: bool) -> Self {
+    /// Those of events out of a queue. If they have to wait for others, or for what an erased member has left, they fail soon.
+    /// `is_careful`: they have waited in vain before.
+    pub(crate) fn of_queue(is_careful: bool) -> Self {
         Self {
-            count: 0,
-            pauses: 0,
             pauses_max: QUEUED_PAUSES_MAX,
             forgetting: QUEUED_FORGETTING_MAX,
             is_careful,
+            ..Self::default()
         }
     }
 
@@ -559,47 +502,28 @@ impl Attempts {
 }
 
 /// Keeps planned events of a league from being sent whose members have no seat in their periods.
-async fn look_for_seats(live: &Arc<LiveBoard>, open: &mut Vec<Submission>, now: Timestamp) {
+async fn look_for_seats(
+    live: &Arc<LiveBoard>,
+    unit: Unit,
+    open: &mut Vec<Submission>,
+    now: Timestamp,
+) {
     for submission in open.iter_mut() {
         submission.look_for_id();
     }
     if live.board.reserves() {
-        let unseated = open.extract_if(.., |event| event.is_to_be_seated(live, now));
+        let unseated = open.extract_if(.., |event| event.is_to_be_seated(live, unit, now));
         let unseated = unseated.collect();
         open.extend(reservations::judge(live, unseated, now).await);
     }
     for submission in open.iter_mut() {
-        submission.look_for_seat(live, now);
+        submission.look_for_seat(&live.board, unit, now);
     }
 }
 
 impl Engine {
-    /// Takes events of one request that are of this board. All of them have ended when this returns, but for those that a
-    /// fault of this program has lost.
+    /// Takes events of one request, or out of a queue, that are of this board. All of them have ended when this returns.
     pub(crate) async fn submit(
-        &self,
-        board: &BoardId,
-        open: Vec<Submission>,
-        report: Report,
-    ) -> Vec<Submission> {
-        let attempts = Attempts::of_request(self.steps_wait_max());
-        self.submit_with(board, open, report, attempts).await
-    }
-
-    /// The same of events of this board that come out of a queue. Those that have to wait for others, or for what an erased member has
-    /// left, fail soon. `is_careful`: they have waited in vain before.
-    pub(crate) async fn submit_queued(
-        &self,
-        board: &BoardId,
-        open: Vec<Submission>,
-        is_careful: bool,
-    ) -> Vec<Submission> {
-        let attempts = Attempts::of_queue(is_careful);
-        self.submit_with(board, open, Report::default(), attempts)
-            .await
-    }
-
-    async fn submit_with(
         &self,
         board: &BoardId,
         mut open: Vec<Submission>,
@@ -655,8 +579,8 @@ impl Engine {
             submission.plan(&live, report, now);
         }
         self.recall(&live, open, now).await;
-        if live.board.is_league() {
-            look_for_seats(&live, open, now).await;
+        if let Some(unit) = live.board.league_unit() {
+            look_for_seats(&live, unit, open, now).await;
         }
         if live.board.reserves() {
             let is_careful = attempts.is_careful;

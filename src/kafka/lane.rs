@@ -21,10 +21,10 @@ use super::client::{Kafka, blocking};
 use super::group::{GroupConsumer, Rebalancing};
 use super::record::{self, Illegible};
 use crate::domain::intake::Partition;
-use crate::engine::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Passing, Taking};
+use crate::engine::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking};
 use crate::engine::jobs::JobKind;
 use crate::engine::jobs::faults::Subject;
-use crate::engine::{Engine, Error};
+use crate::engine::{Engine, Error, Outdated};
 use crate::throttle;
 
 /// The most records that are taken at once.
@@ -77,20 +77,6 @@ pub(super) struct Lane {
 
 type Queue = StreamPartitionQueue<Rebalancing>;
 
-/// Why a lane that was not told to stop begins anew.
-enum End {
-    /// A shard has lost what it knew.
-    GoneBack,
-    /// Something does not work.
-    Failed(Error),
-}
-
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 /// Records that were read one after the other.
 #[derive(Default)]
 struct Part {
@@ -140,11 +126,11 @@ impl Lane {
             let before = self.progress.position();
             match self.consume().await {
                 Ok(()) => return,
-                Err(End::GoneBack) => {
+                Err(Error::Again(Outdated::Intake)) => {
                     let partition = &self.partition;
                     tracing::warn!(%partition, "redis knows less of a partition than before; its records are read again");
                 }
-                Err(End::Failed(error)) => self.fail(&error),
+                Err(error) => self.fail(&error),
             }
             if self.progress.position() > before {
                 pause = PAUSE_MIN;
@@ -182,12 +168,11 @@ impl Lane {
     }
 
     /// Begins where shards are, and takes records until it is told to stop.
-    async fn consume(&self) -> Result<(), End> {
+    async fn consume(&self) -> Result<(), Error> {
         let begin = async {
             let start = self.engine.intake_start(&self.partition).await?;
             let extent = self.kafka.extent(&self.partition).await?;
-            let intake = Intake::new(Arc::clone(&self.engine), start, extent);
-            intake.map_err(|other| Error::Log(other.to_string()))
+            Intake::new(Arc::clone(&self.engine), start, extent)
         };
         let Some(intake) = self.stop.run_until_cancelled(begin).await else {
             return Ok(());
@@ -244,7 +229,7 @@ impl Lane {
     }
 
     /// Takes what comes.
-    async fn read(&self, intake: &mut Intake, queue: &Queue) -> Result<(), End> {
+    async fn read(&self, intake: &mut Intake, queue: &Queue) -> Result<(), Error> {
         let mut passing = tokio::time::interval(PASS_INTERVAL);
         passing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last_record = Instant::now();
@@ -288,7 +273,7 @@ impl Lane {
     }
 
     /// Takes records, however long that takes.
-    async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), End> {
+    async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), Error> {
         if part.upto <= intake.position() {
             return Ok(());
         }
@@ -304,7 +289,7 @@ impl Lane {
         loop {
             taking = match taking {
                 Taking::Done => break,
-                Taking::GoneBack => return Err(End::GoneBack),
+                Taking::GoneBack => return Err(Error::Again(Outdated::Intake)),
                 Taking::Dead(records) => {
                     dead_count += records.len();
                     for record in records {
@@ -343,7 +328,7 @@ impl Lane {
         part: &Part,
         offset: i64,
         why: (&'static str, &str),
-    ) -> Result<(), End> {
+    ) -> Result<(), Error> {
         let mut pause = PAUSE_MIN;
         loop {
             let message = part.message(offset);
@@ -357,7 +342,7 @@ impl Lane {
     }
 
     /// Waits, while shards go on to note the position.
-    async fn wait(&self, intake: &mut Intake, time: Duration) -> Result<(), End> {
+    async fn wait(&self, intake: &mut Intake, time: Duration) -> Result<(), Error> {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             sleep(left.min(PASS_INTERVAL)).await;
@@ -366,10 +351,10 @@ impl Lane {
         Ok(())
     }
 
-    async fn pass(&self, intake: &mut Intake) -> Result<(), End> {
+    async fn pass(&self, intake: &mut Intake) -> Result<(), Error> {
         match intake.pass().await {
-            Ok(Passing::Done) => Ok(()),
-            Ok(Passing::GoneBack) => Err(End::GoneBack),
+            Ok(()) => Ok(()),
+            Err(error @ Error::Again(Outdated::Intake)) => Err(error),
             Err(error) => {
                 let partition = &self.partition;
                 throttle::say(&format!("pass {partition}: {error}"), |more| {
@@ -382,7 +367,7 @@ impl Lane {
 
     /// Moves the position over what is at the end of the log and is no record: Kafka keeps marks of transactions there, which no client
     /// is given. Somebody may wait until all is taken that lies before the end.
-    async fn settle(&self, intake: &mut Intake) -> Result<(), End> {
+    async fn settle(&self, intake: &mut Intake) -> Result<(), Error> {
         let extent = self.kafka.extent(&self.partition).await?;
         let position = intake.position();
         if extent.end <= position {

@@ -225,7 +225,11 @@ impl Service {
         known: Known,
     ) -> Result<EventStatus, Error> {
         let is_current = match member.filter(|_| known.erasure > 0) {
-            Some(member) => self.last_erasure(live, member).await? == known.erasure,
+            Some(member) => {
+                let shard = &live.shard_of(member).shard;
+                let last = self.engine.store.last_erasure(shard, member).await?;
+                last.is_some_and(|last| last.number == known.erasure)
+            }
             None => !self.has_erased(live, member).await?,
         };
         let scores = known.scores.into_iter().filter(|_| is_current);
@@ -234,14 +238,6 @@ impl Service {
             at: known.at,
             scores: scores.collect(),
         })
-    }
-
-    /// The number of the last erasure of a member; 0 if it was never erased.
-    async fn last_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<u64, Error> {
-        let shard = &live.shard_of(member).shard;
-        let last = self.engine.store.last_erasures(shard, &[member]).await?;
-        let last = last.into_iter().flatten().next();
-        Ok(last.map_or(0, |last| last.number))
     }
 
     /// Whether any member was ever erased of whom an event may be that is found under this member, or under none.

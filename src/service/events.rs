@@ -10,9 +10,8 @@ use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
-use crate::engine::submission::Submission;
+use crate::engine::submission::{Attempts, Submission};
 use crate::join::join_all;
-use crate::store::StoreError;
 
 /// How many events there were, by what became of them.
 #[derive(Debug)]
@@ -77,8 +76,7 @@ impl Service {
         options: SubmitOptions<'_>,
     ) -> Result<Received, Error> {
         let results = self.submit_to(&request[0].board, request, vec![0], options);
-        let result = results.await.pop().map(|(_, result)| result);
-        result.unwrap_or_else(lost)
+        results.await.remove(0).1
     }
 
     /// Takes the events of one request; the results are in their order.
@@ -98,9 +96,7 @@ impl Service {
         for (index, result) in join_all(boards).await.into_iter().flatten() {
             results[index] = Some(result);
         }
-        let results = results.into_iter();
-        let results = results.map(|result| result.unwrap_or_else(lost));
-        results.collect()
+        results.into_iter().flatten().collect()
     }
 
     /// Takes those with these indexes, which are of one board.
@@ -130,9 +126,11 @@ impl Service {
         if !indexes.is_empty() {
             let submissions = indexes.into_iter();
             let submissions = submissions.map(|index| Submission::new(request, index));
+            let (submissions, attempts) =
+                (submissions.collect(), Attempts::of_request(&self.engine));
             let submitted = self
                 .engine
-                .submit(board, submissions.collect(), options.report);
+                .submit(board, submissions, options.report, attempts);
             let submitted = submitted.boxed().await.into_iter();
             results.extend(submitted.map(|submission| {
                 let (index, result) = submission.into_result();
@@ -149,9 +147,4 @@ impl Service {
         }
         results
     }
-}
-
-/// What became of an event whose result is missing, by a fault of this program.
-fn lost() -> Result<Received, Error> {
-    Err(StoreError::Unexpected("an event without its result".into()).into())
 }

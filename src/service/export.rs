@@ -73,7 +73,7 @@ impl Service {
         {
             return Ok(true);
         }
-        if export.scroll.place().entries == export.listed {
+        if export.scroll.place.entries == export.listed {
             Ok(false)
         } else {
             Err(Error::busy())

@@ -347,21 +347,17 @@ impl Store {
         Ok(members)
     }
 
-    /// The last erasure of each of these members of this shard; `None` for those who were never erased.
-    pub async fn last_erasures(
+    /// The last erasure of a member of this shard; `None` if it was never erased.
+    pub async fn last_erasure(
         &self,
         shard: &Shard,
-        members: &[&MemberId],
-    ) -> Result<Vec<Option<Erasure>>, StoreError> {
-        let members = members.iter().map(|member| member.as_str()).collect();
-        let erased = self.call_erasures(shard, Some(members));
-        let Done::Ok((numbers, instants)) = erased.read::<Done<(Vec<u64>, Vec<u64>)>>().await?;
-        let last = numbers.into_iter().zip(instants).map(|(number, instant)| {
-            let at = TieKey::from_number(instant).instant(Ties::First);
-            let at = require(at, "an erasure has an instant")?;
-            Ok((number > 0).then_some(Erasure { number, at }))
-        });
-        last.collect()
+        member: &MemberId,
+    ) -> Result<Option<Erasure>, StoreError> {
+        let erased = self.call_erasures(shard, Some(vec![member.as_str()]));
+        let Done::Ok(([number], [instant])) = erased.read::<Done<([u64; 1], [u64; 1])>>().await?;
+        let at = TieKey::from_number(instant).instant(Ties::First);
+        let at = require(at, "an erasure has an instant")?;
+        Ok((number > 0).then_some(Erasure { number, at }))
     }
 
     /// Whether any member of a shard was ever erased.

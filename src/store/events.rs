@@ -29,7 +29,7 @@ use crate::domain::window::Window;
 
 /// For how long the events of one call may keep Redis busy, in microseconds.
 pub const CALL_COST_US_MAX: usize = 1_000;
-/// The most events of one call, whatever they cost.
+/// The most events of which one call asks whether they are remembered.
 pub const CALL_EVENTS_MAX: usize = 200;
 
 /// An event that is ready to be carried out.

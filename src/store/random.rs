@@ -1,10 +1,9 @@
 //! Random texts and bytes that nobody can guess.
 
-use std::fmt::Write;
-
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::StoreError;
+use crate::domain::secret;
 
 /// `N` random bytes as hexadecimal digits, behind this beginning.
 ///
@@ -12,12 +11,7 @@ use super::StoreError;
 ///
 /// The system gives no random bytes.
 pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError> {
-    let mut text = beginning.to_owned();
-    for byte in bytes::<N>()? {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(beginning.to_owned() + &secret::hexadecimal(&bytes::<N>()?))
 }
 
 /// A random number.

@@ -24,14 +24,14 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use self::start::{OtherLog, Start};
+pub use self::start::Start;
 pub use self::taking::Intake;
 use super::events::Incoming;
 use super::queue::burying::DeadEvent;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::event::FUTURE_MS_MAX;
-use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::ids::{EventId, MemberId};
 use crate::domain::intake::{Backlog, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
@@ -103,8 +103,6 @@ impl DeadCause {
 pub struct DeadRecord {
     /// Its offset.
     pub offset: i64,
-    /// Its board, as it names it.
-    pub board: BoardId,
     /// Why.
     pub cause: DeadCause,
 }
@@ -122,15 +120,6 @@ pub enum Taking {
     Waits(Error),
     /// A shard has lost what it knew: its Redis is as it was earlier. The consumer drops this intake and asks [`Engine::intake_start`](super::Engine::intake_start)
     /// again.
-    GoneBack,
-}
-
-/// Whether shards have gone back ([`Taking::GoneBack`]).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Passing {
-    /// They have not.
-    Done,
-    /// A shard has.
     GoneBack,
 }
 

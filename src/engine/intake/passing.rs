@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 
+use super::PASS_INTERVAL;
 use super::start::AT_ONCE;
-use super::taking::{End, Intake};
-use super::{PASS_INTERVAL, Passing};
+use super::taking::Intake;
 use crate::domain::ids::BoardId;
-use crate::engine::{ATTEMPTS_MAX, Error, LiveBoard};
+use crate::engine::{ATTEMPTS_MAX, Error, LiveBoard, Outdated};
 use crate::store::queues::QueueName;
 
 /// The pause between two rounds is at least this, since Redis may lose its last second or two,
@@ -34,13 +34,12 @@ impl Intake {
     ///
     /// # Errors
     ///
-    /// Some shards could not be reached. The next call tries again; so an error is only to be told.
-    pub async fn pass(&mut self) -> Result<Passing, Error> {
-        if self.pass_wanted().await? == Passing::GoneBack {
-            return Ok(Passing::GoneBack);
-        }
+    /// [`Outdated::Intake`] is as [`Taking::GoneBack`](super::Taking::GoneBack). Otherwise some shards could not be reached. The next call
+    /// tries again; so an error is only to be told.
+    pub async fn pass(&mut self) -> Result<(), Error> {
+        self.pass_wanted().await?;
         if self.round_due > Instant::now() {
-            return Ok(Passing::Done);
+            return Ok(());
         }
         self.pass_all().await
     }
@@ -50,12 +49,10 @@ impl Intake {
     /// # Errors
     ///
     /// As of [`Intake::pass`].
-    pub async fn pass_all(&mut self) -> Result<Passing, Error> {
+    pub async fn pass_all(&mut self) -> Result<(), Error> {
         self.round_due = Instant::now() + PASS_INTERVAL;
         let ids = self.engine.all_boards().await?;
-        let Some(shards) = self.pass_boards(&ids, |_, _| true).await? else {
-            return Ok(Passing::GoneBack);
-        };
+        let shards = self.pass_boards(&ids, |_, _| true).await?;
         let pause = ROUND_PAUSE_PER_SHARD.saturating_mul(shards);
         self.round_due = Instant::now() + pause.clamp(ROUND_PAUSE_MIN, ROUND_PAUSE_MAX);
         // All shards have come so far. What is not there any more need not be known, and what comes was given nothing.
@@ -66,23 +63,21 @@ impl Intake {
             store.raise_intake_floor(&self.partition, floor).await?;
         }
         self.last_round = Some(self.position);
-        Ok(Passing::Done)
+        Ok(())
     }
 
     /// Has those shards note the position that closings wait for.
-    async fn pass_wanted(&mut self) -> Result<Passing, Error> {
+    async fn pass_wanted(&mut self) -> Result<(), Error> {
         let wanted = self.engine.store.wanted_intakes().await?;
         if wanted.is_empty() {
-            return Ok(Passing::Done);
+            return Ok(());
         }
         let ids = wanted.iter().map(|name| name.id.clone()).collect();
         let is_wanted = |live: &LiveBoard, index: usize| {
             let name = QueueName::of(&live.shards[index].shard);
             wanted.contains(&name)
         };
-        if self.pass_boards(&ids, is_wanted).await?.is_none() {
-            return Ok(Passing::GoneBack);
-        }
+        self.pass_boards(&ids, is_wanted).await?;
         // Those of boards that are gone, or have moved; their closings are gone, too, or wait for other shards.
         let is_gone = |name: &QueueName| {
             let live = self.engine.boards.get(&name.id);
@@ -92,16 +87,15 @@ impl Intake {
         let gone = wanted.iter().filter(|name| is_gone(name)).cloned();
         let gone = gone.collect();
         self.engine.store.want_intake(gone, false).await?;
-        Ok(Passing::Done)
+        Ok(())
     }
 
-    /// Has shards of these boards note the position, and returns how many did; `None` if one has gone back. What can't be reached holds up no
-    /// other.
+    /// Has shards of these boards note the position, and returns how many did. What can't be reached holds up no other.
     async fn pass_boards(
         &mut self,
         ids: &BTreeSet<BoardId>,
         is_wanted: impl Fn(&LiveBoard, usize) -> bool,
-    ) -> Result<Option<u32>, Error> {
+    ) -> Result<u32, Error> {
         let (mut left, mut count, mut failed) = (ids.clone(), 0, None);
         for _ in 0..ATTEMPTS_MAX {
             let boards = self.load(&left, &mut failed).await;
@@ -118,12 +112,12 @@ impl Intake {
             for outcome in outcomes {
                 self.note(&outcome);
                 match outcome.end {
-                    End::Done => count += 1,
-                    End::GoneBack => return Ok(None),
-                    End::Waits(Error::Again(_)) => {
+                    Ok(()) => count += 1,
+                    Err(Error::Again(Outdated::Board)) => {
                         left.insert(outcome.live.board.id.clone());
                     }
-                    End::Waits(error) => failed = Some(error),
+                    Err(error @ Error::Again(_)) => return Err(error),
+                    Err(error) => failed = Some(error),
                 }
             }
             if left.is_empty() {
@@ -137,7 +131,7 @@ impl Intake {
         if !left.is_empty() {
             failed.get_or_insert_with(Error::busy);
         }
-        failed.map_or(Ok(Some(count)), Err)
+        failed.map_or(Ok(count), Err)
     }
 
     /// The boards of these that have queues.

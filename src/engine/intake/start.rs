@@ -27,29 +27,15 @@ pub struct Start {
     pub known: HashSet<QueueName>,
 }
 
-/// The log is another one: it has fewer records than shards have taken of the one that had its name.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "{partition} ends at offset {end}, but records up to {taken} were taken: the topic was made anew, or is another one of this name"
-)]
-pub struct OtherLog {
-    /// The partition.
-    pub partition: Partition,
-    /// Where it ends.
-    pub end: i64,
-    /// Up to which offset records were taken.
-    pub taken: i64,
-}
-
 impl Start {
-    /// The offset from which on records are to be read, and how many offsets that were to be read were removed from the log.
-    pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), OtherLog> {
+    /// The offset from which on records are to be read, and how many offsets that were to be read were removed from the log. Fails if
+    /// the log is another one: it has fewer records than shards have taken of the one that had its name.
+    pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), Error> {
         if let Some(taken) = self.taken_max.filter(|taken| *taken > log.end) {
-            return Err(OtherLog {
-                partition: self.partition.clone(),
-                end: log.end,
-                taken,
-            });
+            return Err(Error::Log(format!(
+                "{} ends at offset {}, but records up to {taken} were taken: the topic was made anew, or is another one of this name",
+                self.partition, log.end
+            )));
         }
         // Of a log of which nothing is known, nobody has missed what is not there any more.
         let known = self.taken.or(self.taken_max).unwrap_or(log.first);
@@ -133,7 +119,7 @@ mod tests {
             };
             start
                 .within(Extent { first, end })
-                .map_err(|other| other.taken)
+                .map_err(|other| other.to_string())
         };
         assert_eq!(within(None, None, 3, 9), Ok((3, 0)));
         assert_eq!(within(None, Some(7), 0, 9), Ok((0, 0)));
@@ -141,6 +127,8 @@ mod tests {
         assert_eq!(within(Some(5), Some(9), 3, 9), Ok((5, 0)));
         assert_eq!(within(Some(5), Some(7), 6, 9), Ok((6, 1)));
         assert_eq!(within(Some(5), Some(7), 9, 9), Ok((9, 4)));
-        assert_eq!(within(Some(5), Some(10), 3, 9), Err(10));
+        let other = within(Some(5), Some(10), 3, 9).unwrap_err();
+        let told = "votes/0 ends at offset 9, but records up to 10 were taken";
+        assert!(other.contains(told), "{other}");
     }
 }

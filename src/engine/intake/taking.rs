@@ -10,7 +10,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::start::{OtherLog, Start};
+use super::start::Start;
 use super::{DeadCause, DeadRecord, LogEvent, Taking};
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::intake::{Extent, Partition};
@@ -74,15 +74,8 @@ pub(super) struct Outcome {
     index: usize,
     /// Up to where it has taken records, if it has answered.
     taken: Option<i64>,
-    pub(super) end: End,
-}
-
-/// How a task has ended.
-pub(super) enum End {
-    Done,
-    /// It is to be tried again after a pause; [`Error::Again`]: at once, once the board was read.
-    Waits(Error),
-    GoneBack,
+    /// Where it fails, it is to be tried again after a pause; [`Outdated::Board`]: at once, once the board was read.
+    pub(super) end: Result<(), Error>,
 }
 
 /// The events of a board that are to be taken, with their offsets, by shards.
@@ -97,7 +90,7 @@ impl Intake {
     /// # Errors
     ///
     /// The log is not the one that shards have taken records of.
-    pub fn new(engine: Arc<Engine>, start: Start, log: Extent) -> Result<Self, OtherLog> {
+    pub fn new(engine: Arc<Engine>, start: Start, log: Extent) -> Result<Self, Error> {
         let (position, removed) = start.within(log)?;
         Ok(Self {
             engine,
@@ -113,11 +106,6 @@ impl Intake {
             last_round: None,
             round_due: Instant::now(),
         })
-    }
-
-    /// The partition.
-    pub fn partition(&self) -> &Partition {
-        &self.partition
     }
 
     /// The offset of the next record that is to be given: all before it were taken, or are dead. At the beginning the consumer reads from
@@ -152,6 +140,7 @@ impl Intake {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_to_take().await {
                 Ok(taking) => return taking,
+                Err(Error::Again(Outdated::Intake)) => return Taking::GoneBack,
                 Err(Error::Again(_)) => {}
                 Err(error) => return Taking::Waits(error),
             }
@@ -169,10 +158,9 @@ impl Intake {
         }
         let mut tasks = Vec::new();
         for OfBoard { live, mut shards } in boards {
-            let has_events = shards.iter().any(|events| !events.is_empty());
             let is_asked: Vec<bool> = shards.iter().map(|events| !events.is_empty()).collect();
             let prepared = async {
-                if has_events {
+                if is_asked.contains(&true) {
                     self.engine.note_use(&live).await?;
                 }
                 self.leave_known(&live, &mut shards).await
@@ -187,21 +175,21 @@ impl Intake {
                 tasks.push(self.task(&live, index, events, self.upto));
             }
         }
-        let names = tasks.iter().map(Task::name);
-        let names: Vec<QueueName> = names.collect();
+        let shards = tasks.iter().map(|task| &task.live.shards[task.index].shard);
+        let names: Vec<QueueName> = shards.map(QueueName::of).collect();
         let outcomes = join_all(tasks.into_iter().map(|task| self.run(task))).await;
         self.engine.queues.wake(names);
         let mut is_stale = false;
         for outcome in outcomes {
             self.note(&outcome);
             match outcome.end {
-                End::Done => {}
-                End::GoneBack => return Ok(Taking::GoneBack),
-                End::Waits(Error::Again(_)) => {
+                Ok(()) => {}
+                Err(Error::Again(Outdated::Board)) => {
                     self.engine.reload(&outcome.live.board.id).await?;
                     is_stale = true;
                 }
-                End::Waits(error) => {
+                Err(error @ Error::Again(_)) => return Err(error),
+                Err(error) => {
                     waits.get_or_insert(error);
                 }
             }
@@ -243,19 +231,12 @@ impl Intake {
                 self.know(live);
             }
             for event in events {
-                let cause = match self.judge(live.as_deref(), event, now) {
-                    Ok(None) => continue,
-                    Ok(Some((shard, queued))) => {
-                        shards[shard].push((event.offset, queued));
-                        continue;
-                    }
-                    Err(cause) => cause,
-                };
-                dead.push(DeadRecord {
-                    offset: event.offset,
-                    board: id.clone(),
-                    cause,
-                });
+                let offset = event.offset;
+                match self.judge(live.as_deref(), event, now) {
+                    Ok(None) => {}
+                    Ok(Some((shard, queued))) => shards[shard].push((offset, queued)),
+                    Err(cause) => dead.push(DeadRecord { offset, cause }),
+                }
             }
             boards.extend(live.map(|live| OfBoard { live, shards }));
         }
@@ -300,8 +281,7 @@ impl Intake {
             return Err(DeadCause::League);
         }
         let shard = board.shard_of(&event.incoming.member);
-        let given = self.boards.get(&board.id);
-        let taken = given.and_then(|given| given.taken[shard]);
+        let taken = self.boards[&board.id].taken[shard];
         if taken.is_some_and(|taken| event.offset < taken) {
             return Ok(None);
         }
@@ -316,9 +296,6 @@ impl Intake {
         live: &LiveBoard,
         shards: &mut [Vec<(i64, QueuedEvent)>],
     ) -> Result<(), Error> {
-        if live.former.is_empty() {
-            return Ok(());
-        }
         let events = shards.iter().flatten();
         let ids: Vec<_> = events
             .map(|(_, event)| (&event.id, &event.member))
@@ -348,7 +325,7 @@ impl Intake {
         }
     }
 
-    /// What a shard of a board is to take that is known as it is.
+    /// What a shard of a board is to take that is known as it is ([`Intake::know`]).
     pub(super) fn task(
         &self,
         live: &Arc<LiveBoard>,
@@ -356,19 +333,14 @@ impl Intake {
         events: Vec<(i64, QueuedEvent)>,
         upto: i64,
     ) -> Task {
-        let given = self.boards.get(&live.board.id);
-        let taken = given.and_then(|given| given.taken[index]);
-        let base = taken.or_else(|| given.map(|given| given.since));
-        let base = base.unwrap_or(self.since);
-        let knew = || {
-            let name = QueueName::of(&live.shards[index].shard);
-            self.known.contains(&name)
-        };
+        let given = &self.boards[&live.board.id];
+        let (taken, name) = (given.taken[index], QueueName::of(&live.shards[index].shard));
+        let base = taken.unwrap_or(given.since);
         Task {
             live: Arc::clone(live),
             index,
             base,
-            is_known: taken.is_some() || knew(),
+            is_known: taken.is_some() || self.known.contains(&name),
             events,
             upto: upto.max(base),
         }
@@ -407,18 +379,16 @@ impl Intake {
                     engine.rooms.note(store, shard, bytes);
                     taken = Some(offset);
                     if offset < part_upto {
-                        break End::Waits(Problem::queue_full().into());
+                        break Err(Problem::queue_full().into());
                     }
                     (base, is_known) = (part_upto, true);
                 }
-                Ok(Taken::Held) => {
-                    break End::Waits(Problem::board_moving(&live.board.id).into());
-                }
-                Ok(Taken::GoneBack) => break End::GoneBack,
-                Err(error) => break End::Waits(error.into()),
+                Ok(Taken::Held) => break Err(Problem::board_moving(&live.board.id).into()),
+                Ok(Taken::GoneBack) => break Err(Error::Again(Outdated::Intake)),
+                Err(error) => break Err(error.into()),
             }
             if parts.peek().is_none() {
-                break End::Done;
+                break Ok(());
             }
         };
         Outcome {
@@ -444,12 +414,6 @@ impl Intake {
             let name = QueueName::of(&outcome.live.shards[outcome.index].shard);
             self.known.remove(&name);
         }
-    }
-}
-
-impl Task {
-    fn name(&self) -> QueueName {
-        QueueName::of(&self.live.shards[self.index].shard)
     }
 }
 

@@ -89,21 +89,8 @@ macro_rules! jobs {
         }
 
         impl JobKind {
-            const ALL: &[(Self, Doer)] = &[$((Self::$kind, Doer::$doer)),*];
-
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $name,)*
-                }
-            }
-
-            /// How long its loop sleeps between two runs.
-            pub fn interval(self) -> Duration {
-                Duration::from_millis(match self {
-                    $(Self::$kind => $interval_ms,)*
-                })
-            }
+            const ALL: &[(Self, &'static str, Doer, u64)] =
+                &[$((Self::$kind, $name, Doer::$doer, $interval_ms)),*];
         }
     };
 }
@@ -162,10 +149,19 @@ jobs! {
 }
 
 impl JobKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// How long its loop sleeps between two runs.
+    pub fn interval(self) -> Duration {
+        Duration::from_millis(Self::ALL[self as usize].3)
+    }
+
     fn of(doer: Doer) -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter();
-        all.filter(move |(_, own)| *own == doer)
-            .map(|(kind, _)| *kind)
+        all.filter_map(move |(kind, _, own, _)| (*own == doer).then_some(*kind))
     }
 
     /// What every instance does, to keep its memory and its clock right, and its operator informed.
@@ -251,10 +247,7 @@ impl Engine {
             Err(error) if error.is_fault() || error.is_turn_of_others() => Ok(Progress::Done),
             stepped => stepped,
         };
-        if progress
-            .as_ref()
-            .is_ok_and(|progress| *progress == Progress::More)
-        {
+        if matches!(progress, Ok(Progress::More)) {
             tokio::time::sleep(J::PAUSE).await;
         }
         (item, progress)

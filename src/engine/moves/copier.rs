@@ -15,7 +15,6 @@ use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::engine::{Error, Outdated};
 use crate::join::try_join_all;
-use crate::store::dead_letters::DeadLetter;
 use crate::store::kinds::{Copying, Form, Kind};
 use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
@@ -36,7 +35,8 @@ pub(super) struct Copier {
     /// How far the move had come at the beginning of this step.
     pub(super) position: String,
     pub(super) new: Vec<Shard>,
-    copied: AtomicU64,
+    /// How many entries were copied, some of them again.
+    pub(super) copied: AtomicU64,
 }
 
 impl Copier {
@@ -49,11 +49,6 @@ impl Copier {
             copied: AtomicU64::new(Position::parse(&lease.position).copied),
             lease,
         }
-    }
-
-    /// How many entries were copied, some of them again.
-    pub(super) fn copied(&self) -> u64 {
-        self.copied.load(Ordering::Relaxed)
     }
 
     /// Makes sure that the lease is held, and that the new shards refuse what an earlier holder sends.
@@ -84,17 +79,11 @@ impl Copier {
         let known = old.iter().map(|old| self.store.all_known_offsets(old));
         let known = try_join_all(known).await?;
         let partitions: BTreeSet<&String> = known.iter().flat_map(|known| known.keys()).collect();
-        for partitions in partitions
-            .into_iter()
-            .collect::<Vec<_>>()
-            .chunks(PARTITIONS_MAX)
-        {
+        for partitions in Vec::from_iter(partitions).chunks(PARTITIONS_MAX) {
             let mut copies = self.copies();
             for partition in partitions {
-                let of_shards = known.iter().map(|known| known.get(*partition));
-                let of_shards: Vec<_> = of_shards
-                    .map(|known| known.cloned().unwrap_or_default())
-                    .collect();
+                let of_shards = known.iter().map(|known| known.get(*partition).cloned());
+                let of_shards: Vec<_> = of_shards.map(Option::unwrap_or_default).collect();
                 let former = KnownOffsets::hand_over(from, &of_shards);
                 if former.is_empty() {
                     continue;
@@ -186,7 +175,7 @@ impl Copier {
                 done: &done,
                 ..Notes::default()
             };
-            let (count, changes) = self.changes(old, notes, CHANGES_MAX).await?;
+            let (count, changes) = self.store.changes(old, notes, CHANGES_MAX).await?;
             if count <= remaining || calls == CHANGES_CALLS_MAX {
                 return Ok(count <= remaining);
             }
@@ -198,17 +187,6 @@ impl Copier {
             done = changes.into_iter().map(|change| change.noted).collect();
             calls += 1;
         }
-    }
-
-    /// Notes something in a shard, and returns how many changes there are, and up to `count` of them.
-    pub(super) async fn changes(
-        &self,
-        old: &Shard,
-        notes: Notes<'_>,
-        count: u32,
-    ) -> Result<(u64, Vec<Change>), Error> {
-        // Stale: it is not being copied any more.
-        Ok(self.store.changes(old, notes, count).await?)
     }
 
     fn add_change(
@@ -251,12 +229,7 @@ impl Copier {
             .collect()
     }
 
-    /// Renews the lease.
-    pub(super) async fn renew(&self) -> Result<(), Error> {
-        self.copy_in_all(Vec::new(), false).await
-    }
-
-    /// Sends copies to the new shards, and renews the lease. `all`: also those with nothing in them.
+    /// Sends copies to the new shards, if there are any, and renews the lease. `all`: also those with nothing in them.
     pub(super) async fn copy_in_all(
         &self,
         copies: Vec<CopyIn<'_>>,
@@ -274,22 +247,14 @@ impl Copier {
 
     /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
-        let read = old.iter().map(async |old| {
-            let letters = self.store.all_letters(old).await?;
-            let index_of = |letter: &DeadLetter| {
-                letter.event().map_or_else(
-                    |_| self.index_of_shard(old),
-                    |event| self.to.index_of(&event.member),
-                )
-            };
-            let letters = letters.into_iter();
-            Ok::<_, Error>(
-                letters
-                    .map(|letter| (index_of(&letter), letter))
-                    .collect::<Vec<_>>(),
-            )
-        });
-        let mut letters: Vec<(usize, DeadLetter)> = try_join_all(read).await?.concat();
+        let read = try_join_all(old.iter().map(|old| self.store.all_letters(old))).await?;
+        let mut letters = Vec::new();
+        for (old, of_old) in old.iter().zip(read) {
+            letters.extend(of_old.into_iter().map(|letter| match letter.event() {
+                Ok(event) => (self.to.index_of(&event.member), letter),
+                Err(_) => (self.index_of_shard(old), letter),
+            }));
+        }
         if letters.is_empty() {
             return Ok(());
         }

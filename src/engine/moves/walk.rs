@@ -34,10 +34,8 @@ impl Walk {
         old: Shard,
         cursors: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
-        let own = cursors.iter();
-        let own = own.filter(|(zset, _)| keys::kind_of(&old, zset).is_some());
-        let cursors = own.map(|(zset, cursor)| (zset.clone(), cursor.clone()));
-        let cursors = cursors.collect();
+        let mut cursors = cursors.clone();
+        cursors.retain(|zset, _| keys::kind_of(&old, zset).is_some());
         let known: HashMap<String, bool> = store.copied(&old).await?;
         let mut complete = HashSet::new();
         for derived in old.derived() {
@@ -47,11 +45,8 @@ impl Walk {
         }
         // Lines come before entries, the hides first.
         let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];
-        let lines = lines.map(|kind| (kind, keys::single(&old, kind)));
-        let lines = lines
-            .into_iter()
-            .filter(|(_, key)| !known.contains_key(key));
-        let lines = lines.collect();
+        let mut lines = Vec::from(lines.map(|kind| (kind, keys::single(&old, kind))));
+        lines.retain(|(_, key)| !known.contains_key(key));
         Ok(Self {
             old,
             cursors,
@@ -103,7 +98,8 @@ impl Walk {
             copied: &[zset],
             ..Notes::default()
         };
-        copier.changes(&self.old, notes, 0).await.map(drop)
+        copier.store.changes(&self.old, notes, 0).await?;
+        Ok(())
     }
 
     /// Takes on what a part of the registry names. What is no standing is noted as changed, and is copied with the changes.
@@ -135,7 +131,7 @@ impl Walk {
                 changed: &changed,
                 ..Notes::default()
             };
-            copier.changes(&self.old, notes, 0).await?;
+            copier.store.changes(&self.old, notes, 0).await?;
         }
         Ok(())
     }

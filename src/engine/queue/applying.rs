@@ -11,7 +11,7 @@
 //! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
 //! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,12 +26,12 @@ use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
-use crate::engine::events::{Incoming, Queued};
+use crate::engine::events::{Incoming, Queued, Report, Submitted};
 use crate::engine::jobs::faults::Subject;
 use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
-use crate::engine::submission::{QueuedEnd, Submission};
-use crate::engine::{Engine, Error, LiveBoard, LiveShard};
+use crate::engine::submission::{Attempts, Submission};
+use crate::engine::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
@@ -117,13 +117,6 @@ enum Stop {
     Lost,
 }
 
-/// What is to be done with an entry that was read.
-enum Read {
-    Apply(Incoming),
-    End(End, Option<MemberId>),
-    Wait,
-}
-
 /// What came of an event that was submitted.
 enum Fate {
     /// It has left the queue.
@@ -161,18 +154,15 @@ impl Job for ApplyQueues {
     }
 
     async fn step(&self, engine: &Engine, name: &mut QueueName) -> Result<Progress, Error> {
-        let stepped = match Worker::begin(engine, name).await {
-            Ok(None) => {
+        let step = async {
+            let Some(mut worker) = Worker::begin(engine, name).await? else {
                 engine.queues.pause(name, AWAY_PAUSE);
-                Ok(Progress::Done)
-            }
-            Ok(Some(mut worker)) => {
-                let stopped = worker.work().await;
-                worker.lay_down(stopped).await
-            }
-            Err(error) => Err(error),
+                return Ok(Progress::Done);
+            };
+            let stopped = worker.work().await;
+            worker.lay_down(stopped).await
         };
-        match stepped {
+        match step.await {
             // A server that does not answer is no fault of a queue. Others go on meanwhile.
             Err(error) if !error.is_fault() => {
                 engine.queues.pause(name, AWAY_PAUSE);
@@ -184,11 +174,6 @@ impl Job for ApplyQueues {
             stepped => stepped,
         }
     }
-}
-
-/// The lease of whoever works on the queue of a shard.
-fn lease_of(shard: &Shard) -> Leased {
-    Leased::of_shard(shard, "queue")
 }
 
 impl Engine {
@@ -262,15 +247,14 @@ impl<'a> Worker<'a> {
         let (pause, progress) = match stopped {
             Ok(Stop::Time) => (Duration::ZERO, Ok(Progress::More)),
             Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
-                match engine.store.clear_queue(self.shard()).await {
-                    Ok(true) => {
-                        engine.forget_queue(name);
-                        self.hold.lease.give_back("").await?;
-                        return Ok(Progress::Done);
-                    }
-                    Ok(false) => (Duration::ZERO, Ok(Progress::Done)),
-                    Err(error) => (Duration::ZERO, Err(error.into())),
+                let cleared = engine.store.clear_queue(self.shard()).await;
+                if matches!(cleared, Ok(true)) {
+                    engine.forget_queue(name);
+                    self.hold.lease.give_back("").await?;
+                    return Ok(Progress::Done);
                 }
+                let progress = cleared.map(|_| Progress::Done);
+                (Duration::ZERO, progress.map_err(Error::from))
             }
             Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
             Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
@@ -336,9 +320,8 @@ impl<'a> Worker<'a> {
         let (mut open, mut ends) = (Vec::new(), Ends::new());
         for (entry, read) in &entries {
             match self.read(*entry, read, now) {
-                Read::Apply(incoming) => open.push(incoming),
-                Read::End(end, member) => ends.push((*entry, end, member)),
-                Read::Wait => {}
+                Ok(incoming) => open.extend(incoming),
+                Err((end, member)) => ends.push((*entry, end, member)),
             }
         }
         let is_lost = self.apply(open, &mut ends).await?;
@@ -346,28 +329,31 @@ impl<'a> Worker<'a> {
         Ok(self.end(&ends).await? || is_lost)
     }
 
-    /// Reads an entry.
-    fn read(&self, entry: EntryId, read: &QueueEntry, now: Timestamp) -> Read {
+    /// Reads an entry; `None`: it waits. Fails if it is to be ended, with its member if others of that may have to wait.
+    fn read(
+        &self,
+        entry: EntryId,
+        read: &QueueEntry,
+        now: Timestamp,
+    ) -> Result<Option<Incoming>, (End, Option<MemberId>)> {
+        let dead = |reason, detail, member| Err((End::Dead { reason, detail }, member));
         let event = match QueuedEvent::decode(&read.event_id, &read.event) {
             Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
             other => {
-                let detail = other
-                    .err()
-                    .unwrap_or_else(|| "member: is of another shard".into());
-                let reason = DeadReason::Unreadable;
-                return Read::End(End::Dead { reason, detail }, None);
+                let another = |_| "member: is of another shard".into();
+                let detail = other.map_or_else(|detail| detail, another);
+                return dead(DeadReason::Unreadable, detail, None);
             }
         };
         if self.hold.lost.contains(&entry) {
-            let (reason, detail) = (DeadReason::Failed, "the ids of the queue lack it".into());
-            return Read::End(End::Dead { reason, detail }, Some(event.member));
+            let detail = "the ids of the queue lack it".into();
+            return dead(DeadReason::Failed, detail, Some(event.member));
         }
         if self.hold.pass.waiting.contains(&event.member) {
-            return Read::Wait;
+            return Ok(None);
         }
         if let Some(detail) = event.too_long_wait(now) {
-            let reason = DeadReason::TooOld;
-            return Read::End(End::Dead { reason, detail }, None);
+            return dead(DeadReason::TooOld, detail, None);
         }
         let held = Held {
             entry,
@@ -377,7 +363,7 @@ impl<'a> Worker<'a> {
             queued_at: event.queued_at,
             is_logged: read.is_logged,
         };
-        Read::Apply(Incoming {
+        Ok(Some(Incoming {
             board: self.name.id.clone(),
             id: Some(event.id),
             member: event.member,
@@ -387,7 +373,7 @@ impl<'a> Worker<'a> {
             origin: event.origin,
             data: event.data,
             queued: Some(Queued { held, at: event.at }),
-        })
+        }))
     }
 
     /// Applies events, and says which are to be ended. Returns whether somebody else had some of them.
@@ -396,22 +382,15 @@ impl<'a> Worker<'a> {
         let (mut is_lost, mut broken) = (false, Vec::new());
         for (index, fate) in self.submit(&request, (0..request.len()).collect()).await? {
             match fate {
-                Fate::BrokeOff(detail) => broken.push((index, detail)),
+                Fate::BrokeOff(_) if request.len() > 1 => broken.push(index),
                 fate => is_lost |= self.sort(&request[index], fate, ends),
             }
         }
         broken.sort_unstable();
-        for (index, detail) in broken {
-            let fate = if request.len() == 1 {
-                Fate::BrokeOff(detail)
-            } else {
-                let alone = self.submit(&request, vec![index]).await?;
-                alone
-                    .into_iter()
-                    .next()
-                    .map_or(Fate::BrokeOff(detail), |(_, fate)| fate)
-            };
-            is_lost |= self.sort(&request[index], fate, ends);
+        for index in broken {
+            for (_, fate) in self.submit(&request, vec![index]).await? {
+                is_lost |= self.sort(&request[index], fate, ends);
+            }
         }
         Ok(is_lost)
     }
@@ -422,39 +401,37 @@ impl<'a> Worker<'a> {
         request: &Arc<[Incoming]>,
         indexes: Vec<usize>,
     ) -> Result<Vec<(usize, Fate)>, Error> {
-        if indexes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut lost: BTreeSet<usize> = indexes.iter().copied().collect();
         let submissions = indexes.into_iter();
         let submissions = submissions.map(|index| Submission::new(request, index));
-        let (id, is_careful) = (&self.name.id, self.hold.is_careful);
+        let (id, attempts) = (&self.name.id, Attempts::of_queue(self.hold.is_careful));
         let submitted = self
             .engine
-            .submit_queued(id, submissions.collect(), is_careful);
+            .submit(id, submissions.collect(), Report::default(), attempts);
         let submitted = submitted.boxed().await;
         let now = self.engine.clock.now();
-        let mut fates = Vec::with_capacity(submitted.len());
-        for submission in submitted {
-            let (index, end) = submission.into_queued_end();
-            lost.remove(&index);
-            fates.push((index, self.fate(&request[index], end, now)?));
-        }
-        let broke_off = |index| (index, Fate::BrokeOff("an event without its result".into()));
-        fates.extend(lost.into_iter().map(broke_off));
-        Ok(fates)
+        let fates = submitted.into_iter().map(|submission| {
+            let (index, result) = submission.into_result();
+            Ok((index, self.fate(&request[index], result, now)?))
+        });
+        fates.collect()
     }
 
     /// What came of an event that was submitted. Fails if Redis takes no event at all.
-    fn fate(&self, incoming: &Incoming, end: QueuedEnd, now: Timestamp) -> Result<Fate, Error> {
-        let error = match end {
-            QueuedEnd::Taken(submitted) => {
+    fn fate(
+        &self,
+        incoming: &Incoming,
+        result: Result<Submitted, Error>,
+        now: Timestamp,
+    ) -> Result<Fate, Error> {
+        let error = match result {
+            // Another shard remembers it, so this one has not taken it out of the queue.
+            Ok(Submitted { changed: None, .. }) => return Ok(Fate::Ends(End::Known)),
+            Ok(submitted) => {
                 count_taken(incoming, submitted.is_duplicate, now);
                 return Ok(Fate::Left);
             }
-            QueuedEnd::Known => return Ok(Fate::Ends(End::Known)),
-            QueuedEnd::Gone => return Ok(Fate::Lost),
-            QueuedEnd::Failed(error) => error,
+            Err(Error::Again(Outdated::Queue)) => return Ok(Fate::Lost),
+            Err(error) => error,
         };
         let at = incoming.fixed_at().unwrap_or(incoming.arrived_at);
         if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
@@ -523,9 +500,6 @@ impl<'a> Worker<'a> {
 
     /// Tells the log of those events that are about to be dead letters.
     async fn bury(&self, entries: &[(EntryId, QueueEntry)], ends: &Ends) {
-        if self.engine.log.is_none() {
-            return;
-        }
         let dead = ends.iter().filter_map(|(entry, end, _)| {
             let End::Dead { reason, detail } = end else {
                 return None;
@@ -608,7 +582,7 @@ impl<'a> Worker<'a> {
 impl Hold {
     /// Takes the lease of a queue; `None` if another instance has it.
     async fn take(engine: &Engine, shard: &Shard) -> Result<Option<Self>, Error> {
-        let lease = Lease::take(&engine.store, lease_of(shard)).await?;
+        let lease = Lease::take(&engine.store, Leased::of_shard(shard, "queue")).await?;
         Ok(lease.map(|lease| Self {
             lease,
             pass: Pass::default(),

@@ -86,8 +86,7 @@ impl Queues {
         let listed = listed.into_iter().map(|queue| queue.name);
         let mut names: HashSet<QueueName> = listed.collect();
         known.retain(|name, known| known.hold.is_some() || names.contains(name));
-        let held = known.iter().filter(|(_, known)| known.hold.is_some());
-        names.extend(held.map(|(name, _)| name.clone()));
+        names.extend(known.keys().cloned());
         names.retain(|name| {
             let not_before = known.get(name).and_then(|known| known.not_before);
             not_before.is_none_or(|not_before| not_before <= now)

@@ -102,36 +102,27 @@ impl Engine {
     /// those of others.
     pub(crate) async fn queue(
         &self,
-        live: Arc<LiveBoard>,
+        mut live: Arc<LiveBoard>,
         request: &[Incoming],
         mut open: Vec<usize>,
         player: Option<&MemberId>,
     ) -> QueuedBatch {
         let mut batch = QueuedBatch::default();
-        let queued = self.queue_all(live, request, &mut open, player, &mut batch);
+        let queued = async {
+            for _ in 0..ATTEMPTS_MAX {
+                self.try_to_queue(&live, request, &mut open, player, &mut batch)
+                    .await?;
+                if open.is_empty() {
+                    return Ok(());
+                }
+                live = self.live_board(&live.board.id).await?;
+            }
+            Err(Error::busy())
+        };
         if let Err(error) = queued.await {
             batch.fail(open, &error);
         }
         batch
-    }
-
-    async fn queue_all(
-        &self,
-        mut live: Arc<LiveBoard>,
-        request: &[Incoming],
-        open: &mut Vec<usize>,
-        player: Option<&MemberId>,
-        batch: &mut QueuedBatch,
-    ) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            self.try_to_queue(&live, request, open, player, batch)
-                .await?;
-            if open.is_empty() {
-                return Ok(());
-            }
-            live = self.live_board(&live.board.id).await?;
-        }
-        Err(Error::busy())
     }
 
     /// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
@@ -154,13 +145,13 @@ impl Engine {
         let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
         for index in open.drain(..) {
             match judge(live, &request[index], player) {
-                Ok(Judged::Takable(event)) => takable.push(Takable {
+                Ok((Some(event), false)) => takable.push(Takable {
                     index,
                     shard: live.board.shard_of(&event.member),
                     event: Arc::new(event),
                 }),
-                Ok(Judged::Refused(None)) => batch.left.push(index),
-                Ok(Judged::Refused(Some(event))) => refused.push((index, event)),
+                Ok((Some(event), true)) => refused.push((index, event)),
+                Ok((None, _)) => batch.left.push(index),
                 Err(error) => batch.ended.push((index, Err(error))),
             }
         }
@@ -266,19 +257,13 @@ async fn put_all(live: &LiveBoard, events: &mut [Takable]) -> Vec<Result<Put, Er
     replies.map(|reply| reply.map_err(Error::from)).collect()
 }
 
-/// What can be said of an event without the data of its board.
-enum Judged {
-    /// It can be taken.
-    Takable(QueuedEvent),
-    /// It is refused, unless its id is known. If it has one, it may wait already, as this.
-    Refused(Option<QueuedEvent>),
-}
-
+/// What can be said of an event without the data of its board: as what it is to wait, and whether it is refused. One that is refused may wait
+/// already if it has an id, and has to be carried out at once if it has none.
 fn judge(
     live: &LiveBoard,
     incoming: &Incoming,
     player: Option<&MemberId>,
-) -> Result<Judged, Error> {
+) -> Result<(Option<QueuedEvent>, bool), Error> {
     let event = incoming.event(&live.board)?;
     let arrived_at = incoming.arrived_at;
     let instants = Instants::of(&event, arrived_at);
@@ -286,15 +271,11 @@ fn judge(
     let is_refused = plan.rejection.is_some();
     let id = match &plan.event.id {
         Some(id) => id.clone(),
-        None if is_refused => return Ok(Judged::Refused(None)),
+        None if is_refused => return Ok((None, true)),
         None => random_id(player)?,
     };
     let event = QueuedEvent::new(&live.board, id, plan.event, arrived_at);
-    Ok(if is_refused {
-        Judged::Refused(Some(event))
-    } else {
-        Judged::Takable(event)
-    })
+    Ok((Some(event), is_refused))
 }
 
 /// An id for an event that came without one.

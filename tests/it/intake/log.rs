@@ -15,10 +15,10 @@ use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::intake::{Extent, Partition};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
-use standings::engine::Error;
 use standings::engine::events::Incoming;
-use standings::engine::intake::{DeadRecord, EventLog, Intake, LogEvent, Passing, Sought, Taking};
+use standings::engine::intake::{DeadRecord, EventLog, Intake, LogEvent, Sought, Taking};
 use standings::engine::queue::room::QueueBounds;
+use standings::engine::{Error, Outdated};
 use standings::problems::Problem;
 
 use crate::harness::jobs::ApplyQueues;
@@ -413,17 +413,20 @@ impl Consumer {
 
     /// Has all shards note the position.
     pub(super) async fn pass_all(&mut self) {
-        match self.intake.as_mut().unwrap().pass_all().await.unwrap() {
-            Passing::Done => {}
-            Passing::GoneBack => self.begin().await,
-        }
+        let passed = self.intake.as_mut().unwrap().pass_all().await;
+        self.begin_if_gone_back(passed).await;
     }
 
     /// What it does while it waits for records.
     pub(super) async fn pass(&mut self) {
-        match self.intake.as_mut().unwrap().pass().await.unwrap() {
-            Passing::Done => {}
-            Passing::GoneBack => self.begin().await,
+        let passed = self.intake.as_mut().unwrap().pass().await;
+        self.begin_if_gone_back(passed).await;
+    }
+
+    async fn begin_if_gone_back(&mut self, passed: Result<(), Error>) {
+        match passed {
+            Err(Error::Again(Outdated::Intake)) => self.begin().await,
+            passed => passed.unwrap(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use standings::domain::intake::Extent;
-use standings::engine::intake::{DeadCause, Intake, Passing, Taking};
+use standings::engine::intake::{DeadCause, Intake, Taking};
 use standings::engine::queue::room::QueueBounds;
 use standings::problems::QUEUE_FULL;
 
@@ -376,8 +376,8 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
     site.log.clear(0);
     let start = engine.intake_start(&partition(0)).await.unwrap();
     let other = Intake::new(engine, start, site.log.extent(0)).unwrap_err();
-    assert_eq!((other.end, other.taken), (0, end));
-    assert!(other.to_string().starts_with("votes/0 ends at offset 0"));
+    let told = format!("votes/0 ends at offset 0, but records up to {end} were taken");
+    assert!(other.to_string().contains(&told), "{other}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,7 +394,7 @@ async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
     let mut floors = Vec::new();
     for upto in [3, 5, 9] {
         assert!(matches!(intake.take(Vec::new(), upto).await, Taking::Done));
-        assert_eq!(intake.pass_all().await.unwrap(), Passing::Done);
+        intake.pass_all().await.unwrap();
         floors.push(
             site.redis
                 .command("ZSCORE st:{boards}:intake votes/0")
