@@ -65,7 +65,7 @@ async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
         Command::Worker(args) => server::work(*args, stop_signal()?).await?,
         Command::Import(args) => return Ok(import::command(*args).await),
-        Command::Reshard(args) => return Ok(reshard::command(*args).await),
+        Command::Reshard(args) => reshard::command(*args).await?,
         Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
         Command::Openapi => {
             let document = http::document().to_pretty_json()?;
