@@ -97,12 +97,8 @@ impl Memory {
 
     /// Waits for the memory of a request that writes so many profiles.
     pub async fn for_profiles(&self, by: &Takers, profiles: usize) -> Result<Taken, Problem> {
-        take(
-            self.batches(profiles),
-            by,
-            profiles.saturating_mul(2 * PROFILE_BYTES),
-        )
-        .await
+        let bytes = profiles.saturating_mul(2 * PROFILE_BYTES);
+        take(self.batches(profiles), by, bytes).await
     }
 
     /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
