@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id};
+use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
 use super::problem::Problem;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
 
@@ -67,21 +64,18 @@ pub struct InitialList {
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
-    params(BoardPath),
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
-        (status = 404, description = "`board-not-found`"),
         (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
     )
 )]
 pub async fn patch(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     audit: Audit,
     Json(InitialBody { scores }, _): Json<InitialBody>,
-) -> Result<JsonResponse<InitialCount>, Problem> {
-    let board = board_id(&board)?;
+) -> Answer<InitialCount> {
     if scores.is_empty() || scores.len() > INITIAL_MAX {
         let detail = format!(
             "a request has 1 to {INITIAL_MAX} scores, not {}",
@@ -94,10 +88,9 @@ pub async fn patch(
     let scores = scores.map(|(member, score)| (member, score.map(text)));
     let set = app.service.set_initial(&board, &scores.collect()).await?;
     let decimals = set.live.board.definition.decimals;
+    let show = |score: &Option<Score>| score.map(|score| score.shown(decimals));
     let shown = |scores: &BTreeMap<MemberId, Option<Score>>| {
-        let scores = scores.iter();
-        let shown =
-            scores.map(|(member, score)| (member, score.map(|score| score.shown(decimals))));
+        let shown = scores.iter().map(|(member, score)| (member, show(score)));
         json!({"scores": shown.collect::<BTreeMap<_, _>>()})
     };
     audit.before(&shown(&set.before));
@@ -111,30 +104,24 @@ pub async fn patch(
 /// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
-    params(BoardPath, PartParams),
-    responses(
-        (status = 200, description = "The initial scores", body = InitialList),
-        (status = 404, description = "`board-not-found`"),
-    )
+    params(PartParams),
+    responses((status = 200, description = "The initial scores", body = InitialList))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<PartParams>,
-) -> Result<JsonResponse<InitialList>, Problem> {
+) -> Answer<InitialList> {
     let (after, limit) = params.part(str::parse::<String>)?;
-    let id = board_id(&board)?;
-    let found = app
-        .service
-        .initial_scores(&id, after.as_deref(), limit)
-        .await?;
+    let found = app.service.initial_scores(&board, after.as_deref(), limit);
+    let found = found.await?;
     let decimals = found.live.board.definition.decimals;
     let (entries, next) = found.entries.shown(|entry| InitialEntry {
         member: entry.member,
         score: entry.score.shown(decimals),
     });
     Ok(JsonResponse(InitialList {
-        board,
+        board: board.to_string(),
         total: found.total,
         entries,
         next,

@@ -1,20 +1,15 @@
 //! What is left of a board's quotas.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::App;
 use super::auth::Caller;
-use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
+use super::extract::{Answer, JsonResponse, Query, Shared, State, invalid, member_id};
 use super::problem::Problem;
 use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
-use crate::domain::ids::{IdError, Label};
+use crate::domain::ids::{BoardId, IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
@@ -113,39 +108,26 @@ impl QuotaState {
 /// `configure`. A player reads what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
-    params(
-        BoardPath,
-        QuotasParams,
-    ),
-    responses(
-        (status = 200, description = "What is left of each quota", body = QuotaStates),
-        (status = 404, description = "`board-not-found`"),
-    )
+    params(QuotasParams),
+    responses((status = 200, description = "What is left of each quota", body = QuotaStates))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<QuotasParams>,
     caller: Caller,
-) -> Result<JsonResponse<QuotaStates>, Problem> {
-    let QuotasParams {
-        voter,
-        member,
-        channel,
-        device,
-        ip,
-    } = params;
+) -> Answer<QuotaStates> {
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let mut origin = Origin {
-        voter: label("voter", &voter)?,
-        channel: label("channel", &channel)?,
-        device: label("device", &device)?,
-        ip: parsed("ip", ip.as_deref(), Network::parse)?,
+        voter: label("voter", &params.voter)?,
+        channel: label("channel", &params.channel)?,
+        device: label("device", &params.device)?,
+        ip: parsed("ip", params.ip.as_deref(), Network::parse)?,
     };
     let player = caller.player();
     let is_other = |name: &String| player.is_none_or(|(player, _)| player.is_other(name));
-    let names_others = voter.iter().chain(&member).any(is_other);
-    if names_others || device.is_some() || ip.is_some() {
+    let names_others = params.voter.iter().chain(&params.member).any(is_other);
+    if names_others || params.device.is_some() || params.ip.is_some() {
         caller.require(Scope::Configure)?;
     }
     if let Some((player, ip)) = player {
@@ -155,9 +137,9 @@ pub async fn get(
         };
     }
     let request = QuotasRequest {
-        board: board_id(&board)?,
+        board,
         origin,
-        member: member.as_deref().map(member_id).transpose()?,
+        member: params.member.as_deref().map(member_id).transpose()?,
     };
     let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);

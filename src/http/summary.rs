@@ -1,22 +1,19 @@
 //! What a frontend needs to know of a board.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::App;
 use super::caching::{Caching, IfNoneMatch};
-use super::extract::{BoardPath, Path, board_id};
+use super::extract::{Shared, State};
 use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::rendered::Rendered;
 use super::results::PeriodBody;
 use super::supply::Takers;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
+use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
@@ -94,33 +91,26 @@ impl From<&Summary> for SummaryBody {
 /// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
-    params(
-        BoardPath,
-        IfNoneMatch,
-        NoCache,
-    ),
-    responses(
-        (status = 200, description = "The summary", body = SummaryBody),
-        (status = 404, description = "`board-not-found`"),
-    )
+    params(IfNoneMatch, NoCache),
+    responses((status = 200, description = "The summary", body = SummaryBody))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     freshness: Freshness,
     by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = board_id(&board)?;
-    let (app, id, by, headers) = (&*app, &id, &by, &headers);
+    let (app, id, by, headers) = (&*app, &board, &by, &headers);
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
         let summary = app.service.summarize(id, freshness).await?;
         let rendered = Rendered::new(&SummaryBody::from(&summary), taken)?;
         let caching = Caching::of(app, &summary.live.board, Includes::default());
-        let value = rendered.answer(headers, caching);
-        let as_of = summary.as_of;
-        Ok(Dated { value, as_of })
+        Ok(Dated {
+            value: rendered.answer(headers, caching),
+            as_of: summary.as_of,
+        })
     };
     freshness::answer(app, freshness, read).await
 }

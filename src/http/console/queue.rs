@@ -8,7 +8,7 @@ use super::{
 };
 use crate::http::dead_letters::{DeadLetterBody, DeadLetterList};
 use crate::http::problem::Problem;
-use crate::http::queues::QueueBody;
+use crate::http::upkeep::QueueBody;
 
 /// How many dead letters a part of the list has.
 const LETTERS_MAX: &str = "25";

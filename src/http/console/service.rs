@@ -9,11 +9,9 @@ use super::boards::{Defined, List};
 use super::{Answer, Frame, Parts, Query, Viewer, address, html, v1};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
-use crate::http::footprints::MemoryBody;
 use crate::http::health::Ready;
-use crate::http::instances::{InstanceBody, InstanceList};
 use crate::http::problem::Problem;
-use crate::http::queues::{LogBody, QueueList};
+use crate::http::upkeep::{InstanceBody, InstanceList, LogBody, MemoryBody, QueueList};
 
 /// How many boards with events that wait are shown.
 const QUEUES_MAX: &str = "100";
