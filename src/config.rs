@@ -245,10 +245,8 @@ pub struct RedisArgs {
 impl RedisArgs {
     /// The address of the server to use, if one is given.
     pub fn url(&self) -> Option<&str> {
-        self.redis_url
-            .as_ref()
-            .map(|url| url.0.as_str())
-            .filter(|url| !url.is_empty())
+        let url = self.redis_url.as_ref().map(|url| url.0.as_str());
+        url.filter(|url| !url.is_empty())
     }
 
     /// How the private server is started.
@@ -347,17 +345,12 @@ fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
             takers.entry(variable).or_default().push(command.get_name());
         }
     }
-    let is_expected = |takers: &[&str]| {
-        takers
-            .iter()
-            .any(|name| ["serve", "healthcheck"].contains(name))
-    };
+    let is_own = |name: &&str| ["serve", "healthcheck"].contains(name);
     let (own, of_others): (BTreeMap<_, _>, BTreeMap<_, _>) = takers
         .into_iter()
-        .partition(|(_, takers)| is_expected(takers));
-    let (variable, takers) = of_others
-        .into_iter()
-        .find(|(variable, _)| is_given(variable))?;
+        .partition(|(_, by)| by.iter().any(is_own));
+    let mut of_others = of_others.into_iter();
+    let (variable, takers) = of_others.find(|(variable, _)| is_given(variable))?;
     let hint = alike(&variable, own.keys());
     let hint = hint.map_or_else(String::new, |known| {
         format!("; {known} is one of the service")
@@ -414,9 +407,7 @@ impl From<clap::Error> for CliError {
         };
         if let Some(arg) = not_utf8().filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
             return Self::Setting {
-                variable: arg
-                    .get_env()
-                    .map_or_else(String::new, |name| name.to_string_lossy().into()),
+                variable: variable_of(&arg).unwrap_or_default(),
                 argument: arg.to_string(),
                 given: String::new(),
                 fault: "it is not UTF-8".to_owned(),
@@ -428,12 +419,12 @@ impl From<clap::Error> for CliError {
         };
         let of_values = || Some(format!("it is one of {}", text(ContextKind::ValidValue)?));
         let fault = error.source().map(ToString::to_string).or_else(of_values);
-        let (Some(fault), Some(variable)) = (fault, arg.get_env()) else {
+        let (Some(fault), Some(variable)) = (fault, variable_of(&arg)) else {
             return Self::Usage(error);
         };
         let given = text(ContextKind::InvalidValue).filter(|_| !arg.is_hide_env_values_set());
         Self::Setting {
-            variable: variable.to_string_lossy().into_owned(),
+            variable,
             argument: argument.unwrap_or_default(),
             given: given.map_or_else(String::new, |given| format!(" is {given:?}")),
             fault,
@@ -477,9 +468,6 @@ fn log_filter(text: &str) -> Result<String, String> {
 impl KafkaArgs {
     /// Warnings about settings that do nothing, because no topic is the queue.
     pub fn warnings(&self) -> Vec<String> {
-        if self.queue_url.is_some() {
-            return Vec::new();
-        }
         let has_topic = self.kafka_dead_letter_topic.is_some();
         let has_options = self.kafka_options != ClientOptions::default();
         let has_file = self.kafka_options_file.is_some();
@@ -488,7 +476,8 @@ impl KafkaArgs {
             ("STANDINGS_KAFKA_OPTIONS", has_options),
             ("STANDINGS_KAFKA_OPTIONS_FILE", has_file),
         ];
-        let idle = given.into_iter().filter(|(_, is_given)| *is_given);
+        let idle = given.into_iter();
+        let idle = idle.filter(|(_, is_given)| *is_given && self.queue_url.is_none());
         let idle = idle.map(|(name, _)| format!("{name} does nothing without STANDINGS_QUEUE_URL"));
         idle.collect()
     }

@@ -4,11 +4,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use standings::cli::{Failure, check, healthcheck, import, reshard};
+use standings::cli::{self, Failure};
 use standings::config::{self, Cli, CliError, Command};
+use standings::env_file;
 use standings::log::Log;
-use standings::{env_file, http, server};
-use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -57,33 +56,5 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
     {
         return Err("the TLS provider could not be set".into());
     }
-    tokio::runtime::Runtime::new()?.block_on(run(command))
-}
-
-async fn run(command: Command) -> Result<ExitCode, Failure> {
-    match command {
-        Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
-        Command::Worker(args) => server::work(*args, stop_signal()?).await?,
-        Command::Import(args) => return Ok(import::command(*args).await),
-        Command::Reshard(args) => return Ok(reshard::command(*args).await),
-        Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
-        Command::Openapi => {
-            let document = http::document().to_pretty_json()?;
-            writeln!(std::io::stdout(), "{document}")?;
-        }
-        Command::Healthcheck { url } => healthcheck::command(&url).await?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Ends when the process is told to stop.
-fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
+    cli::run(command)
 }

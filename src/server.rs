@@ -147,6 +147,12 @@ async fn serve_on(
         );
     }
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
+    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    let streams = Streams::new(StreamLimits {
+        all: descriptors::streams_max(args.max_streams, limits.connections),
+        per_key: count(args.max_streams_per_key),
+        per_address: count(args.max_streams_per_address),
+    });
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let app = Arc::new(App {
         service,
@@ -154,7 +160,7 @@ async fn serve_on(
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::new(stream_limits(args, limits.connections)),
+        streams,
         shutdown: stopping.clone(),
     });
     let routers = Routers {
@@ -200,15 +206,6 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
     let mut state = server.watch_state();
     // A closed channel says so too.
     let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
-}
-
-fn stream_limits(args: &ServeArgs, connections: usize) -> StreamLimits {
-    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-    StreamLimits {
-        all: descriptors::streams_max(args.max_streams, connections),
-        per_key: count(args.max_streams_per_key),
-        per_address: count(args.max_streams_per_address),
-    }
 }
 
 fn connect(address: &Address, args: &ServeArgs) -> Result<Store, StoreError> {
@@ -288,6 +285,7 @@ fn tell_watchers(
 }
 
 /// Background loops that are told to stop together.
+#[derive(Default)]
 struct Loops {
     running: JoinSet<()>,
     stop: CancellationToken,
@@ -295,24 +293,19 @@ struct Loops {
 
 impl Loops {
     fn begin() -> Self {
-        let mut loops = Self {
-            running: JoinSet::new(),
-            stop: CancellationToken::new(),
-        };
+        let mut loops = Self::default();
         loops.spawn("throttle", throttle::tell_of_the_rest);
         loops
     }
 
-    fn spawn<F>(
+    fn spawn<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         name: &'static str,
         mut task: impl FnMut(CancellationToken) -> F + Send + 'static,
-    ) where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    ) {
         let stop = self.stop.clone();
-        self.running
-            .spawn(restarted(name, move || task(stop.clone())));
+        let task = restarted(name, move || task(stop.clone()));
+        self.running.spawn(task);
     }
 
     fn repeat(&mut self, jobs: impl Iterator<Item = JobKind>, service: &Arc<Service>) {
@@ -367,7 +360,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
         for job in JobKind::of_every_instance() {
-            if let Err(error) = worker::run(job, &service.engine).await {
+            if let Err(error) = job.run(&service.engine).await {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }
@@ -393,11 +386,8 @@ fn record_metrics() -> Result<PrometheusHandle, ServerError> {
 }
 
 async fn fold_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
-    while stop
-        .run_until_cancelled(tokio::time::sleep(METRICS_INTERVAL))
-        .await
-        .is_some()
-    {
+    let pause = || tokio::time::sleep(METRICS_INTERVAL);
+    while stop.run_until_cancelled(pause()).await.is_some() {
         metrics.run_upkeep();
     }
 }

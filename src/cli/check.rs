@@ -17,7 +17,6 @@ use crate::service::check::Report;
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
 use crate::store::{Address, Store};
 use crate::timeouts::TimeoutFactor;
-use crate::worker;
 
 /// The exit status if the data has no contradiction, or none is left.
 const SOUND: u8 = 0;
@@ -111,7 +110,7 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    worker::run(JobKind::Clock, &service.engine).await?;
+    JobKind::Clock.run(&service.engine).await?;
     Ok(service.check(args.board.as_ref(), args.repair).await?)
 }
 

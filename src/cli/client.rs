@@ -53,7 +53,6 @@ pub(super) enum ClientError {
     Refused {
         url: String,
         what: String,
-        status: StatusCode,
         answer: String,
     },
     /// No request has succeeded for too long.
@@ -123,12 +122,6 @@ pub(super) struct Client {
     is_outage: AtomicBool,
 }
 
-/// An answer that tells of success.
-pub(super) struct Answer {
-    pub(super) body: Bytes,
-    status: StatusCode,
-}
-
 /// The repetitions of one request.
 pub(super) struct Retry<'c> {
     client: &'c Client,
@@ -175,22 +168,22 @@ impl Client {
         self.request(method, &format!("/v1/boards/{}{under}", self.board))
     }
 
-    /// Sends a request once. `what` names it in messages.
+    /// Sends a request once, and returns the body of an answer that tells of success. `what` names the request in messages.
     pub(super) async fn exchange(
         &self,
         request: RequestBuilder,
         what: &str,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Bytes, Fault> {
         let sent = request.send().await;
         let response = sent.map_err(|error| self.unanswered(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = match read_body(response).await {
             Ok(Some(body)) => body,
-            Ok(None) => return Err(self.refused(what, status, "an answer that is too long")),
+            Ok(None) => return Err(self.refused(what, "an answer that is too long")),
             Err(error) => return Err(self.unanswered(&error)),
         };
         if status.is_success() {
-            return Ok(Answer { body, status });
+            return Ok(body);
         }
         let problem: Problem<'_> = serde_json::from_slice(&body).unwrap_or_default();
         let text = problem.described(status);
@@ -210,7 +203,7 @@ impl Client {
             }
             _ => {
                 let missing = self.as_missing_board(problem.name());
-                missing.unwrap_or_else(|| self.refused(what, status, &text))
+                missing.unwrap_or_else(|| self.refused(what, &text))
             }
         })
     }
@@ -238,13 +231,12 @@ impl Client {
     /// Reads the body of an answer.
     pub(super) fn parsed<'a, T: Deserialize<'a>>(
         &self,
-        answer: &'a Answer,
+        answer: &'a Bytes,
         what: &str,
     ) -> Result<T, Fault> {
-        let parsed = serde_json::from_slice(&answer.body);
-        parsed.map_err(|error| {
+        serde_json::from_slice(answer).map_err(|error| {
             let text = format!("with an answer that can't be read: {error}");
-            self.refused(what, answer.status, &text)
+            self.refused(what, &text)
         })
     }
 
@@ -277,11 +269,10 @@ impl Client {
     }
 
     /// The fault of a request that would be refused again.
-    pub(super) fn refused(&self, what: &str, status: StatusCode, answer: &str) -> Fault {
+    pub(super) fn refused(&self, what: &str, answer: &str) -> Fault {
         Fault::Final(ClientError::Refused {
             url: self.url.clone(),
             what: what.to_owned(),
-            status,
             answer: shortened(answer),
         })
     }

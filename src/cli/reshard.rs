@@ -4,15 +4,14 @@
 //! done. So the command can be interrupted and repeated at any time.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::{Client, ClientError, Patience, Purpose};
+use super::client::{Client, Patience, Purpose};
 use super::text::printable;
-use super::{ServiceArgs, tell};
+use super::{Failure, ServiceArgs};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
 use crate::service::shards::Spread;
@@ -42,21 +41,7 @@ pub struct ReshardArgs {
 }
 
 /// Runs the command. The service goes on with what it has begun, even if the command fails.
-pub async fn command(args: ReshardArgs) -> ExitCode {
-    match run(&args).await {
-        Ok(()) => {
-            // If nobody reads the output, the exit status still tells.
-            let _ = writeln!(io::stdout(), "{} has {} shards", args.board, args.shards);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            tell(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
+pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
     let log = |text: &str| {
         let _ = writeln!(io::stderr(), "{}", printable(text));
     };
@@ -81,5 +66,7 @@ async fn run(args: &ReshardArgs) -> Result<(), ClientError> {
             .ask(request, "the question for the shards", OUTAGE_MAX)
             .await?;
     }
+    // If nobody reads the output, the exit status still tells.
+    let _ = writeln!(io::stdout(), "{} has {} shards", args.board, args.shards);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! What a change of a definition would do, for an operator who wants to know before it is done.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::board::{Board, Definition};
 use super::time::Timestamp;
@@ -10,16 +11,16 @@ use super::window::Window;
 /// How many boundaries of a window are told.
 const BOUNDARIES: usize = 3;
 
-/// A field that would change.
-#[derive(Clone, Debug, PartialEq)]
+/// A field of a definition that would change.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct FieldChange {
     /// Its name.
     pub field: String,
-    /// What it is; null if the board is new.
+    /// The value that it has; null if the board is new.
     pub from: Value,
-    /// What it would be.
+    /// The value that it would have.
     pub to: Value,
-    /// What that does to the data.
+    /// What the change would do to the data.
     pub effect: String,
 }
 

@@ -26,7 +26,8 @@ pub enum Action {
 }
 
 words! {
-    /// What a task does.
+    /// What a job does.
+    #[derive(ToSchema)]
     pub enum TaskKind {
         /// It hides a member.
         Hide = "hide",

@@ -1,9 +1,5 @@
 //! API keys: making them, listing them, giving them new secrets, deleting them.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -11,10 +7,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{Json, PartParams, Path, Query, invalid};
+use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
 use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
-use crate::domain::board::FieldError;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::service::api_keys::{DeletedKey, FoundKey};
@@ -110,39 +105,19 @@ pub struct Rotation {
     grace: Option<Span>,
 }
 
-/// The API key of a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct KeyPath {
-    /// The key's name
-    #[param(example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    pub name: String,
-}
-
 impl From<FoundKey> for KeyBody {
     fn from(found: FoundKey) -> Self {
-        let FoundKey {
-            name,
-            key,
-            last_used,
-            webhooks,
-        } = found;
-        let Grant {
-            scopes,
-            boards,
-            rate,
-            expires_at,
-        } = key.grant;
+        let key = found.key;
         Self {
-            name: name.to_string(),
-            scopes,
-            boards,
-            rate,
-            expires_at,
+            name: found.name.to_string(),
+            scopes: key.grant.scopes,
+            boards: key.grant.boards,
+            rate: key.grant.rate,
+            expires_at: key.grant.expires_at,
             created_at: key.created_at,
-            last_used,
+            last_used: found.last_used,
             previous_until: key.previous.map(|previous| previous.until),
-            webhooks: names(webhooks),
+            webhooks: names(found.webhooks),
         }
     }
 }
@@ -150,10 +125,6 @@ impl From<FoundKey> for KeyBody {
 fn names(webhooks: Vec<WebhookName>) -> Vec<String> {
     let names = webhooks.into_iter().map(|name| name.to_string());
     names.collect()
-}
-
-fn key_name(text: &str) -> Result<KeyName, Problem> {
-    KeyName::parse(text).map_err(|error| invalid("name", error))
 }
 
 /// What an audit line says of an API key: what it allows, and until when its former secret counts.
@@ -192,7 +163,6 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 /// everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
-    params(KeyPath),
     request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
@@ -201,12 +171,12 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(KeyPath { name }): Path<KeyPath>,
+    State(app): Shared,
+    name: KeyName,
     audit: Audit,
     Json(grant, _): Json<Grant>,
 ) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
-    let (made, secret) = app.service.create_api_key(&key_name(&name)?, grant).await?;
+    let (made, secret) = app.service.create_api_key(&name, grant).await?;
     audit.after(&AuditedKey::from(&made.key));
     Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
 }
@@ -217,25 +187,19 @@ pub async fn put(
 /// while too, so that clients can change over. It does not accept one that was replaced still earlier.
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
-    params(KeyPath),
     request_body(content = Rotation, example = json!({"grace": "1h"})),
-    responses(
-        (status = 200, description = "The API key has another secret", body = KeyWithSecret),
-        (status = 404, description = "`key-not-found`"),
-    )
+    responses((status = 200, description = "The API key has another secret", body = KeyWithSecret))
 )]
 pub async fn rotate(
-    State(app): State<Arc<App>>,
-    Path(KeyPath { name }): Path<KeyPath>,
+    State(app): Shared,
+    name: KeyName,
     audit: Audit,
     Json(Rotation { grace }, _): Json<Rotation>,
-) -> Result<JsonResponse<KeyWithSecret>, Problem> {
+) -> Answer<KeyWithSecret> {
     let grace = grace.unwrap_or(Span::seconds(0));
     if grace > GRACE_MAX {
-        let errors = vec![FieldError::new("/grace", "must be at most 30d")];
-        return Err(Problem::invalid(errors));
+        return Err(Problem::invalid_field("/grace", "must be at most 30d"));
     }
-    let name = key_name(&name)?;
     let (before, after, secret) = app.service.rotate_api_key(&name, grace).await?;
     audit.before(&AuditedKey::from(&before));
     audit.after(&AuditedKey::from(&after.key));
@@ -248,10 +212,7 @@ pub async fn rotate(
     params(PartParams),
     responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
 )]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    Query(params): Query<PartParams>,
-) -> Result<JsonResponse<KeyList>, Problem> {
+pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answer<KeyList> {
     let (after, limit) = params.part(KeyName::parse)?;
     let listed = app.service.list_api_keys(after.as_ref(), limit).await?;
     let (keys, next) = listed.shown(KeyBody::from);
@@ -261,17 +222,10 @@ pub async fn list(
 /// Read what an API key allows.
 #[utoipa::path(
     get, path = "/v1/keys/{name}", tag = "boards", operation_id = "get_key",
-    params(KeyPath),
-    responses(
-        (status = 200, description = "The API key, without its secret", body = KeyBody),
-        (status = 404, description = "`key-not-found`"),
-    )
+    responses((status = 200, description = "The API key, without its secret", body = KeyBody))
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(KeyPath { name }): Path<KeyPath>,
-) -> Result<JsonResponse<KeyBody>, Problem> {
-    let key = app.service.api_key(&key_name(&name)?).await?;
+pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
+    let key = app.service.api_key(&name).await?;
     Ok(JsonResponse(key.into()))
 }
 
@@ -280,22 +234,20 @@ pub async fn get(
 /// No instance accepts it any more within a second. Its webhooks outlive it, unless the request says `with=webhooks`.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
-    params(KeyPath, KeyDeletionParams),
+    params(KeyDeletionParams),
     responses(
         (status = 200, description = "The service has deleted the API key, which had webhooks", body = KeyDeletion, example = json!({
             "webhooks_deleted": [], "webhooks_left": ["site"]})),
         (status = 204, description = "The service has deleted the API key, which had no webhooks"),
-        (status = 404, description = "`key-not-found`"),
     )
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(KeyPath { name }): Path<KeyPath>,
+    State(app): Shared,
+    name: KeyName,
     Query(KeyDeletionParams { with }): Query<KeyDeletionParams>,
     audit: Audit,
 ) -> Result<Response, Problem> {
     let with_webhooks = matches!(with, Some(Belongings::Webhooks));
-    let name = key_name(&name)?;
     let gone = app.service.delete_api_key(&name, with_webhooks);
     let DeletedKey { key, deleted, left } = gone.await?;
     let body = KeyDeletion {

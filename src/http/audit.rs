@@ -7,9 +7,8 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::Json as JsonResponse;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request as HttpRequest, State};
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request as HttpRequest};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -21,9 +20,11 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 use utoipa::ToSchema;
 
-use super::App;
 use super::auth::{Gate, caller_of};
-use super::extract::{BODY_BYTES_MAX, JsonBytes, Query, board_id, member_id, part_params};
+use super::extract::{
+    Answer, BODY_BYTES_MAX, JsonBytes, JsonResponse, Query, Shared, State, board_id, member_id,
+    part_params,
+};
 use super::observe::REQUEST_ID;
 use super::problem::{INTERNAL, Problem};
 use crate::domain::audit::{Intent, Outcome};
@@ -242,10 +243,7 @@ impl From<Line> for AuditLine {
     params(AuditParams),
     responses((status = 200, description = "The lines, the newest first", body = AuditLog))
 )]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    Query(params): Query<AuditParams>,
-) -> Result<JsonResponse<AuditLog>, Problem> {
+pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> Answer<AuditLog> {
     let (after, limit) = params.part(line_id)?;
     let wanted = Wanted {
         by: params.key,

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, Path, Query, board_id, invalid, part_params};
+use super::extract::{Answer, Json, JsonResponse, Query, Shared, State, invalid, part_params};
 use super::problem::Problem;
 use crate::domain::board::{Board, Definition};
 use crate::domain::draft::{Draft, Fields};
 use crate::domain::ids::BoardId;
+use crate::domain::preview::FieldChange;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::service::boards::{Precondition, Preview, Terms};
@@ -103,12 +101,8 @@ fn etag(board: &Board) -> [(HeaderName, String); 1] {
 
 fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     let text = |name: HeaderName| {
-        let value = headers
-            .get(&name)
-            .map(|value| value.to_str().map_err(|_| name.clone()));
-        value
-            .transpose()
-            .map_err(|name| invalid(name.as_str(), "is not ASCII"))
+        let value = headers.get(&name).map(HeaderValue::to_str).transpose();
+        value.map_err(|_| invalid(name.as_str(), "is not ASCII"))
     };
     let matches = text(header::IF_MATCH)?.map(|tags| {
         let tags = tags
@@ -119,9 +113,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
         None => false,
         Some("*") => true,
-        Some(_) => {
-            return Err(invalid("if-none-match", "only `*` is understood here"));
-        }
+        Some(_) => return Err(invalid("if-none-match", "only `*` is understood here")),
     };
     Ok(Precondition { matches, is_absent })
 }
@@ -132,23 +124,9 @@ pub struct BoardPreview {
     /// Whether the service would create the board.
     pub created: bool,
     /// The fields that would change, in the order of their names.
-    pub changes: Vec<FieldChangeBody>,
+    pub changes: Vec<FieldChange>,
     /// For each window, when its next periods begin.
     pub boundaries: Vec<Boundaries>,
-}
-
-/// A field of a definition that would change.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = FieldChange)]
-pub struct FieldChangeBody {
-    /// Its name.
-    pub field: String,
-    /// The value that it has; null if the board is new.
-    pub from: Value,
-    /// The value that it would have.
-    pub to: Value,
-    /// What the change would do to the data.
-    pub effect: String,
 }
 
 /// When the next periods of a window begin.
@@ -174,12 +152,6 @@ pub struct ChangedBoard {
 
 impl From<Preview> for ChangedBoard {
     fn from(preview: Preview) -> Self {
-        let changes = preview.changes.into_iter().map(|change| FieldChangeBody {
-            field: change.field,
-            from: change.from,
-            to: change.to,
-            effect: change.effect,
-        });
         let boundaries = preview.boundaries.into_iter();
         let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
             window: window.to_string(),
@@ -192,7 +164,7 @@ impl From<Preview> for ChangedBoard {
             board: Arc::new(preview.board).into(),
             preview: Some(BoardPreview {
                 created: preview.is_new,
-                changes: changes.collect(),
+                changes: preview.changes,
                 boundaries: boundaries.collect(),
             }),
         }
@@ -214,7 +186,6 @@ pub struct DefinitionPatchSchema {}
 #[utoipa::path(
     put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
     params(
-        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service replaces only this version"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the service creates the board, and never replaces one"),
         ChangeParams,
@@ -231,8 +202,8 @@ pub struct DefinitionPatchSchema {}
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
     audit: Audit,
@@ -249,7 +220,6 @@ pub async fn put(
 #[utoipa::path(
     patch, path = "/v1/boards/{board}", tag = "define", operation_id = "patch_board",
     params(
-        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service changes only this version"),
         ChangeParams,
     ),
@@ -261,8 +231,8 @@ pub async fn put(
     )
 )]
 pub async fn patch(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<ChangeParams>,
     headers: HeaderMap,
     audit: Audit,
@@ -274,22 +244,21 @@ pub async fn patch(
 
 async fn change(
     app: &App,
-    board: &str,
+    id: &BoardId,
     params: &ChangeParams,
     headers: &HeaderMap,
     audit: &Audit,
     draft: Draft,
 ) -> Result<Response, Problem> {
-    let id = board_id(board)?;
     let terms = Terms {
         precondition: precondition(headers)?,
         drop_windows: params.windows()?,
     };
     if params.dry_run == Some(true) {
-        let preview = app.service.preview_board(&id, &draft, &terms).await?;
+        let preview = app.service.preview_board(id, &draft, &terms).await?;
         return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
     }
-    let (board, before) = app.service.define_board(&id, &draft, &terms).await?;
+    let (board, before) = app.service.define_board(id, &draft, &terms).await?;
     let status = match before {
         Some(_) => StatusCode::OK,
         None => StatusCode::CREATED,
@@ -303,14 +272,10 @@ async fn change(
 /// Read a board's definition.
 #[utoipa::path(
     get, path = "/v1/boards/{board}", tag = "boards", operation_id = "get_board",
-    params(BoardPath),
     responses((status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))))
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
-) -> Result<Response, Problem> {
-    let board = app.service.engine.board(&board_id(&board)?).await?;
+pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem> {
+    let board = app.service.engine.board(&board).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
 
@@ -320,10 +285,7 @@ pub async fn get(
     params(ListParams),
     responses((status = 200, description = "The boards in the order of their ids", body = BoardList))
 )]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    Query(params): Query<ListParams>,
-) -> Result<JsonResponse<BoardList>, Problem> {
+pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
     let listed = app
         .service
@@ -346,7 +308,6 @@ pub async fn list(
 #[utoipa::path(
     delete, path = "/v1/boards/{board}", tag = "boards", operation_id = "delete_board",
     params(
-        BoardPath,
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service deletes the board only in this version"),
     ),
     responses(
@@ -355,13 +316,13 @@ pub async fn list(
     )
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     headers: HeaderMap,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let (id, precondition) = (board_id(&board)?, precondition(&headers)?);
-    let before = app.service.delete_board(&id, &precondition).await?;
+    let precondition = precondition(&headers)?;
+    let before = app.service.delete_board(&board, &precondition).await?;
     audit.before(&BoardBody::from(before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,14 +1,9 @@
 //! Making a period final.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::App;
-use super::extract::{Path, board_id, choice};
+use super::extract::{JsonResponse, Path, Shared, State, board_id, choice};
 use super::problem::Problem;
 use super::results::{PeriodPath, ResultBody};
 
@@ -27,7 +22,7 @@ use super::results::{PeriodPath, ResultBody};
     )
 )]
 pub async fn post(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
 ) -> Result<Response, Problem> {
     let (board, choice) = (board_id(&board)?, choice(Some(&key), None)?);

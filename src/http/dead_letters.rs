@@ -1,20 +1,18 @@
 //! Dead letters: queued events that could not be applied. Listing them, putting their events back into their queues, and deleting them.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, PartParams, Path, Query, board_id};
+use super::extract::{Answer, JsonResponse, PartParams, Query, Shared, State, part_of_path};
 use super::problem::{DEAD_LETTER_NOT_FOUND, Problem};
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
+use crate::domain::ids::BoardId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
@@ -70,18 +68,6 @@ pub struct DeadLetterList {
     pub next: Option<String>,
 }
 
-/// The dead letter of a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct DeadLetterPath {
-    /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    board: String,
-    /// The letter's id
-    #[param(example = "1795305600123-0_0_1_28080000123456")]
-    id: String,
-}
-
 /// What an audit line says of a dead letter: nothing of persons.
 fn audited(letter: &FoundLetter) -> Value {
     json!({
@@ -125,9 +111,14 @@ impl DeadEvent {
 }
 
 /// The id of a path. What is none names no letter.
-fn letter_id(text: &str) -> Result<LetterId, Problem> {
-    let id = text.parse::<LetterId>();
-    id.map_err(|error| Problem::new(DEAD_LETTER_NOT_FOUND, format!("{text:?} {error}")))
+impl<S: Send + Sync> FromRequestParts<S> for LetterId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = part_of_path(parts, "id").await?;
+        let id = text.parse::<Self>();
+        id.map_err(|error| Problem::new(DEAD_LETTER_NOT_FOUND, format!("{text:?} {error}")))
+    }
 }
 
 /// List dead letters.
@@ -135,15 +126,14 @@ fn letter_id(text: &str) -> Result<LetterId, Problem> {
 /// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
-    params(BoardPath, PartParams),
+    params(PartParams),
     responses((status = 200, description = "The dead letters, the oldest first", body = DeadLetterList))
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<PartParams>,
-) -> Result<JsonResponse<DeadLetterList>, Problem> {
-    let board = board_id(&board)?;
+) -> Answer<DeadLetterList> {
     let (after, limit) = params.part(str::parse::<LetterId>)?;
     let found = app.service.dead_letters(&board, after.as_ref(), limit);
     let (live, letters) = found.await?;
@@ -158,7 +148,6 @@ pub async fn list(
 /// taken again.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/dead-letters/{id}/replay", tag = "operations", operation_id = "replay_dead_letter",
-    params(DeadLetterPath),
     responses(
         (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
@@ -168,11 +157,11 @@ pub async fn list(
     )
 )]
 pub async fn replay(
-    State(app): State<Arc<App>>,
-    Path(DeadLetterPath { board, id }): Path<DeadLetterPath>,
+    State(app): Shared,
+    board: BoardId,
+    id: LetterId,
     audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
-    let (board, id) = (board_id(&board)?, letter_id(&id)?);
     let (live, letter) = app.service.replay(&board, &id).await?;
     audit.before(&audited(&letter));
     let body = DeadLetterBody::new(&live.board, letter);
@@ -184,18 +173,17 @@ pub async fn replay(
 /// Its event never counts, unless it is sent again.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/dead-letters/{id}", tag = "operations", operation_id = "delete_dead_letter",
-    params(DeadLetterPath),
     responses(
         (status = 204, description = "The service has deleted the dead letter"),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
     )
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(DeadLetterPath { board, id }): Path<DeadLetterPath>,
+    State(app): Shared,
+    board: BoardId,
+    id: LetterId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let (board, id) = (board_id(&board)?, letter_id(&id)?);
     audit.before(&audited(&app.service.discard(&board, &id).await?));
     Ok(StatusCode::NO_CONTENT)
 }

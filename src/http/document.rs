@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use serde_json::Value;
 use utoipa::openapi::header::Header;
-use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 use utoipa::{OpenApi as _, PartialSchema};
@@ -20,6 +20,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::problem::ProblemBody;
 use super::streams::message::{EndBody, PeriodBody};
 use super::{observe, table};
+use crate::domain::ids::BoardId;
 
 /// The answers of a session, by the ids of their operations.
 const EXAMPLES: &str = include_str!("../../openapi/examples.json");
@@ -75,6 +76,61 @@ fn in_place<T>(described: &mut RefOr<T>) -> Option<&mut T> {
     match described {
         RefOr::T(described) => Some(described),
         RefOr::Ref(_) => None,
+    }
+}
+
+/// The parts of paths that handlers take one by one: what stands before such a part, what it names, and an example.
+const PATH_PARTS: [(&str, &str, &str); 7] = [
+    ("boards", "board", "run_hero"),
+    (
+        "dead-letters",
+        "letter",
+        "1795305600123-0_0_1_28080000123456",
+    ),
+    (
+        "deliveries",
+        "delivery",
+        "msg_5cfd43ee0cc270910e9864f1c9f46cc2",
+    ),
+    ("hidden", "member", "troll-7"),
+    ("keys", "key", "site"),
+    ("members", "member", "eve"),
+    ("webhooks", "webhook", "site"),
+];
+
+/// Describes the parts of paths that the routes themselves do not describe. What has such a name may be missing, unless the operation
+/// creates it.
+fn describe_paths(document: &mut OpenApi) {
+    for (path, _, operation) in operations(document) {
+        let segments: Vec<&str> = path.split('/').collect();
+        let mut parameters = Vec::new();
+        for pair in segments.windows(2) {
+            let name = pair[1].trim_matches(['{', '}']);
+            let part = PATH_PARTS.iter().find(|(before, ..)| *before == pair[0]);
+            if let Some((_, what, example)) = part
+                && name != pair[1]
+                && !names(operation, &ParameterIn::Path, name)
+            {
+                let (word, schema) = match name {
+                    "board" => ("id", BoardId::schema()),
+                    "name" => ("name", BoardId::schema()),
+                    _ => ("id", String::schema()),
+                };
+                let parameter = ParameterBuilder::from(Parameter::new(name))
+                    .description(Some(format!("The {what}'s {word}")))
+                    .schema(Some(schema))
+                    .example(Some(Value::from(*example)));
+                parameters.push(RefOr::T(parameter.build()));
+                let responses = &mut operation.responses.responses;
+                if name == "name" && !responses.contains_key("201") {
+                    add(responses, &[("404", &format!("`{what}-not-found`"))]);
+                }
+            }
+        }
+        if !parameters.is_empty() {
+            parameters.append(operation.parameters.get_or_insert_default());
+            operation.parameters = Some(parameters);
+        }
     }
 }
 
@@ -246,6 +302,7 @@ pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
     add_api_keys(&mut document);
+    describe_paths(&mut document);
     describe_reads(&mut document);
     add_problems(&mut document);
     schemas::settle(&mut document);

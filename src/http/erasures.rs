@@ -1,14 +1,12 @@
 //! Erasing a member.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 
-use super::App;
-use super::extract::{Path, board_id, member_id};
+use super::extract::{Shared, State};
 use super::problem::Problem;
 use super::tasks::{self, TaskBody};
+use crate::domain::ids::{BoardId, MemberId};
 
 /// Erase a member of a board.
 ///
@@ -17,17 +15,13 @@ use super::tasks::{self, TaskBody};
 /// from nothing. A hide of the member stays. Nobody need be there to be erased: the answer is the same.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/members/{member}", tag = "moderation", operation_id = "delete_member",
-    params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128),
-    ),
     responses((status = 204, description = "The service has erased the member"))
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path((board, member)): Path<(String, String)>,
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
 ) -> Result<StatusCode, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
     app.service.erase(&board, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -38,16 +32,12 @@ pub async fn delete(
 /// member has left; its `failed` names boards on which that is not possible. Boards that are created later are not concerned.
 #[utoipa::path(
     delete, path = "/v1/members/{member}", tag = "moderation", operation_id = "delete_member_everywhere",
-    params(("member" = String, Path, description = "The member's id", example = "eve", min_length = 1, max_length = 128)),
     responses(
         (status = 202, description = "The service has erased the member, and removes what it has left", body = TaskBody, headers(
             ("Location" = String, description = "The address of the job"))),
     )
 )]
-pub async fn delete_everywhere(
-    State(app): State<Arc<App>>,
-    Path(member): Path<String>,
-) -> Result<tasks::Begun, Problem> {
-    let number = app.service.erase_everywhere(&member_id(&member)?).await?;
+pub async fn delete_everywhere(State(app): Shared, member: MemberId) -> Result<Response, Problem> {
+    let number = app.service.erase_everywhere(&member).await?;
     tasks::begun(&app, number).await
 }

@@ -1,12 +1,15 @@
 //! Parses requests, so that every error becomes a problem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+pub use axum::Json as JsonResponse;
 use axum::body::{Body, Bytes};
+pub use axum::extract::State;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
@@ -25,9 +28,16 @@ use super::problem::{
     MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE, parse_json,
 };
 use super::supply::{Taken, Takers};
+use crate::domain::access::KeyName;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
+use crate::domain::webhook::WebhookName;
 use crate::service::period::Choice;
+
+/// What handlers work with, as their first argument.
+pub type Shared = State<Arc<App>>;
+/// What most handlers answer.
+pub type Answer<T> = Result<JsonResponse<T>, Problem>;
 
 /// The largest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -239,8 +249,35 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
+/// The variable part of a path with this name.
+pub(super) async fn part_of_path(parts: &mut Parts, name: &str) -> Result<String, Problem> {
+    let Path(mut path) = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await?;
+    Ok(path.remove(name).unwrap_or_default())
+}
+
+/// Types that a handler takes from the part of its path with this name.
+macro_rules! parts_of_paths {
+    ($($type:ty: $name:literal;)+) => {$(
+        impl<S: Send + Sync> FromRequestParts<S> for $type {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+                let text = part_of_path(parts, $name).await?;
+                Self::parse(&text).map_err(|error| invalid($name, error))
+            }
+        }
+    )+};
+}
+
+parts_of_paths! {
+    BoardId: "board";
+    MemberId: "member";
+    KeyName: "name";
+    WebhookName: "name";
+}
+
 /// Why a parameter of the path or of the query can't be used.
-pub fn invalid(name: &str, detail: impl std::fmt::Display) -> Problem {
+pub fn invalid(name: &str, detail: impl Display) -> Problem {
     Problem::invalid_parameter(name, detail)
 }
 

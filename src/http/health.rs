@@ -1,16 +1,13 @@
 //! `/livez`, `/readyz` and `/metrics`: whether the process lives, whether it can work, and what it has done.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Json;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::App;
+use super::extract::{Answer, JsonResponse, Shared, State};
 use super::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
 use crate::domain::time::Timestamp;
 use crate::engine::jobs::faults::Fault;
@@ -76,10 +73,10 @@ impl From<Fault> for FaultBody {
         (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
     )
 )]
-pub async fn livez() -> Result<Json<Alive>, Problem> {
+pub async fn livez() -> Answer<Alive> {
     let failing = supervise::failing(Instant::now());
     if failing.is_empty() {
-        return Ok(Json(Alive { status: "ok" }));
+        return Ok(JsonResponse(Alive { status: "ok" }));
     }
     let failing = failing.join(", ");
     let detail = format!("background tasks fail again and again: {failing}");
@@ -97,7 +94,7 @@ pub async fn livez() -> Result<Json<Alive>, Problem> {
         (status = 503, description = "`store-unavailable`"),
     )
 )]
-pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem> {
+pub async fn readyz(State(app): Shared) -> Answer<Ready> {
     if app.shutdown.is_cancelled() {
         let detail = "the service is shutting down";
         return Err(Problem::new(STORE_UNAVAILABLE, detail));
@@ -106,7 +103,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
     let checked = engine.store.check().await;
     checked.map_err(crate::service::Error::from)?;
     let (faults, fault_count) = engine.faults.list(FAULTS_SHOWN_MAX);
-    Ok(Json(Ready {
+    Ok(JsonResponse(Ready {
         status: "ok".to_owned(),
         windows_complete: engine.windows_are_complete(),
         warnings: engine.store.warnings().await,
@@ -120,7 +117,7 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Ready>, Problem>
     get, path = "/metrics", tag = "operations", operation_id = "metrics", security(()),
     responses((status = 200, description = "The metrics in the text format of Prometheus", body = String, content_type = "text/plain", example = json!("# TYPE standings_events_total counter\nstandings_events_total{status=\"applied\"} 3\n")))
 )]
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub async fn metrics(State(app): Shared) -> Response {
     let text = "text/plain; version=0.0.4; charset=utf-8";
     match &app.metrics {
         Some(metrics) => ([(header::CONTENT_TYPE, text)], metrics.render()).into_response(),

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::App;
 use super::audit::Audit;
-use super::extract::{BoardPath, Json, PartParams, Path, Query, board_id, require_count};
-use super::problem::Problem;
-use crate::domain::ids::MemberId;
+use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State, require_count};
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::{Score, ShownScore};
 use crate::service::initial::INITIAL_MAX;
 
@@ -67,7 +63,6 @@ pub struct InitialList {
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
-    params(BoardPath),
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
@@ -75,22 +70,20 @@ pub struct InitialList {
     )
 )]
 pub async fn patch(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     audit: Audit,
     Json(InitialBody { scores }, _): Json<InitialBody>,
-) -> Result<JsonResponse<InitialCount>, Problem> {
-    let board = board_id(&board)?;
+) -> Answer<InitialCount> {
     require_count("a request", "scores", scores.len(), INITIAL_MAX)?;
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();
     let scores = scores.map(|(member, score)| (member, score.map(text)));
     let set = app.service.set_initial(&board, &scores.collect()).await?;
     let decimals = set.live.board.definition.decimals;
+    let show = |score: &Option<Score>| score.map(|score| score.shown(decimals));
     let shown = |scores: &BTreeMap<MemberId, Option<Score>>| {
-        let scores = scores.iter();
-        let shown =
-            scores.map(|(member, score)| (member, score.map(|score| score.shown(decimals))));
+        let shown = scores.iter().map(|(member, score)| (member, show(score)));
         json!({"scores": shown.collect::<BTreeMap<_, _>>()})
     };
     audit.before(&shown(&set.before));
@@ -104,17 +97,16 @@ pub async fn patch(
 /// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
-    params(BoardPath, PartParams),
+    params(PartParams),
     responses((status = 200, description = "The initial scores", body = InitialList))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<PartParams>,
-) -> Result<JsonResponse<InitialList>, Problem> {
+) -> Answer<InitialList> {
     let (after, limit) = params.part(str::parse::<String>)?;
-    let id = board_id(&board)?;
-    let found = app.service.initial_scores(&id, after.as_deref(), limit);
+    let found = app.service.initial_scores(&board, after.as_deref(), limit);
     let found = found.await?;
     let decimals = found.live.board.definition.decimals;
     let (entries, next) = found.entries.shown(|entry| InitialEntry {
@@ -122,7 +114,7 @@ pub async fn get(
         score: entry.score.shown(decimals),
     });
     Ok(JsonResponse(InitialList {
-        board,
+        board: board.to_string(),
         total: found.total,
         entries,
         next,

@@ -53,12 +53,8 @@ pub struct Routers {
 struct Open {
     activity: Arc<Activity>,
     task: AbortHandle,
-}
-
-/// The connection of a client, and its place.
-struct Direct {
-    open: Open,
-    place: Arc<Place>,
+    /// `None` beyond the bound.
+    place: Option<Arc<Place>>,
 }
 
 /// The connections that there are.
@@ -68,7 +64,7 @@ struct Connections {
     /// Those beyond the bound, the oldest first.
     reserved: VecDeque<Open>,
     /// Those of each address, the oldest first; without those of trusted proxies, which use theirs again for other clients.
-    direct: HashMap<Network, BTreeMap<u64, Direct>>,
+    direct: HashMap<Network, BTreeMap<u64, Open>>,
     /// How many direct ones there have been.
     count: u64,
 }
@@ -85,11 +81,9 @@ pub async fn serve(
     // Each ends with the key of its connection, if that is a direct one.
     let mut tasks = JoinSet::new();
     let mut pause = PAUSE_MIN;
-    let (open, refused) = (
-        gauge!("standings_http_connections"),
-        counter!("standings_http_connections_refused_total"),
-    );
-    let count = |tasks: &JoinSet<_>| open.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
+    let size = gauge!("standings_http_connections");
+    let refused = counter!("standings_http_connections_refused_total");
+    let count = |tasks: &JoinSet<_>| size.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
     loop {
         count(&tasks);
         let accepted = tokio::select! {
@@ -137,7 +131,12 @@ pub async fn serve(
             drive(stream, answering, shared, times, stop).await;
             key
         });
-        connections.add(key, Open { activity, task }, place);
+        let open = Open {
+            activity,
+            task,
+            place,
+        };
+        connections.add(key, open);
     }
     drop(listener);
     while tasks.join_next().await.is_some() {
@@ -180,13 +179,15 @@ impl Connections {
         let own = self.direct.get(&address).map_or(0, BTreeMap::len);
         let others = self.direct.iter().filter(|(_, all)| all.len() > own + 1);
         let idle = others.filter_map(|(address, all)| {
-            let oldest = all.iter().find(|(_, one)| !one.open.activity.is_busy());
+            let oldest = all.iter().find(|(_, one)| !one.activity.is_busy());
             oldest.map(|(number, _)| (all.len(), (*address, *number)))
         });
         let Some((_, key)) = idle.max_by_key(|(len, _)| *len) else {
             return false;
         };
-        if let Some(Direct { open, place }) = self.forget(key) {
+        if let Some(open) = self.forget(key)
+            && let Some(place) = open.place
+        {
             place.give_back();
             open.task.abort();
         }
@@ -200,33 +201,29 @@ impl Connections {
         is_direct.then(|| (ip.into(), self.count))
     }
 
-    fn add(&mut self, key: Option<(Network, u64)>, open: Open, place: Option<Arc<Place>>) {
-        match (key, place) {
-            (Some((address, number)), Some(place)) => {
-                let all = self.direct.entry(address).or_default();
-                all.insert(number, Direct { open, place });
-            }
-            (None, Some(_)) => {}
-            (_, None) => {
-                self.make_room();
-                self.reserved.push_back(open);
-            }
+    fn add(&mut self, key: Option<(Network, u64)>, open: Open) {
+        if open.place.is_none() {
+            self.make_room();
+            self.reserved.push_back(open);
+        } else if let Some((address, number)) = key {
+            let all = self.direct.entry(address).or_default();
+            all.insert(number, open);
         }
     }
 
-    fn forget(&mut self, (address, number): (Network, u64)) -> Option<Direct> {
+    fn forget(&mut self, (address, number): (Network, u64)) -> Option<Open> {
         let all = self.direct.get_mut(&address)?;
-        let direct = all.remove(&number);
+        let open = all.remove(&number);
         if all.is_empty() {
             self.direct.remove(&address);
         }
-        direct
+        open
     }
 
     /// Forgets all connections whose tasks have ended, where it is not known which one has.
     fn forget_ended(&mut self) {
         self.direct.retain(|_, all| {
-            all.retain(|_, one| !one.open.task.is_finished());
+            all.retain(|_, one| !one.task.is_finished());
             !all.is_empty()
         });
     }

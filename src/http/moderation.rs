@@ -1,9 +1,5 @@
 //! Hiding members of boards, bringing them back, and listing who is hidden.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -11,10 +7,9 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 
-use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{BoardPath, Json, Path, Query, board_id, member_id, part_params};
+use super::extract::{Answer, Json, JsonResponse, Query, Shared, State, part_params};
 use super::problem::{Problem, ProblemBody};
 use super::tasks::{self, TaskBody};
 use crate::domain::board::FieldError;
@@ -23,7 +18,6 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
-use crate::service::moderation::Moderated;
 use crate::store::hidden::new_hide_id;
 
 /// The most boards of one request.
@@ -178,22 +172,6 @@ impl HiddenMember {
     }
 }
 
-impl ModerationResult {
-    fn refused(board: &BoardId, problem: &Problem) -> Self {
-        Self::Refused(Box::new(RefusedBoard {
-            board: board.to_string(),
-            problem: problem.item(),
-        }))
-    }
-
-    fn done(board: &BoardId, hidden: Option<HiddenMember>) -> Self {
-        Self::Done(ModeratedBoard {
-            board: board.to_string(),
-            hidden,
-        })
-    }
-}
-
 /// A hide as it is sent, from now on.
 fn hide(
     reason: &str,
@@ -236,19 +214,18 @@ impl ModerationBody {
 
     /// The boards that are named; `None` for all.
     fn boards(&self) -> Result<Option<Vec<BoardId>>, Problem> {
-        let wrong = |pointer: String, detail: String| Problem::invalid_field(pointer, detail);
         let list = match &self.boards {
             Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
             Boards::List(list) if (1..=BOARDS_MAX).contains(&list.len()) => list,
             Boards::Text(_) | Boards::List(_) => {
                 let detail =
                     format!("must be a list of 1 to {BOARDS_MAX} ids, or \"{ALL_BOARDS}\"");
-                return Err(wrong("/boards".to_owned(), detail));
+                return Err(Problem::invalid_field("/boards", detail));
             }
         };
         let ids = list.iter().enumerate().map(|(index, text)| {
             let id = BoardId::parse(text);
-            id.map_err(|error| wrong(format!("/boards/{index}"), error.to_string()))
+            id.map_err(|error| Problem::invalid_field(format!("/boards/{index}"), error))
         });
         ids.collect::<Result<_, _>>().map(Some)
     }
@@ -261,10 +238,6 @@ impl ModerationBody {
 /// that is hidden already gets the new reason and the new end; the answer is the same.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/hidden/{member}", tag = "moderation", operation_id = "put_hidden",
-    params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("member" = String, Path, description = "The member's id", example = "troll-7"),
-    ),
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
@@ -272,13 +245,13 @@ impl ModerationBody {
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path((board, member)): Path<(String, String)>,
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
     caller: Caller,
     audit: Audit,
     Json(body, _): Json<HideBody>,
-) -> Result<JsonResponse<HiddenMember>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
+) -> Answer<HiddenMember> {
     let now = app.service.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
     let hidden = app.service.hide(&board, &member, &hide).await?;
@@ -292,21 +265,17 @@ pub async fn put(
 /// When this is answered, every read that begins later shows the member where its events have put it, ties too.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "delete_hidden",
-    params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("member" = String, Path, description = "The member's id", example = "troll-7"),
-    ),
     responses(
         (status = 204, description = "The member is not hidden any more"),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
     )
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path((board, member)): Path<(String, String)>,
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
     audit.before(&app.service.unhide(&board, &member).await?);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -314,20 +283,12 @@ pub async fn delete(
 /// Read how a member of a board is hidden.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "get_hidden",
-    params(
-        ("board" = String, Path, description = "The board's id", example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("member" = String, Path, description = "The member's id", example = "troll-7"),
-    ),
     responses(
         (status = 200, description = "How the member is hidden", body = HiddenMember),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
     )
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path((board, member)): Path<(String, String)>,
-) -> Result<JsonResponse<HiddenMember>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
+pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer<HiddenMember> {
     let hide = app.service.hide_of(&board, &member).await?;
     Ok(JsonResponse(HiddenMember::new(&member, hide)))
 }
@@ -335,7 +296,7 @@ pub async fn get(
 /// List the hidden members of a board.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
-    params(BoardPath, HiddenParams),
+    params(HiddenParams),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
@@ -343,11 +304,10 @@ pub async fn get(
     )
 )]
 pub async fn hidden(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<HiddenParams>,
-) -> Result<JsonResponse<HiddenList>, Problem> {
-    let board = board_id(&board)?;
+) -> Answer<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
     let engine = &app.service.engine;
     let found = if let Some(hide) = params.hide {
@@ -379,7 +339,7 @@ pub async fn hidden(
     )
 )]
 pub async fn post(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     caller: Caller,
     audit: Audit,
     Json(body, _): Json<ModerationBody>,
@@ -395,54 +355,41 @@ pub async fn post(
         let begun = app.service.moderate_all(action).await?;
         audit.before(&begun.order_before);
         audit.after(&ordered);
-        return Ok(tasks::begun(&app, begun.number).await?.into_response());
+        return tasks::begun(&app, begun.number).await;
     };
-    let moderated = moderate(&app, &caller, &boards, &action).await?;
-    let hidden = |hide: &Option<Hide>| {
-        let hide = hide.clone();
-        hide.map(|hide| HiddenMember::new(&body.member, hide))
-    };
+    let check = |board: &BoardId| caller.require_board(Some(board));
+    let own = boards.iter().filter(|board| check(board).is_ok());
+    let own: Vec<BoardId> = own.cloned().collect();
+    let mut moderated = app.service.moderate(&own, &action).await?.into_iter();
+    let hidden = |hide: Option<Hide>| hide.map(|hide| HiddenMember::new(&body.member, hide));
     let (mut before, mut results) = (Vec::new(), Vec::with_capacity(boards.len()));
-    for (board, result) in boards.iter().zip(moderated) {
+    for board in boards {
+        let result = check(&board).and_then(|()| {
+            let result = moderated.next();
+            let result = result.expect("invariant: a result for each board");
+            result.map_err(Problem::from)
+        });
+        let board = board.to_string();
         results.push(match result {
             Ok(moderated) => {
-                before.push(json!({"board": board.as_str(), "hidden": hidden(&moderated.before)}));
-                ModerationResult::done(board, hidden(&moderated.hide))
+                before.push(json!({"board": board, "hidden": hidden(moderated.before)}));
+                let hidden = hidden(moderated.hide);
+                ModerationResult::Done(ModeratedBoard { board, hidden })
             }
             // The store is missing: nothing more is known of any of them. To send the same again does no harm.
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(problem);
             }
-            Err(problem) => ModerationResult::refused(board, &problem),
+            Err(problem) => {
+                let problem = problem.item();
+                ModerationResult::Refused(Box::new(RefusedBoard { board, problem }))
+            }
         });
     }
     audit.before(&json!({"results": before}));
     let results = ModerationResults { results };
     audit.after(&results);
     Ok(JsonResponse(results).into_response())
-}
-
-/// Hides a member on these boards, or brings it back, as far as the caller may.
-async fn moderate(
-    app: &App,
-    caller: &Caller,
-    boards: &[BoardId],
-    action: &Action,
-) -> Result<Vec<Result<Moderated, Problem>>, Problem> {
-    let allowed = boards.iter().map(|board| caller.require_board(Some(board)));
-    let allowed: Vec<Result<(), Problem>> = allowed.collect();
-    let own = boards.iter().zip(&allowed);
-    let own = own.filter(|(_, allowed)| allowed.is_ok());
-    let own: Vec<BoardId> = own.map(|(board, _)| board.clone()).collect();
-    let mut moderated = app.service.moderate(&own, action).await?.into_iter();
-    let results = allowed.into_iter().map(|allowed| {
-        allowed.and_then(|()| {
-            let result = moderated.next();
-            let result = result.expect("invariant: a result for each board");
-            result.map_err(Problem::from)
-        })
-    });
-    Ok(results.collect())
 }
 
 /// List who is hidden on all boards.
@@ -457,10 +404,7 @@ async fn moderate(
             "next": null})),
     )
 )]
-pub async fn orders(
-    State(app): State<Arc<App>>,
-    Query(params): Query<HiddenParams>,
-) -> Result<JsonResponse<HiddenList>, Problem> {
+pub async fn orders(State(app): Shared, Query(params): Query<HiddenParams>) -> Answer<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
     let found = app.service.orders(after.as_ref(), limit).await?;
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));

@@ -16,7 +16,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{self, Either};
-use metrics::{Label, counter};
+use metrics::counter;
 use tower::Service;
 
 use super::meters::Meters;
@@ -202,12 +202,9 @@ pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
     };
     let id = new_request_id();
     let id = id.to_str().unwrap_or_default();
-    let labels = [
-        Label::from_static_parts("method", "other"),
-        Label::from_static_parts("route", "unknown"),
-        Label::new("status", status.as_str().to_owned()),
-    ];
-    counter!("standings_http_requests_total", labels.iter()).increment(1);
+    let status_label = status.as_str().to_owned();
+    counter!("standings_http_requests_total", "method" => "other", "route" => "unknown", "status" => status_label)
+        .increment(1);
     tracing::debug!(status = status.as_u16(), request_id = id, "no request");
     let json = serde_json::to_vec(&problem.body(Some(id))).unwrap_or_default();
     let head = format!(

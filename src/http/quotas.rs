@@ -1,20 +1,15 @@
 //! What is left of a board's quotas.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::App;
 use super::auth::Caller;
-use super::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
+use super::extract::{Answer, JsonResponse, Query, Shared, State, invalid, member_id};
 use super::problem::Problem;
 use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
-use crate::domain::ids::{IdError, Label};
+use crate::domain::ids::{BoardId, IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
@@ -113,15 +108,15 @@ impl QuotaState {
 /// `configure`. A player reads what is left for itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
-    params(BoardPath, QuotasParams),
+    params(QuotasParams),
     responses((status = 200, description = "What is left of each quota", body = QuotaStates))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<QuotasParams>,
     caller: Caller,
-) -> Result<JsonResponse<QuotaStates>, Problem> {
+) -> Answer<QuotaStates> {
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let mut origin = Origin {
         voter: label("voter", &params.voter)?,
@@ -142,7 +137,7 @@ pub async fn get(
         };
     }
     let request = QuotasRequest {
-        board: board_id(&board)?,
+        board,
         origin,
         member: params.member.as_deref().map(member_id).transpose()?,
     };

@@ -1,21 +1,18 @@
 //! What a frontend needs to know of a board.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::App;
 use super::caching::IfNoneMatch;
-use super::extract::{BoardPath, Path, board_id};
+use super::extract::{Shared, State};
 use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::results::{PeriodBody, answer};
 use super::supply::Takers;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX, Zone};
+use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::service::summary::Summary;
@@ -92,18 +89,17 @@ impl From<&Summary> for SummaryBody {
 /// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
-    params(BoardPath, IfNoneMatch, NoCache),
+    params(IfNoneMatch, NoCache),
     responses((status = 200, description = "The summary", body = SummaryBody))
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     freshness: Freshness,
     by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = board_id(&board)?;
-    let (app, id, by, headers) = (&*app, &id, &by, &headers);
+    let (app, id, by, headers) = (&*app, &board, &by, &headers);
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
         let summary = app.service.summarize(id, freshness).await?;

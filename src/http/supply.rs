@@ -46,7 +46,7 @@ pub struct Taken {
     amount: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// How much there is.
     max: usize,
@@ -106,10 +106,7 @@ impl Supply {
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             max,
-            taken: 0,
-            had: HashMap::new(),
-            waiting: HashMap::new(),
-            turn: 0,
+            ..State::default()
         })))
     }
 

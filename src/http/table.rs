@@ -14,16 +14,13 @@ use super::auth::{Access, Gate};
 use super::standings::tiers;
 use super::{
     App, api_keys, audit, boards, caching, closings, dead_letters, erasures, event_status, events,
-    export, footprints, health, initial, instances, leagues, moderation, profiles, queues, quotas,
-    results, rewards, shards, standings, streams, summary, tasks, webhooks,
+    export, health, initial, leagues, moderation, profiles, quotas, results, rewards, standings,
+    streams, summary, tasks, upkeep, webhooks,
 };
 use crate::domain::access::Scope;
 
-/// A row of the table. There is no route without its access.
-struct Row {
-    access: Access,
-    route: UtoipaMethodRouter<Arc<App>>,
-}
+/// A row of the table: what a route needs, and what it is answered by. There is no route without its access.
+type Row = (Access, UtoipaMethodRouter<Arc<App>>);
 
 /// What a route needs, and where it is.
 #[derive(Clone, Debug)]
@@ -37,110 +34,104 @@ pub struct Route {
 }
 
 fn rows() -> Vec<Row> {
-    use {Access as A, Scope as S};
-    let row = |access, route| Row { access, route };
+    use Access as A;
+    use Scope::{Admin, Configure, Moderate, Read, Write};
     vec![
-        row(A::board(S::Configure).audited(), routes!(boards::put)),
-        row(A::board(S::Configure).audited(), routes!(boards::patch)),
-        row(A::board(S::Configure).audited(), routes!(boards::delete)),
-        row(A::board(S::Admin).audited(), routes!(erasures::delete)),
-        row(
-            A::all(S::Admin).audited(),
+        (A::board(Configure).audited(), routes!(boards::put)),
+        (A::board(Configure).audited(), routes!(boards::patch)),
+        (A::board(Configure).audited(), routes!(boards::delete)),
+        (A::board(Admin).audited(), routes!(erasures::delete)),
+        (
+            A::all(Admin).audited(),
             routes!(erasures::delete_everywhere),
         ),
-        row(A::board(S::Configure).audited(), routes!(shards::put)),
-        row(A::board(S::Configure).audited(), routes!(closings::post)),
-        row(A::board(S::Configure).audited(), routes!(initial::patch)),
-        row(A::board(S::Write).for_players(), routes!(events::post_one)),
-        row(A::each(S::Write).for_players(), routes!(events::post_many)),
-        row(A::board(S::Write).for_players(), routes!(event_status::get)),
-        row(A::board(S::Write).for_players(), routes!(leagues::join)),
-        row(A::board(S::Write).for_players(), routes!(leagues::leave)),
-        row(A::all(S::Write).for_players(), routes!(profiles::put)),
-        row(A::all(S::Write).for_players(), routes!(profiles::get)),
-        row(A::all(S::Write), routes!(profiles::delete)),
-        row(A::all(S::Write), routes!(profiles::post_many)),
-        row(A::all(S::Moderate).audited(), routes!(profiles::put_review)),
-        row(A::all(S::Moderate), routes!(profiles::list_reviews)),
-        row(A::all(S::Configure), routes!(boards::list)),
-        row(A::board(S::Configure), routes!(boards::get)),
-        row(A::board(S::Configure), routes!(shards::get)),
-        row(A::board(S::Configure), routes!(queues::get)),
-        row(A::all(S::Configure), routes!(queues::list)),
-        row(A::all(S::Configure), routes!(queues::log)),
-        row(A::all(S::Configure), routes!(instances::list)),
-        row(A::board(S::Configure), routes!(footprints::get)),
-        row(A::board(S::Configure), routes!(dead_letters::list)),
-        row(
-            A::board(S::Configure).audited(),
-            routes!(dead_letters::replay),
-        ),
-        row(
-            A::board(S::Configure).audited(),
-            routes!(dead_letters::delete),
-        ),
-        row(A::board(S::Read), routes!(quotas::get)),
-        row(A::board(S::Configure), routes!(initial::get)),
-        row(A::public(), routes!(summary::get)),
-        row(A::public(), routes!(standings::page)),
-        row(A::public().streamed(), routes!(streams::stream)),
-        row(A::public(), routes!(standings::subset)),
-        row(A::board(S::Read), routes!(standings::query_subset)),
-        row(A::public(), routes!(standings::member)),
-        row(A::public(), routes!(standings::stats)),
-        row(A::public(), routes!(standings::at_percentile)),
-        row(A::public(), routes!(tiers::list)),
-        row(A::public(), routes!(tiers::cohorts)),
-        row(A::public(), routes!(tiers::history)),
-        row(A::public(), routes!(results::list)),
-        row(A::public(), routes!(results::get)),
-        row(A::board(S::Read), routes!(rewards::list)),
-        row(A::board(S::Write), routes!(rewards::claim)),
-        row(A::board(S::Read), routes!(rewards::revisions)),
-        row(A::board(S::Read), routes!(export::get)),
-        row(A::each(S::Read), routes!(streams::tokens::make)),
-        row(A::each(S::Read), routes!(standings::queries::query)),
-        row(A::each(S::Read), routes!(standings::across::standings_of)),
-        row(A::board(S::Moderate).audited(), routes!(moderation::put)),
-        row(A::each(S::Moderate).audited(), routes!(moderation::post)),
-        row(A::all(S::Moderate), routes!(tasks::get)),
-        row(A::all(S::Moderate), routes!(tasks::list)),
-        row(A::board(S::Moderate), routes!(moderation::hidden)),
-        row(A::board(S::Moderate), routes!(moderation::get)),
-        row(A::all(S::Moderate), routes!(moderation::orders)),
-        row(A::board(S::Moderate).audited(), routes!(leagues::put)),
-        row(A::board(S::Moderate), routes!(leagues::get)),
-        row(A::board(S::Moderate).audited(), routes!(moderation::delete)),
-        row(A::all(S::Admin).audited(), routes!(api_keys::put)),
-        row(A::all(S::Admin).audited(), routes!(api_keys::rotate)),
-        row(A::all(S::Admin), routes!(api_keys::list)),
-        row(A::all(S::Admin), routes!(api_keys::get)),
-        row(A::all(S::Admin).audited(), routes!(api_keys::delete)),
-        row(A::each(S::Configure).audited(), routes!(webhooks::put)),
-        row(A::each(S::Configure).audited(), routes!(webhooks::rotate)),
-        row(A::each(S::Configure).audited(), routes!(webhooks::test)),
-        row(A::each(S::Configure), routes!(webhooks::list)),
-        row(A::each(S::Configure), routes!(webhooks::get)),
-        row(A::each(S::Configure).audited(), routes!(webhooks::delete)),
-        row(A::each(S::Configure), routes!(webhooks::deliveries)),
-        row(A::each(S::Configure).audited(), routes!(webhooks::retry)),
-        row(A::all(S::Admin), routes!(audit::list)),
-        row(A::OPEN, routes!(health::livez)),
-        row(A::OPEN, routes!(health::readyz)),
-        row(A::OPEN, routes!(health::metrics)),
+        (A::board(Configure).audited(), routes!(upkeep::spread)),
+        (A::board(Configure).audited(), routes!(closings::post)),
+        (A::board(Configure).audited(), routes!(initial::patch)),
+        (A::board(Write).for_players(), routes!(events::post_one)),
+        (A::each(Write).for_players(), routes!(events::post_many)),
+        (A::board(Write).for_players(), routes!(event_status::get)),
+        (A::board(Write).for_players(), routes!(leagues::join)),
+        (A::board(Write).for_players(), routes!(leagues::leave)),
+        (A::all(Write).for_players(), routes!(profiles::put)),
+        (A::all(Write).for_players(), routes!(profiles::get)),
+        (A::all(Write), routes!(profiles::delete)),
+        (A::all(Write), routes!(profiles::post_many)),
+        (A::all(Moderate).audited(), routes!(profiles::put_review)),
+        (A::all(Moderate), routes!(profiles::list_reviews)),
+        (A::all(Configure), routes!(boards::list)),
+        (A::board(Configure), routes!(boards::get)),
+        (A::board(Configure), routes!(upkeep::shards)),
+        (A::board(Configure), routes!(upkeep::queue)),
+        (A::all(Configure), routes!(upkeep::queues)),
+        (A::all(Configure), routes!(upkeep::log)),
+        (A::all(Configure), routes!(upkeep::instances)),
+        (A::board(Configure), routes!(upkeep::memory)),
+        (A::board(Configure), routes!(dead_letters::list)),
+        (A::board(Configure).audited(), routes!(dead_letters::replay)),
+        (A::board(Configure).audited(), routes!(dead_letters::delete)),
+        (A::board(Read), routes!(quotas::get)),
+        (A::board(Configure), routes!(initial::get)),
+        (A::public(), routes!(summary::get)),
+        (A::public(), routes!(standings::page)),
+        (A::public().streamed(), routes!(streams::stream)),
+        (A::public(), routes!(standings::subset)),
+        (A::board(Read), routes!(standings::query_subset)),
+        (A::public(), routes!(standings::member)),
+        (A::public(), routes!(standings::stats)),
+        (A::public(), routes!(standings::at_percentile)),
+        (A::public(), routes!(tiers::list)),
+        (A::public(), routes!(tiers::cohorts)),
+        (A::public(), routes!(tiers::history)),
+        (A::public(), routes!(results::list)),
+        (A::public(), routes!(results::get)),
+        (A::board(Read), routes!(rewards::list)),
+        (A::board(Write), routes!(rewards::claim)),
+        (A::board(Read), routes!(rewards::revisions)),
+        (A::board(Read), routes!(export::get)),
+        (A::each(Read), routes!(streams::tokens::make)),
+        (A::each(Read), routes!(standings::queries::query)),
+        (A::each(Read), routes!(standings::across::standings_of)),
+        (A::board(Moderate).audited(), routes!(moderation::put)),
+        (A::each(Moderate).audited(), routes!(moderation::post)),
+        (A::all(Moderate), routes!(tasks::get)),
+        (A::all(Moderate), routes!(tasks::list)),
+        (A::board(Moderate), routes!(moderation::hidden)),
+        (A::board(Moderate), routes!(moderation::get)),
+        (A::all(Moderate), routes!(moderation::orders)),
+        (A::board(Moderate).audited(), routes!(leagues::put)),
+        (A::board(Moderate), routes!(leagues::get)),
+        (A::board(Moderate).audited(), routes!(moderation::delete)),
+        (A::all(Admin).audited(), routes!(api_keys::put)),
+        (A::all(Admin).audited(), routes!(api_keys::rotate)),
+        (A::all(Admin), routes!(api_keys::list)),
+        (A::all(Admin), routes!(api_keys::get)),
+        (A::all(Admin).audited(), routes!(api_keys::delete)),
+        (A::each(Configure).audited(), routes!(webhooks::put)),
+        (A::each(Configure).audited(), routes!(webhooks::rotate)),
+        (A::each(Configure).audited(), routes!(webhooks::test)),
+        (A::each(Configure), routes!(webhooks::list)),
+        (A::each(Configure), routes!(webhooks::get)),
+        (A::each(Configure).audited(), routes!(webhooks::delete)),
+        (A::each(Configure), routes!(webhooks::deliveries)),
+        (A::each(Configure).audited(), routes!(webhooks::retry)),
+        (A::all(Admin), routes!(audit::list)),
+        (A::OPEN, routes!(health::livez)),
+        (A::OPEN, routes!(health::readyz)),
+        (A::OPEN, routes!(health::metrics)),
     ]
 }
 
 /// All routes.
 pub fn routes() -> Vec<Route> {
-    let of_row = |mut row: Row| {
+    let of_row = |(access, mut route): Row| {
         let mut found = Vec::new();
-        for (path, item) in &mut row.route.1.paths {
+        for (path, item) in &mut route.1.paths {
             let methods = operations(item).into_iter();
             found.extend(methods.map(|(method, _)| Route {
                 method,
                 path: path.clone(),
-                access: row.access,
+                access,
             }));
         }
         found
@@ -171,32 +162,33 @@ pub(super) fn router(
     gate: Option<&Arc<Gate>>,
 ) -> OpenApiRouter<Arc<App>> {
     let router = gate.into_iter().fold(router, members_named_query);
-    rows().into_iter().fold(router, |router, row| {
-        let Row { access, mut route } = row;
-        let Some(scope) = access.scope else {
-            let unkept = map_response(caching::unkept);
-            return router.routes(route.map(|methods| methods.route_layer(unkept)));
-        };
-        for item in route.1.paths.values_mut() {
-            for (_, operation) in operations(item) {
-                operation.security = Some(vec![
-                    SecurityRequirement::default(),
-                    SecurityRequirement::new("api_key", [scope.name()]),
-                ]);
+    rows()
+        .into_iter()
+        .fold(router, |router, (access, mut route)| {
+            let Some(scope) = access.scope else {
+                let unkept = map_response(caching::unkept);
+                return router.routes(route.map(|methods| methods.route_layer(unkept)));
+            };
+            for item in route.1.paths.values_mut() {
+                for (_, operation) in operations(item) {
+                    operation.security = Some(vec![
+                        SecurityRequirement::default(),
+                        SecurityRequirement::new("api_key", [scope.name()]),
+                    ]);
+                }
             }
-        }
-        router.routes(match gate {
-            Some(gate) => route.map(|methods| {
-                let methods = if access.is_audited {
-                    methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
-                } else {
-                    methods
-                };
-                methods.route_layer(gate.guard(access))
-            }),
-            None => route,
+            router.routes(match gate {
+                Some(gate) => route.map(|methods| {
+                    let methods = if access.is_audited {
+                        methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
+                    } else {
+                        methods
+                    };
+                    methods.route_layer(gate.guard(access))
+                }),
+                None => route,
+            })
         })
-    })
 }
 
 /// Routes the reads of a member whose id is `query`: their paths take `POST` with the ids of a subset, too, and a router prefers a

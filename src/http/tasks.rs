@@ -1,15 +1,12 @@
 //! Tasks: what somebody has ordered for all boards. To clients they are jobs.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::App;
-use super::extract::{Path, Query, part_params};
+use super::extract::{Answer, JsonResponse, Path, Query, Shared, State, part_params};
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
@@ -22,7 +19,7 @@ pub struct TaskBody {
     pub id: String,
     /// What it does.
     #[schema(inline)]
-    pub kind: KindOfTask,
+    pub kind: TaskKind,
     /// Whether it is under way, or at its end.
     #[schema(inline)]
     pub status: TaskStatus,
@@ -36,18 +33,6 @@ pub struct TaskBody {
     pub created_at: Timestamp,
     /// When it came to its end; null before that.
     pub finished_at: Option<Timestamp>,
-}
-
-/// What a job does.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum KindOfTask {
-    /// It hides a member.
-    Hide,
-    /// It brings a member back.
-    Unhide,
-    /// It removes what an erased member has left.
-    Erase,
 }
 
 /// A board at which a job has failed.
@@ -82,11 +67,7 @@ impl TaskBody {
     fn new(number: u64, task: Task) -> Self {
         Self {
             id: number.to_string(),
-            kind: match task.kind {
-                TaskKind::Hide => KindOfTask::Hide,
-                TaskKind::Unhide => KindOfTask::Unhide,
-                TaskKind::Erase => KindOfTask::Erase,
-            },
+            kind: task.kind,
             status: task.status(),
             done: task.done,
             // Boards may have come since it began.
@@ -100,35 +81,23 @@ impl TaskBody {
 
 impl From<Failed> for FailedBoard {
     fn from(failed: Failed) -> Self {
-        let Failed {
-            board,
-            failure,
-            detail,
-        } = failed;
-        let problem = match failure {
-            Failure::Full => Problem::new(TOO_MANY_HIDDEN, detail),
-            Failure::Unreadable => Problem::new(INTERNAL, detail),
-            Failure::Fault => Problem::internal(detail),
+        let problem = match failed.failure {
+            Failure::Full => Problem::new(TOO_MANY_HIDDEN, failed.detail),
+            Failure::Unreadable => Problem::new(INTERNAL, failed.detail),
+            Failure::Fault => Problem::internal(failed.detail),
         };
         Self {
-            board: board.to_string(),
+            board: failed.board.to_string(),
             problem: problem.body(None),
         }
     }
 }
 
-/// What is answered when a job was begun.
-pub(super) type Begun = (
-    StatusCode,
-    [(HeaderName, String); 1],
-    JsonResponse<TaskBody>,
-);
-
 /// Answers a request with the job that it has begun.
-pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {
+pub(super) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
     let job = TaskBody::new(number, app.service.task(number).await?);
     let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
-    Ok((StatusCode::ACCEPTED, location, JsonResponse(job)))
+    Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
 }
 
 /// Read how far a job has come.
@@ -143,10 +112,7 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Begun, Problem> {
         (status = 404, description = "`job-not-found`"),
     )
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-) -> Result<JsonResponse<TaskBody>, Problem> {
+pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody> {
     let unknown = || Problem::job_not_found(&id);
     let number: u64 = id.parse().map_err(|_| unknown())?;
     // A number has one form.
@@ -166,10 +132,7 @@ pub async fn get(
     params(JobListParams),
     responses((status = 200, description = "The jobs", body = JobList))
 )]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    Query(params): Query<JobListParams>,
-) -> Result<JsonResponse<JobList>, Problem> {
+pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> Answer<JobList> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);

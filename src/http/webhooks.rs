@@ -1,23 +1,20 @@
 //! Webhooks: registering them, giving them new secrets, testing them, and what became of their deliveries.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::App;
 use super::audit::Audit;
 use super::auth::Caller;
-use super::extract::{Json, PartParams, Path, Query, invalid, part_params};
+use super::extract::{
+    Answer, Json, JsonResponse, PartParams, Path, Query, Shared, State, part_params,
+};
 use super::problem::Problem;
 use crate::domain::access::Boards;
-use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
+use crate::domain::delivery::{DeliveryStatus, NamedDelivery};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
@@ -67,15 +64,6 @@ pub struct WebhookList {
     pub next: Option<String>,
 }
 
-/// The webhook of a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct WebhookPath {
-    /// The webhook's name
-    #[param(example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    pub name: String,
-}
-
 /// A message, as receivers get it.
 #[derive(ToSchema)]
 #[schema(as = Message)]
@@ -114,6 +102,12 @@ pub struct DeliveryBody {
     /// What the receiver gets.
     #[schema(value_type = MessageSchema)]
     pub payload: Box<RawValue>,
+}
+
+/// The delivery of a path.
+#[derive(Debug, Deserialize)]
+pub struct DeliveryPath {
+    id: MessageId,
 }
 
 /// A part of a list of deliveries.
@@ -159,10 +153,7 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
     fn try_from(NamedDelivery { id, delivery }: NamedDelivery) -> Result<Self, Problem> {
         let event = delivery.kind().map(|kind| kind.name().to_owned());
         let is_pending = delivery.status == DeliveryStatus::Pending;
-        let (last_try_at, last_status, last_error) = match delivery.last {
-            Some(Try { at, status, error }) => (Some(at), status, error),
-            None => (None, None, None),
-        };
+        let last = delivery.last.as_ref();
         let payload = RawValue::from_string(delivery.body);
         Ok(Self {
             id: id.to_string(),
@@ -171,9 +162,9 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
             created_at: delivery.created_at,
             tries: delivery.tries,
             next_try_at: is_pending.then_some(delivery.at),
-            last_try_at: last_try_at.filter(|_| delivery.tries > 0),
-            last_status,
-            last_error,
+            last_try_at: last.map(|last| last.at).filter(|_| delivery.tries > 0),
+            last_status: last.and_then(|last| last.status),
+            last_error: last.and_then(|last| last.error.clone()),
             payload: payload.map_err(|error| Problem::internal(error.to_string()))?,
         })
     }
@@ -191,10 +182,6 @@ fn audited(webhook: &Webhook) -> Value {
     })
 }
 
-fn webhook_name(text: &str) -> Result<WebhookName, Problem> {
-    WebhookName::parse(text).map_err(|error| invalid("name", error))
-}
-
 fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
     let secret = webhook.webhook.secret.reveal().to_owned();
     let webhook = webhook.into();
@@ -208,7 +195,6 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
 /// and its deliveries, and is enabled again if it was disabled.
 #[utoipa::path(
     put, path = "/v1/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook",
-    params(WebhookPath),
     request_body(content = Wanted, example = json!({
         "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
     responses(
@@ -218,13 +204,12 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
+    State(app): Shared,
+    name: WebhookName,
     caller: Caller,
     audit: Audit,
     Json(wanted, _): Json<Wanted>,
 ) -> Result<Response, Problem> {
-    let name = webhook_name(&name)?;
     let by = (caller.boards(), caller.key());
     let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
@@ -241,19 +226,14 @@ pub async fn put(
 /// before, too. One that was replaced still earlier does not sign any more.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/rotate", tag = "webhooks", operation_id = "rotate_webhook",
-    params(WebhookPath),
-    responses(
-        (status = 200, description = "The webhook has another secret", body = WebhookWithSecret),
-        (status = 404, description = "`webhook-not-found`"),
-    )
+    responses((status = 200, description = "The webhook has another secret", body = WebhookWithSecret))
 )]
 pub async fn rotate(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
+    State(app): Shared,
+    name: WebhookName,
     caller: Caller,
     audit: Audit,
-) -> Result<JsonResponse<WebhookWithSecret>, Problem> {
-    let name = webhook_name(&name)?;
+) -> Answer<WebhookWithSecret> {
     let (before, after) = app.service.rotate_webhook(caller.boards(), &name).await?;
     audit.before(&audited(&before));
     audit.after(&audited(&after.webhook));
@@ -266,20 +246,16 @@ pub async fn rotate(
 /// becomes of it.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/test", tag = "webhooks", operation_id = "test_webhook",
-    params(WebhookPath),
     responses(
         (status = 202, description = "The service will send the message", body = DeliveryBody),
-        (status = 404, description = "`webhook-not-found`"),
         (status = 409, description = "`webhook-disabled`"),
     )
 )]
 pub async fn test(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
+    State(app): Shared,
+    name: WebhookName,
     caller: Caller,
-    _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
-    let name = webhook_name(&name)?;
     let queued = app.service.test_webhook(caller.boards(), &name).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(queued.try_into()?)))
 }
@@ -291,10 +267,10 @@ pub async fn test(
     responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     caller: Caller,
     Query(params): Query<PartParams>,
-) -> Result<JsonResponse<WebhookList>, Problem> {
+) -> Answer<WebhookList> {
     let (after, limit) = params.part(WebhookName::parse)?;
     let listed = app
         .service
@@ -306,18 +282,9 @@ pub async fn list(
 /// Read a webhook.
 #[utoipa::path(
     get, path = "/v1/webhooks/{name}", tag = "operations", operation_id = "get_webhook",
-    params(WebhookPath),
-    responses(
-        (status = 200, description = "The webhook, without its secret", body = WebhookBody),
-        (status = 404, description = "`webhook-not-found`"),
-    )
+    responses((status = 200, description = "The webhook, without its secret", body = WebhookBody))
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
-    caller: Caller,
-) -> Result<JsonResponse<WebhookBody>, Problem> {
-    let name = webhook_name(&name)?;
+pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answer<WebhookBody> {
     let webhook = app.service.webhook(caller.boards(), &name).await?;
     Ok(JsonResponse(webhook.into()))
 }
@@ -327,22 +294,15 @@ pub async fn get(
 /// Those that were delivered and dead letters are kept for 30 days, the last 1,000 and 10,000 of them.
 #[utoipa::path(
     get, path = "/v1/webhooks/{name}/deliveries", tag = "operations", operation_id = "list_deliveries",
-    params(
-        WebhookPath,
-        DeliveryListParams,
-    ),
-    responses(
-        (status = 200, description = "The deliveries", body = DeliveryList),
-        (status = 404, description = "`webhook-not-found`"),
-    )
+    params(DeliveryListParams),
+    responses((status = 200, description = "The deliveries", body = DeliveryList))
 )]
 pub async fn deliveries(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
+    State(app): Shared,
+    name: WebhookName,
     caller: Caller,
     Query(params): Query<DeliveryListParams>,
-) -> Result<JsonResponse<DeliveryList>, Problem> {
-    let name = webhook_name(&name)?;
+) -> Answer<DeliveryList> {
     let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
     let listed = app
@@ -360,10 +320,6 @@ pub async fn deliveries(
 /// The service sends it at once, whatever became of it, under the same `webhook-id`. If that fails, it tries again for a day.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", tag = "operations", operation_id = "retry_delivery",
-    params(
-        ("name" = String, Path, description = "The webhook's name", example = "site", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
-        ("id" = String, Path, description = "The delivery's id", example = "msg_5cfd43ee0cc270910e9864f1c9f46cc2"),
-    ),
     responses(
         (status = 202, description = "The service will send the message again", body = DeliveryBody),
         (status = 404, description = "`webhook-not-found`, `delivery-not-found`"),
@@ -371,12 +327,11 @@ pub async fn deliveries(
     )
 )]
 pub async fn retry(
-    State(app): State<Arc<App>>,
-    Path((name, id)): Path<(String, String)>,
+    State(app): Shared,
+    name: WebhookName,
+    Path(DeliveryPath { id }): Path<DeliveryPath>,
     caller: Caller,
-    _audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
-    let (name, id) = (webhook_name(&name)?, MessageId::named(id));
     let service = &app.service;
     let retried = service.retry_delivery(caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
@@ -387,19 +342,14 @@ pub async fn retry(
 /// Its deliveries are deleted with it. A message that is under way may still arrive.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{name}", tag = "boards", operation_id = "delete_webhook",
-    params(WebhookPath),
-    responses(
-        (status = 204, description = "The service has deleted the webhook"),
-        (status = 404, description = "`webhook-not-found`"),
-    )
+    responses((status = 204, description = "The service has deleted the webhook"))
 )]
 pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(WebhookPath { name }): Path<WebhookPath>,
+    State(app): Shared,
+    name: WebhookName,
     caller: Caller,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let name = webhook_name(&name)?;
     let before = app.service.delete_webhook(caller.boards(), &name).await?;
     audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)

@@ -184,8 +184,8 @@ async fn send_amid_kills(
             let _ = sent.await;
         }
         if round != 1 {
-            let next = Program::serve_with(&home.data(), &home.server).await;
-            std::mem::replace(program, next).die().await;
+            program.gone().await;
+            *program = Program::serve_with(&home.data(), &home.server).await;
         }
     }
     let client = program.client();

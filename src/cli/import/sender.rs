@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
+use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::ImportError;
@@ -12,7 +13,7 @@ use super::memory::Memory;
 use super::rejects::Rejection;
 use super::rows::Batch;
 use super::summary::Tally;
-use crate::cli::client::{Answer, Client, ClientError, Failure, Fault, Problem};
+use crate::cli::client::{Client, ClientError, Failure, Fault, Problem};
 use crate::domain::time::Span;
 
 /// The problems that say nothing about the event itself: it is to be sent again.
@@ -111,7 +112,7 @@ impl Sender {
         }
     }
 
-    async fn send_once(&self, batch: &Batch, what: &str) -> Result<Answer, Fault> {
+    async fn send_once(&self, batch: &Batch, what: &str) -> Result<Bytes, Fault> {
         let request = self.client.request(Method::POST, EVENTS_PATH);
         let request = request.header(CONTENT_TYPE, "application/json");
         // Before it is sent: an interruption may come before the answer.
@@ -134,7 +135,7 @@ impl Sender {
     /// Counts the results of a batch.
     fn count(
         &self,
-        answer: &Answer,
+        answer: &Bytes,
         batch: &Batch,
         what: &str,
     ) -> Result<(Tally, Vec<Rejection>), Fault> {
@@ -142,7 +143,7 @@ impl Sender {
         let events = batch.sources.len();
         if results.len() != events {
             let answer = format!("{} results for {events} events", results.len());
-            return Err(self.client.refused(what, StatusCode::OK, &answer));
+            return Err(self.client.refused(what, &answer));
         }
         let mut tally = Tally {
             generated: batch.generated,

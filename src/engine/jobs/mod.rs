@@ -25,6 +25,21 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 
 use self::faults::Subject;
+use super::announcements::Announcements;
+use super::closings::ClosePeriods;
+use super::ended_hides::EndedHides;
+use super::erasures::Erasures;
+use super::hidden::HiddenLists;
+use super::left_behind::LeftBehind;
+use super::moves::Moves;
+use super::outboxes::Outboxes;
+use super::purge::Purge;
+use super::queue::applying::ApplyQueues;
+use super::queue::listing::ListQueues;
+use super::revisions::Revisions;
+use super::rollover::Rollover;
+use super::sweep::Sweep;
+use super::tasks::Tasks;
 use super::{Engine, Error};
 
 /// A kind of background work.
@@ -79,9 +94,10 @@ enum Doer {
     Anyone,
 }
 
-/// Declares the jobs: each with its name, who does it, and for how many milliseconds its loop sleeps between two runs.
+/// Declares the jobs: each with its name, who does it, for how many milliseconds its loop sleeps between two runs, and what does all
+/// that is due once.
 macro_rules! jobs {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal;)*) => {
+    (|$engine:ident| $($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal, $run:expr;)*) => {
         /// The kinds of background work. Their names are told in the log, in metrics and in faults.
         #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
         pub enum JobKind {
@@ -91,61 +107,68 @@ macro_rules! jobs {
         impl JobKind {
             const ALL: &[(Self, &'static str, Doer, u64)] =
                 &[$((Self::$kind, $name, Doer::$doer, $interval_ms)),*];
+
+            /// Does all that is due once.
+            pub async fn run(self, $engine: &Engine) -> Result<(), Error> {
+                match self {
+                    $(Self::$kind => $run,)*
+                }
+            }
         }
     };
 }
 
-jobs! {
+jobs! { |engine|
     /// Comparing the clock with Redis' clock.
-    Clock = "clock", Everyone, 1_000;
+    Clock = "clock", Everyone, 1_000, follow_clock(engine).await;
     /// Holding the API keys in memory as they are stored.
-    ApiKeys = "api-keys", Everyone, 250;
+    ApiKeys = "api-keys", Everyone, 250, engine.refresh_api_keys().await;
     /// Holding the definitions of boards in memory as they are stored.
-    Definition = "definition", Everyone, 250;
+    Definition = "definition", Everyone, 250, engine.refresh_boards().await;
     /// Telling in the log what of Redis somebody should look after.
-    Warnings = "warnings", Everyone, 10_000;
+    Warnings = "warnings", Everyone, 10_000, engine.warn().await;
     /// Noting when API keys were used.
-    ApiKeyUses = "api-key-uses", Everyone, 10_000;
+    ApiKeyUses = "api-key-uses", Everyone, 10_000, engine.note_api_key_uses().await;
     /// Telling how old the answers of replicas may be.
-    Staleness = "staleness", Everyone, 1_000;
+    Staleness = "staleness", Everyone, 1_000, Ok(engine.store.register_staleness().await?);
     /// Telling others that the instance is there.
-    Instances = "instances", Everyone, 10_000;
+    Instances = "instances", Everyone, 10_000, engine.tell_presence().await;
     /// Looking how much waits in queues.
-    QueueSizes = "queue-sizes", Everyone, 1_000;
+    QueueSizes = "queue-sizes", Everyone, 1_000, { engine.sample_queues().await; Ok(()) };
     /// Completing derived standings ahead of time.
-    Rollover = "rollover", Anyone, 500;
+    Rollover = "rollover", Anyone, 500, engine.run(&Rollover).await;
     /// Moving the data of a board to other shards.
-    Reshard = "reshard", Anyone, 1_000;
+    Reshard = "reshard", Anyone, 1_000, engine.run(&Moves).await;
     /// Unlinking data that is not needed any more.
-    Purge = "purge", Anyone, 1_000;
+    Purge = "purge", Anyone, 1_000, engine.run(&Purge).await;
     /// Announcing a change whose maker is gone.
-    Announcement = "announcement", Anyone, 1_000;
+    Announcement = "announcement", Anyone, 1_000, engine.run(&Announcements::USUAL).await;
     /// Looking among all keys for what deleted boards have left: one walk is for all that were deleted by then.
-    Sweep = "sweep", Anyone, 60_000;
+    Sweep = "sweep", Anyone, 60_000, engine.run(&Sweep).await;
     /// Settling reservations that are left behind.
-    Reservations = "reservations", Anyone, 1_000;
+    Reservations = "reservations", Anyone, 1_000, engine.run(&LeftBehind::USUAL).await;
     /// Dropping old lines of the audit log.
-    Audit = "audit", Anyone, 60_000;
+    Audit = "audit", Anyone, 60_000, engine.trim_audit().await;
     /// Finding more members for lists that are kept short and have many hidden members.
-    HiddenLists = "hidden-lists", Anyone, 1_000;
+    HiddenLists = "hidden-lists", Anyone, 1_000, engine.run(&HiddenLists).await;
     /// Ending hides whose end has come.
-    Hides = "hides", Anyone, 1_000;
+    Hides = "hides", Anyone, 1_000, engine.run(&EndedHides).await;
     /// Doing on all boards what somebody has ordered.
-    Tasks = "tasks", Anyone, 1_000;
+    Tasks = "tasks", Anyone, 1_000, engine.run(&Tasks).await;
     /// Removing what erased members have left.
-    Erasures = "erasures", Anyone, 1_000;
+    Erasures = "erasures", Anyone, 1_000, engine.run(&Erasures).await;
     /// Handing messages on from the outboxes of boards to the queues of webhooks.
-    Outboxes = "outboxes", Anyone, 1_000;
+    Outboxes = "outboxes", Anyone, 1_000, engine.run(&Outboxes).await;
     /// Sending what is queued for webhooks.
-    Webhooks = "webhooks", Anyone, 500;
+    Webhooks = "webhooks", Anyone, 500, engine.deliver().await;
     /// Revising results after members were hidden or brought back.
-    Revisions = "revisions", Anyone, 1_000;
+    Revisions = "revisions", Anyone, 1_000, engine.run(&Revisions).await;
     /// Making periods final whose wait is over.
-    Closings = "closings", Anyone, 1_000;
+    Closings = "closings", Anyone, 1_000, engine.run(&ClosePeriods).await;
     /// Applying what waits in queues.
-    Queues = "queues", Anyone, 100;
+    Queues = "queues", Anyone, 100, engine.run(&ApplyQueues).await;
     /// Putting queues back into their index.
-    QueueIndex = "queue-index", Anyone, 1_000;
+    QueueIndex = "queue-index", Anyone, 1_000, engine.run(&ListQueues).await;
 }
 
 impl JobKind {
@@ -173,6 +196,18 @@ impl JobKind {
     pub fn in_background() -> impl Iterator<Item = Self> {
         Self::of(Doer::Anyone)
     }
+}
+
+async fn follow_clock(engine: &Engine) -> Result<(), Error> {
+    let followed = engine.follow_clock().await;
+    gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
+    if let Some(jump_ms) = followed? {
+        counter!("standings_clock_jumps_total").increment(1);
+        let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
+                    quotas, standings with a retention); back, it stays for so much longer";
+        tracing::error!(jump_ms, "{what}");
+    }
+    Ok(())
 }
 
 impl Engine {

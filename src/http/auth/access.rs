@@ -45,13 +45,28 @@ impl Access {
         is_audited: false,
     };
 
-    /// This scope on the board of the path.
-    pub const fn board(scope: Scope) -> Self {
+    /// This scope on these boards.
+    const fn of(scope: Scope, boards: For) -> Self {
         Self {
             scope: Some(scope),
-            boards: For::Path,
+            boards,
             ..Self::OPEN
         }
+    }
+
+    /// This scope on the board of the path.
+    pub const fn board(scope: Scope) -> Self {
+        Self::of(scope, For::Path)
+    }
+
+    /// This scope on the board of each item of the body.
+    pub const fn each(scope: Scope) -> Self {
+        Self::of(scope, For::Each)
+    }
+
+    /// This scope on all boards.
+    pub const fn all(scope: Scope) -> Self {
+        Self::of(scope, For::All)
     }
 
     /// `read` on the board of the path, unless that is public.
@@ -62,46 +77,24 @@ impl Access {
         }
     }
 
-    /// This scope on the board of each item of the body.
-    pub const fn each(scope: Scope) -> Self {
-        Self {
-            boards: For::Each,
-            ..Self::board(scope)
-        }
-    }
-
-    /// This scope on all boards.
-    pub const fn all(scope: Scope) -> Self {
-        Self {
-            boards: For::All,
-            ..Self::board(scope)
-        }
-    }
-
     /// The same for players too who send events.
     #[must_use]
-    pub const fn for_players(self) -> Self {
-        Self {
-            is_for_players: true,
-            ..self
-        }
+    pub const fn for_players(mut self) -> Self {
+        self.is_for_players = true;
+        self
     }
 
     /// The same where the answer is a stream.
     #[must_use]
-    pub const fn streamed(self) -> Self {
-        Self {
-            is_stream: true,
-            ..self
-        }
+    pub const fn streamed(mut self) -> Self {
+        self.is_stream = true;
+        self
     }
 
     /// The same where the audit log has a line of each request.
     #[must_use]
-    pub const fn audited(self) -> Self {
-        Self {
-            is_audited: true,
-            ..self
-        }
+    pub const fn audited(mut self) -> Self {
+        self.is_audited = true;
+        self
     }
 }

@@ -154,10 +154,7 @@ impl Caller {
     pub fn sight(&self, hidden: Option<HiddenChoice>) -> Result<Sight, Problem> {
         match hidden {
             None => Ok(Sight::Visible),
-            Some(HiddenChoice::Include) => {
-                self.require(Scope::Moderate)?;
-                Ok(Sight::Everybody)
-            }
+            Some(HiddenChoice::Include) => self.require(Scope::Moderate).map(|()| Sight::Everybody),
         }
     }
 
@@ -193,10 +190,8 @@ impl Caller {
         let text = match &self.known_by {
             KnownBy::Nothing => return None,
             KnownBy::Visit => {
-                let network = self.ip.and_then(|ip| Network::parse(&ip.to_string()).ok());
-                network.map_or("address:".to_owned(), |network| {
-                    format!("address:{network}")
-                })
+                let network = self.ip.map(|ip| Network::from(ip).to_string());
+                format!("address:{}", network.unwrap_or_default())
             }
             KnownBy::Configuration(digest) => format!("configuration:{}", digest.hexadecimal()),
             KnownBy::Key(name, _) => format!("key:{name}"),

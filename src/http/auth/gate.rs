@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use super::access::Access;
 use super::caller::{Bounds, Caller, KnownBy};
 use super::keys::bearer;
-use crate::domain::access::{Boards, Grant, KeyName, Rate, Scope};
+use crate::domain::access::{Boards, Grant, KeyName, Scope};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
 use crate::engine::keyring::{LiveKey, Spent, Unfit};
@@ -57,17 +57,12 @@ impl Gate {
         let engine = &self.app.service.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
-            let ip = self.client(parts);
             let known_by = KnownBy::Player(Arc::new(token.player));
-            let bounds = Bounds {
+            let mut caller = Caller::with(token.scopes, token.boards, known_by);
+            caller.token = Some(Bounds {
                 until: token.expires_at,
                 window: None,
-            };
-            let caller = Caller {
-                ip,
-                token: Some(bounds),
-                ..Caller::with(token.scopes, token.boards, known_by)
-            };
+            });
             return Ok((caller, None));
         }
         self.stored(sent).map(|key| Holder::of(key, digest).send())
@@ -87,13 +82,8 @@ impl Gate {
         is_meant: impl Fn(&Digest) -> bool,
     ) -> Result<Holder, Problem> {
         let meant = Cell::new(None);
-        let is_meant = |digest: &Digest| {
-            let is_meant = is_meant(digest);
-            if is_meant {
-                meant.set(Some(*digest));
-            }
-            is_meant
-        };
+        let note = |digest: &Digest| meant.set(Some(*digest));
+        let is_meant = |digest: &Digest| is_meant(digest).then(|| note(digest)).is_some();
         let Some(name) = name else {
             let known = self.options.keys.scopes_of(is_meant).and(meant.get());
             let caller = known.and_then(|digest| self.configured(digest));
@@ -101,9 +91,8 @@ impl Gate {
             return Ok(Holder { caller, key: None });
         };
         let engine = &self.app.service.engine;
-        let key = engine
-            .keyring
-            .find_named(name, is_meant, engine.clock.now());
+        let (keyring, now) = (&engine.keyring, engine.clock.now());
+        let key = keyring.find_named(name, is_meant, now);
         let key = key.map_err(unfit_for_use)?;
         let digest = meant.get().ok_or_else(unknown)?;
         Ok(Holder::of(key, digest))
@@ -132,17 +121,7 @@ impl Gate {
         }
         let key = self.stored(sent)?;
         let holder = Holder::of(Arc::clone(&key), digest);
-        if let (
-            _,
-            Some(Spent {
-                rate,
-                remaining: None,
-                ..
-            }),
-        ) = holder.send()
-        {
-            return Err(too_fast(rate));
-        }
+        check_rate(holder.send().1.as_ref())?;
         let name = key.name.clone();
         let session = Session::new(id, Some(name.clone()), &digest);
         Ok((session, BegunBy::Key(name)))
@@ -184,7 +163,7 @@ impl Holder {
     }
 
     /// Who has this stored key, by a secret with this digest.
-    fn of(key: Arc<LiveKey>, digest: Digest) -> Self {
+    pub(super) fn of(key: Arc<LiveKey>, digest: Digest) -> Self {
         let Grant { scopes, boards, .. } = key.grant().clone();
         let known_by = KnownBy::Key(key.name.clone(), digest);
         Self {
@@ -217,7 +196,15 @@ pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
     }
 }
 
-pub(super) fn too_fast(rate: Rate) -> Problem {
-    let detail = format!("the API key may send {rate} to each instance");
-    Problem::new(RATE_LIMITED, detail)
+/// Checks that a request is not too much for the rate of its key.
+pub(super) fn check_rate(spent: Option<&Spent>) -> Result<(), Problem> {
+    match spent {
+        Some(Spent {
+            rate, remaining, ..
+        }) if remaining.is_none() => {
+            let detail = format!("the API key may send {rate} to each instance");
+            Err(Problem::new(RATE_LIMITED, detail))
+        }
+        _ => Ok(()),
+    }
 }

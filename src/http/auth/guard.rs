@@ -9,24 +9,19 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::Route;
 use futures::TryFutureExt;
+use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 use super::access::{Access, For};
 use super::caller::{Caller, KnownBy, board_of};
-use super::gate::{Gate, too_fast};
+use super::gate::{Gate, check_rate};
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::engine::keyring::Spent;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::http::{caching, ratelimit};
 use crate::service::Error;
-
-/// Puts a guard before a route.
-#[derive(Clone)]
-pub(in crate::http) struct Guard {
-    gate: Arc<Gate>,
-    access: Access,
-}
 
 /// What the gate says of a request.
 enum Decision {
@@ -43,12 +38,17 @@ enum Decision {
 }
 
 impl Gate {
-    /// What stands before a route.
-    pub(in crate::http) fn guard(self: &Arc<Self>, access: Access) -> Guard {
-        Guard {
-            gate: Arc::clone(self),
+    /// Puts a guard before a route.
+    pub(in crate::http) fn guard(
+        self: &Arc<Self>,
+        access: Access,
+    ) -> impl Layer<Route, Service = Guarded> + Clone + Send + Sync + 'static {
+        let gate = Arc::clone(self);
+        layer_fn(move |route| Guarded {
+            route,
+            gate: Arc::clone(&gate),
             access,
-        }
+        })
     }
 
     /// Finds out whether a request may go on, and what it leaves of the rate of its key.
@@ -72,24 +72,14 @@ impl Gate {
             Ok((caller, spent)) => (Ok(caller), spent),
             Err(problem) => (Err(problem), None),
         };
-        if let Some(Spent {
-            rate,
-            remaining: None,
-            ..
-        }) = spent
-        {
-            return (spent, Decision::Refused(too_fast(rate)));
+        if let Err(problem) = check_rate(spent.as_ref()) {
+            return (spent, Decision::Refused(problem));
         }
         let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
+        let is_of_board = access.is_for_players && access.boards == For::Path;
         let decision = match checked {
             // There are many players, and a body costs: theirs are read only for boards that are there.
-            Ok(caller)
-                if access.is_for_players
-                    && access.boards == For::Path
-                    && caller.player().is_some() =>
-            {
-                Decision::IfThere(caller)
-            }
+            Ok(caller) if is_of_board && caller.player().is_some() => Decision::IfThere(caller),
             Ok(caller) => Decision::Admitted(caller),
             // Whoever sends a key that is wrong is told so.
             Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
@@ -170,51 +160,37 @@ impl Gate {
     }
 }
 
-impl<S> Layer<S> for Guard {
-    type Service = Guarded<S>;
-
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded {
-            inner,
-            guard: self.clone(),
-        }
-    }
-}
-
 /// A route behind its guard.
 #[derive(Clone)]
-pub(in crate::http) struct Guarded<S> {
-    inner: S,
-    guard: Guard,
+pub(in crate::http) struct Guarded {
+    route: Route,
+    gate: Arc<Gate>,
+    access: Access,
 }
 
-impl<S> Service<Request> for Guarded<S>
-where
-    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
-{
+impl Service<Request> for Guarded {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
+        Service::<Request>::poll_ready(&mut self.route, context)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let Guard { gate, access } = self.guard.clone();
+        let (gate, access) = (Arc::clone(&self.gate), self.access);
         let (mut parts, body) = request.into_parts();
         let (spent, decision) = gate.decide(access, &mut parts);
         match decision {
             // The route is called without a copy of it.
             Decision::Admitted(caller) => {
                 gate.let_in(&mut parts, caller);
-                let answer = self.inner.call(Request::from_parts(parts, body));
+                let answer = self.route.call(Request::from_parts(parts, body));
                 Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
             }
             Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
-                let waiting = self.inner.clone();
-                let mut route = std::mem::replace(&mut self.inner, waiting);
+                let waiting = self.route.clone();
+                let mut route = std::mem::replace(&mut self.route, waiting);
                 Box::pin(async move {
                     let decided = (spent, decision);
                     let (spent, admitted) = gate.admit(access, &mut parts, decided).await;

@@ -9,7 +9,7 @@ use url::form_urlencoded;
 use super::access::Access;
 use super::caller::{Bounds, Caller, KnownBy};
 use super::gate::{Gate, Holder, unfit_for_use, unknown};
-use crate::domain::access::{Boards, Grant, Scope, Scopes};
+use crate::domain::access::{Boards, Scope, Scopes};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
@@ -51,30 +51,21 @@ impl Caller {
         if self.token.as_ref().is_some_and(|token| token.until <= now) {
             return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
         }
-        let (scopes, boards) = match &self.known_by {
+        match &self.known_by {
             KnownBy::Visit => {
-                let is_shown = needs
-                    .includes
-                    .without(board.definition.public_includes())
-                    .is_empty();
-                return if board.definition.public && is_shown {
-                    Ok(())
-                } else {
-                    Err(unknown())
-                };
+                let hidden = needs.includes.without(board.definition.public_includes());
+                let is_shown = board.definition.public && hidden.is_empty();
+                is_shown.then_some(()).ok_or_else(unknown)
             }
-            KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => return Ok(()),
+            KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => Ok(()),
             KnownBy::Key(name, digest) => {
                 let keyring = &app.service.engine.keyring;
                 let key = keyring.find_named(name, |own| own == digest, now);
-                let key = key.map_err(unfit_for_use)?;
-                let Grant { scopes, boards, .. } = key.grant();
-                (*scopes, boards.clone())
+                let holder = Holder::of(key.map_err(unfit_for_use)?, *digest);
+                holder.caller.require(needs.scope)?;
+                holder.caller.require_board(Some(&board.id))
             }
-        };
-        let key = Self::with(scopes, boards, self.known_by.clone());
-        key.require(needs.scope)?;
-        key.require_board(Some(&board.id))
+        }
     }
 
     /// Checks that the caller may watch a window of the board of the path: a token for streams is for one.
@@ -140,15 +131,10 @@ impl Gate {
     }
 
     fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Caller, Problem> {
-        let StreamToken {
-            by,
-            board,
-            window,
-            expires_at,
-        } = &token.token;
+        let said = &token.token;
         let is_meant = |digest: &Digest| token.is_signed(secret, Some(digest));
         // The rate of a key is for who holds it, and tokens are for anybody who looks at a page.
-        let caller = match by {
+        let caller = match &said.by {
             Maker::Configuration => self.holder_of(None, is_meant)?.caller,
             Maker::Key(name) => self.holder_of(Some(name), is_meant)?.caller,
             Maker::Player(sub) if token.is_signed(secret, None) => {
@@ -158,18 +144,18 @@ impl Gate {
             }
             Maker::Player(_) | Maker::Anybody => return Err(invalid_stream_token()),
         };
-        if *expires_at <= self.app.service.engine.clock.now() {
+        if said.expires_at <= self.app.service.engine.clock.now() {
             return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
         }
         caller.require(Scope::Read)?;
-        caller.require_board(Some(board))?;
+        caller.require_board(Some(&said.board))?;
         let bounds = Bounds {
-            until: *expires_at,
-            window: Some(window.as_str().into()),
+            until: said.expires_at,
+            window: Some(said.window.as_str().into()),
         };
         Ok(Caller {
             scopes: Scopes::from_iter([Scope::Read]),
-            boards: Boards::one(board),
+            boards: Boards::one(&said.board),
             token: Some(bounds),
             ..caller
         })

@@ -3,8 +3,8 @@
 use askama::Template;
 
 use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, html};
-use crate::domain::task::TaskStatus;
-use crate::http::tasks::{JobList, KindOfTask, TaskBody};
+use crate::domain::task::{TaskKind, TaskStatus};
+use crate::http::tasks::{JobList, TaskBody};
 
 /// How many jobs under way are shown, and how many at their end a part of the list has.
 const RUNNING_MAX: &str = "100";
@@ -14,9 +14,9 @@ impl TaskBody {
     /// What it does.
     fn name(&self) -> &'static str {
         match self.kind {
-            KindOfTask::Hide => "A member is hidden on all boards",
-            KindOfTask::Unhide => "A member is brought back on all boards",
-            KindOfTask::Erase => "What an erased member has left is removed",
+            TaskKind::Hide => "A member is hidden on all boards",
+            TaskKind::Unhide => "A member is brought back on all boards",
+            TaskKind::Erase => "What an erased member has left is removed",
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::http::Method;
 use super::{Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, to};
 use crate::http::dead_letters::{DeadLetterBody, DeadLetterList};
 use crate::http::problem::Problem;
-use crate::http::queues::QueueBody;
+use crate::http::upkeep::QueueBody;
 
 /// How many dead letters a part of the list has.
 const LETTERS_MAX: &str = "25";

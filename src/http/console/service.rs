@@ -8,11 +8,9 @@ use super::boards::{Defined, List};
 use super::{Answer, Frame, PartParams, Parts, Query, Viewer, Visitor, html, v1, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
-use crate::http::footprints::MemoryBody;
 use crate::http::health::Ready;
-use crate::http::instances::{InstanceBody, InstanceList};
 use crate::http::problem::Problem;
-use crate::http::queues::{LogBody, QueueList};
+use crate::http::upkeep::{InstanceBody, InstanceList, LogBody, MemoryBody, QueueList};
 
 /// How many boards with events that wait are shown.
 const QUEUES_MAX: &str = "100";

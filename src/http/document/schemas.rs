@@ -64,16 +64,13 @@ pub(super) fn settle(document: &mut OpenApi) {
         names.iter().map(of_name).collect()
     };
     let (mut taken, sent) = (forms(&taken, as_taken), forms(&sent, as_sent));
-    let split: BTreeSet<String> = taken
-        .iter()
-        .filter(|(name, form)| {
-            let is_required =
-                |form: &RefOr<Schema>| object(form).map(|object| object.required.clone());
-            sent.get(*name)
-                .is_some_and(|sent| is_required(sent) != is_required(form))
-        })
-        .map(|(name, _)| name.clone())
-        .collect();
+    let required = |form: &RefOr<Schema>| object(form).map(|object| object.required.clone());
+    let differs = |(name, form): &(&String, &RefOr<Schema>)| {
+        let sent = sent.get(*name);
+        sent.is_some_and(|sent| required(sent) != required(form))
+    };
+    let split = taken.iter().filter(differs).map(|(name, _)| name.clone());
+    let split: BTreeSet<String> = split.collect();
     for schema in taken.values_mut() {
         each(schema, &mut |schema| lead_to_definitions(schema, &split));
     }
@@ -86,12 +83,7 @@ pub(super) fn settle(document: &mut OpenApi) {
         }
     }
     for (name, schema) in taken {
-        let name = if split.contains(&name) {
-            definition(&name)
-        } else {
-            name
-        };
-        settled.insert(name, schema);
+        settled.insert(name_of_taken(&name, &split), schema);
     }
     let mut patch = patch(&settled["Definition"], &settled);
     if let (Some(patch), Some(before)) = (object_mut(&mut patch), settled.get("DefinitionPatch"))
@@ -483,17 +475,22 @@ fn with_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     }
 }
 
-/// The name of the form in which a schema is taken that has another form in answers.
-fn definition(name: &str) -> String {
-    format!("{name}Definition")
+/// The name of the form in which a schema is taken; another one where it has another form in answers.
+fn name_of_taken(name: &str, split: &BTreeSet<String>) -> String {
+    let end = if split.contains(name) {
+        "Definition"
+    } else {
+        ""
+    };
+    format!("{name}{end}")
 }
 
 /// Lets a reference to one of these schemas lead to the form in which it is taken.
 fn lead_to_definitions(schema: &mut RefOr<Schema>, split: &BTreeSet<String>) {
     if let RefOr::Ref(Ref { ref_location, .. }) = schema
-        && let Some(name) = name_of(ref_location).filter(|name| split.contains(*name))
+        && let Some(name) = name_of(ref_location)
     {
-        *ref_location = format!("{HERE}{}", definition(name));
+        *ref_location = format!("{HERE}{}", name_of_taken(name, split));
     }
 }
 

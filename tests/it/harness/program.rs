@@ -196,7 +196,12 @@ impl Program {
         self.child.start_kill().unwrap();
     }
 
-    /// The same, and waits until it is gone; returns what it has said.
+    /// Waits until one that was killed is gone, and its data directory is free.
+    pub async fn gone(&mut self) {
+        self.child.wait().await.unwrap();
+    }
+
+    /// Kills it, and waits until it is gone; returns what it has said.
     pub async fn die(mut self) -> String {
         self.child.kill().await.unwrap();
         self.log()

@@ -13,7 +13,6 @@ use standings::domain::webhook::WebhookName;
 use standings::engine::jobs::JobKind;
 use standings::store::StoreError;
 use standings::store::board_notes::NotedFor;
-use standings::worker;
 
 use super::api_keys::make_key;
 use crate::harness::jobs::{ClosePeriods, Outboxes, Purge, Revisions};
@@ -887,6 +886,6 @@ async fn the_loop_ends_when_nothing_is_due() {
     let world = World::start(NOW).await;
     let engine = &world.service().engine;
     for kind in [JobKind::Outboxes, JobKind::Webhooks] {
-        worker::run(kind, engine).await.unwrap();
+        kind.run(engine).await.unwrap();
     }
 }

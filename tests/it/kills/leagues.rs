@@ -292,8 +292,8 @@ async fn burst(
         sent.hear(&result, ends);
     }
     if kills == 1 || kills == 2 {
-        let next = Program::serve_with(&home.data(), &home.server).await;
-        std::mem::replace(program, next).die().await;
+        program.gone().await;
+        *program = Program::serve_with(&home.data(), &home.server).await;
     }
 }
 

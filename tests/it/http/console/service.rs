@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use standings::engine::jobs::JobKind;
-use standings::worker;
 
 use super::browser::Browser;
 use super::{KEYS, NOW, post, world};
@@ -11,7 +10,7 @@ use crate::harness::{Instance, World};
 
 async fn tell(instance: &Instance) {
     let engine = &instance.service.engine;
-    worker::run(JobKind::Instances, engine).await.unwrap();
+    JobKind::Instances.run(engine).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

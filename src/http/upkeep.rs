@@ -1,0 +1,255 @@
+//! What operators see to: what waits in queues, how much memory a board takes, over how many shards it is spread, and which instances
+//! there are.
+
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::audit::Audit;
+use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
+use super::problem::Problem;
+use crate::domain::ids::BoardId;
+use crate::domain::instance::{Instance, Part};
+use crate::domain::time::Timestamp;
+use crate::service::queues::Waiting;
+use crate::service::shards::Spread;
+
+/// What waits in the queues of a board.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Queue)]
+pub struct QueueBody {
+    /// The board.
+    pub board: String,
+    /// How many events wait to be applied.
+    pub events: u64,
+    /// How many bytes they count for.
+    pub bytes: u64,
+    /// Since when the first of them waits; null if none does.
+    pub waiting_since: Option<Timestamp>,
+}
+
+/// A part of the list of boards with events that wait.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct QueueList {
+    /// The boards, in the order of their ids.
+    pub queues: Vec<QueueBody>,
+    /// What to send as `after` for the next part; null in the last part.
+    pub next: Option<String>,
+}
+
+/// What waits in a partition of the log.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = LogPartition)]
+pub struct PartitionBody {
+    /// The topic, and the number of the partition.
+    pub partition: String,
+    /// The offset of the next record that is written.
+    pub end: i64,
+    /// The offset up to which records were taken, as instances told it within the last seconds; null if none has told it yet.
+    pub taken: Option<i64>,
+    /// About how many records were not taken yet; null if that can't be told.
+    pub left: Option<u64>,
+}
+
+/// What waits in the log of queued events.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Log)]
+pub struct LogBody {
+    /// The partitions, in the order of their numbers; none where events are queued in Redis alone.
+    pub partitions: Vec<PartitionBody>,
+}
+
+impl QueueBody {
+    fn new(board: &BoardId, waiting: &Waiting) -> Self {
+        Self {
+            board: board.to_string(),
+            events: waiting.size.events,
+            bytes: waiting.size.bytes,
+            waiting_since: waiting.since,
+        }
+    }
+}
+
+/// Read how much waits on a board.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/queue", tag = "operations", operation_id = "get_queue",
+    responses((status = 200, description = "What waits", body = QueueBody))
+)]
+pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
+    let waiting = app.service.queue(&board).await?;
+    Ok(JsonResponse(QueueBody::new(&board, &waiting)))
+}
+
+/// List boards with events that wait.
+///
+/// The service looks at `limit` boards. A part may have fewer, though more follow.
+#[utoipa::path(
+    get, path = "/v1/queues", tag = "operations", operation_id = "list_queues",
+    params(PartParams),
+    responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
+)]
+pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
+    let (after, limit) = params.part(BoardId::parse)?;
+    let listed = app.service.queues(after.as_ref(), limit).await?;
+    let (queues, next) = listed.shown(|(board, waiting)| QueueBody::new(&board, &waiting));
+    Ok(JsonResponse(QueueList { queues, next }))
+}
+
+/// Read how much waits in Kafka.
+///
+/// What waits in the queues of boards, in Redis, is not counted.
+#[utoipa::path(
+    get, path = "/v1/log", tag = "operations", operation_id = "get_log",
+    responses(
+        (status = 200, description = "What waits, by partition", body = LogBody,
+            example = json!({"partitions": [{"partition": "events/0", "end": 1200, "taken": 1180, "left": 20}]})),
+        (status = 503, description = "`log-unavailable`, with `Retry-After`"),
+    )
+)]
+pub async fn log(State(app): Shared) -> Answer<LogBody> {
+    let backlog = app.service.backlog().await?;
+    let partitions = backlog.into_iter().map(|backlog| PartitionBody {
+        partition: backlog.partition.to_string(),
+        end: backlog.end,
+        taken: backlog.taken,
+        left: backlog.left(),
+    });
+    let partitions = partitions.collect();
+    Ok(JsonResponse(LogBody { partitions }))
+}
+
+/// About how much memory of Redis a board takes.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Memory)]
+pub struct MemoryBody {
+    /// The board.
+    pub board: String,
+    /// About how many bytes its keys take.
+    pub bytes: u64,
+    /// How many keys it has.
+    pub keys: u64,
+    /// How many of them were looked at; the others count as the mean of these.
+    pub sampled: u64,
+}
+
+/// Read about how much memory of Redis a board takes.
+///
+/// The service asks Redis for the sizes of up to 128 keys, which it chooses by chance. So with more keys the answer is another one
+/// each time. Counts of quotas that expire are not in it.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/memory", tag = "operations", operation_id = "get_memory",
+    responses((status = 200, description = "How much it takes", body = MemoryBody))
+)]
+pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
+    let footprint = app.service.footprint(&board).await?;
+    Ok(JsonResponse(MemoryBody {
+        board: board.to_string(),
+        bytes: footprint.bytes,
+        keys: footprint.keys,
+        sampled: footprint.sampled,
+    }))
+}
+
+/// Over how many shards a board is to be spread.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ShardCount)]
+pub struct SpreadBody {
+    /// How many shards.
+    #[schema(minimum = 1, maximum = 64, example = 16)]
+    count: u16,
+}
+
+/// Spread a board over another number of shards.
+///
+/// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "put_shards",
+    request_body(content = SpreadBody, example = json!({"count": 1})),
+    responses(
+        (status = 200, description = "The board is spread over this number of shards", body = Spread),
+        (status = 202, description = "A move to this number of shards is under way", body = Spread),
+        (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
+    )
+)]
+pub async fn spread(
+    State(app): Shared,
+    board: BoardId,
+    audit: Audit,
+    Json(SpreadBody { count }, _): Json<SpreadBody>,
+) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
+    let (before, spread) = app.service.spread_board(&board, count).await?;
+    audit.before(&json!({"shards": before}));
+    audit.after(&json!({"shards": spread.moving_to.unwrap_or(spread.shards)}));
+    let status = match spread.moving_to {
+        Some(_) => StatusCode::ACCEPTED,
+        None => StatusCode::OK,
+    };
+    Ok((status, JsonResponse(spread)))
+}
+
+/// Read how a board is spread, and how far a move has come.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
+    responses((status = 200, description = "How it is spread", body = Spread))
+)]
+pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
+    Ok(JsonResponse(app.service.reshard_progress(&board).await?))
+}
+
+/// An instance of the service, as it was when it was last heard of.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Instance)]
+pub struct InstanceBody {
+    /// Its id: another one each time that it starts.
+    pub id: String,
+    /// The version of the program.
+    pub version: String,
+    /// The name of its machine, or container; null if that can't be told.
+    pub host: Option<String>,
+    /// Whether it answers requests.
+    pub serves: bool,
+    /// Whether it does background work.
+    pub works: bool,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it was last heard of. A running instance tells of itself every 10 seconds.
+    pub seen_at: Timestamp,
+    /// How many faults its background work had then.
+    pub fault_count: usize,
+}
+
+/// The instances of the service.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct InstanceList {
+    /// The instances that were heard of within the last ten minutes. One that was stopped in good order is not among them.
+    pub instances: Vec<InstanceBody>,
+}
+
+impl InstanceBody {
+    fn new(id: String, instance: Instance) -> Self {
+        Self {
+            id,
+            version: instance.version,
+            host: instance.host,
+            serves: instance.part != Part::Working,
+            works: instance.part != Part::Serving,
+            started_at: instance.started_at,
+            seen_at: instance.seen_at,
+            fault_count: instance.fault_count,
+        }
+    }
+}
+
+/// List the instances of the service.
+#[utoipa::path(
+    get, path = "/v1/instances", tag = "operations", operation_id = "list_instances",
+    responses((status = 200, description = "The instances", body = InstanceList))
+)]
+pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
+    let instances = app.service.instances().await?.into_iter();
+    let instances = instances.map(|(id, instance)| InstanceBody::new(id, instance));
+    let instances = instances.collect();
+    Ok(JsonResponse(InstanceList { instances }))
+}
