@@ -221,8 +221,8 @@ pub async fn get(
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let found = app.service.event_status(&request).await?;
-    let events = found.events.into_iter().map(|event| match event {
+    let (live, events) = app.service.event_status(&request).await?;
+    let events = events.into_iter().map(|event| match event {
         EventStatus::Queued(event) => EventStatusBody::Queued(WaitingEvent::new(&event)),
         EventStatus::Dead(letter) => EventStatusBody::Dead(BuriedEvent::new(&request.id, *letter)),
         EventStatus::Rejected { at, error } => EventStatusBody::Rejected(Box::new(RefusedEvent {
@@ -231,8 +231,7 @@ pub async fn get(
             problem: Problem::from(error).item(),
         })),
         EventStatus::Applied { status, at, scores } => {
-            let board = &found.live.board;
-            let applied = AppliedEvent::new(board, &request.id, status, at, &scores);
+            let applied = AppliedEvent::new(&live.board, &request.id, status, at, &scores);
             EventStatusBody::Applied(applied)
         }
     });

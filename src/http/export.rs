@@ -133,15 +133,15 @@ pub async fn get(
     let cohort = cohort.as_deref();
     let found = app.service.period_to_export(&id, &window, &choice, cohort);
     let found = found.await?;
-    let export = app.service.export(&found).await?;
-    let (key, ending) = (&found.period.target.key, format.ending());
+    let export = app.service.export(found).await?;
+    let (key, ending) = (&export.found.period.target.key, format.ending());
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
     let name = format!("{id}-{window}-{key}{cohort}.{ending}");
     let headers = headers(format, &name, export.result.revision)?;
     let outgoing = Box::new(Outgoing {
         app,
         id,
-        live: found.live,
+        live: Arc::clone(&export.found.live),
         export,
         format,
         includes,

@@ -12,7 +12,7 @@ use super::extract::{BoardPath, PartParams, Path, Query, board_id};
 use super::problem::Problem;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
-use crate::service::queues::Waiting;
+use crate::service::upkeep::Waiting;
 
 /// What waits in the queues of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]

@@ -18,7 +18,6 @@ use crate::domain::ids::{IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::service::quotas::{FoundQuotas, QuotasRequest};
 use crate::store::quotas::Taken;
 
 /// What an event would say of where it comes from.
@@ -154,12 +153,10 @@ pub async fn get(
             ..player.origin(ip)
         };
     }
-    let request = QuotasRequest {
-        board: board_id(&board)?,
-        origin,
-        member: member.as_deref().map(member_id).transpose()?,
-    };
-    let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;
+    let (board, member) = (board_id(&board)?, member.as_deref().map(member_id));
+    let member = member.transpose()?;
+    let found = app.service.quotas(&board, &origin, member.as_ref());
+    let (live, now, counts) = found.await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);
     Ok(JsonResponse(QuotaStates {
         quotas: counts.iter().filter_map(state).collect(),

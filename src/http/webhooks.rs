@@ -21,7 +21,7 @@ use crate::domain::delivery::{DeliveryStatus, NamedDelivery, Try};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
-use crate::service::webhooks::{NamedWebhook, Put};
+use crate::service::webhooks::NamedWebhook;
 use crate::store::deliveries::DeliveryMark;
 
 /// A webhook.
@@ -157,7 +157,7 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
     type Error = Problem;
 
     fn try_from(NamedDelivery { id, delivery }: NamedDelivery) -> Result<Self, Problem> {
-        let event = delivery.kind().map(|kind| kind.name().to_owned());
+        let event = MessageKind::of_body(&delivery.body).map(|kind| kind.name().to_owned());
         let is_pending = delivery.status == DeliveryStatus::Pending;
         let (last_try_at, last_status, last_error) = match delivery.last {
             Some(Try { at, status, error }) => (Some(at), status, error),
@@ -226,7 +226,7 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let name = webhook_name(&name)?;
     let by = (caller.boards(), caller.key());
-    let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
+    let (before, after) = app.service.put_webhook(by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
     audit.after(&audited(&after.webhook));
     if before.is_some() {
