@@ -20,7 +20,7 @@
 //! | [`problems`] | what can be wrong with a request: one table |
 //! | [`store`] | what Redis holds: keys, scripts, connections, the embedded server; nothing else names a key |
 //! | [`engine`] | the machinery under the use cases: batchers, merge of shards, steps of an event, background work |
-//! | [`service`] | the use cases, one file each; knows no HTTP |
+//! | [`service`] | the use cases, a file for each subject; knows no HTTP |
 //! | [`http`] | one table of routes, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
 //! | [`server`] | puts the service together, runs it and ends it |

@@ -494,6 +494,19 @@ impl Problem {
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)
     }
 
+    /// What is wrong in the body, if anything is.
+    ///
+    /// # Errors
+    ///
+    /// [`Self::invalid`]
+    pub fn require_none(errors: Vec<FieldError>) -> Result<(), Self> {
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Self::invalid(errors))
+        }
+    }
+
     /// What is wrong at one place in the body.
     pub fn invalid_field(pointer: impl Into<String>, detail: impl Display) -> Self {
         Self::invalid(vec![FieldError::new(pointer, detail)])

@@ -17,6 +17,8 @@ use super::time::Timestamp;
 pub const PATTERNS_MAX: usize = 100;
 /// The greatest count of a rate.
 pub const RATE_MAX: u32 = 1_000_000;
+/// The units of rates, and how many seconds they have.
+const RATE_UNITS: [(&str, u32); 3] = [("s", 1), ("m", 60), ("h", 3_600)];
 
 words! {
     /// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
@@ -115,12 +117,8 @@ impl BoardPattern {
         ))
     }
 
-    /// Whether this board is meant.
-    pub fn matches(&self, board: &BoardId) -> bool {
-        self.matches_text(board.as_str())
-    }
-
-    fn matches_text(&self, text: &str) -> bool {
+    /// Whether this id of a board, or pattern of such ids, is within it.
+    fn matches(&self, text: &str) -> bool {
         let mut rest = text;
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
@@ -174,13 +172,13 @@ impl Boards {
 
     /// Whether this board is among them.
     pub fn has(&self, board: &BoardId) -> bool {
-        self.0.iter().any(|pattern| pattern.matches(board))
+        self.0.iter().any(|pattern| pattern.matches(board.as_str()))
     }
 
     /// Whether all boards of other patterns are among them: each of these patterns lies within one of its own.
     pub fn cover(&self, others: &Self) -> bool {
         // A pattern of ids never stands for a `*` otherwise than by a `*` of its own.
-        let is_covered = |other: &BoardPattern| self.0.iter().any(|own| own.matches_text(&other.0));
+        let is_covered = |other: &BoardPattern| self.0.iter().any(|own| own.matches(&other.0));
         others.0.iter().all(is_covered)
     }
 
@@ -218,12 +216,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('/').and_then(|(count, unit)| {
-            let seconds = match unit {
-                "s" => 1,
-                "m" => 60,
-                "h" => 3_600,
-                _ => return None,
-            };
+            let (_, seconds) = RATE_UNITS.into_iter().find(|(name, _)| *name == unit)?;
             let count: NonZeroU32 = count.parse().ok()?;
             (count.get() <= RATE_MAX).then_some(Self { count, seconds })
         });
@@ -235,11 +228,8 @@ impl FromStr for Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = match self.seconds {
-            1 => "s",
-            60 => "m",
-            _ => "h",
-        };
+        let is_own = |(_, seconds): &&(&str, u32)| *seconds == self.seconds;
+        let unit = RATE_UNITS.iter().find(is_own).map_or("h", |unit| unit.0);
         write!(f, "{}/{unit}", self.count)
     }
 }
@@ -261,10 +251,8 @@ pub struct Grant {
     pub boards: Boards,
     /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
     /// batch is one request. Left out: as many as the service can answer.
-    #[serde(default)]
     pub rate: Option<Rate>,
     /// The time from which on the service refuses it. Left out: it never expires.
-    #[serde(default)]
     pub expires_at: Option<Timestamp>,
 }
 
@@ -325,10 +313,10 @@ mod tests {
         ] {
             let parsed = BoardPattern::parse(pattern).unwrap();
             for board in matching {
-                assert!(parsed.matches(&id(board)), "{pattern} {board}");
+                assert!(parsed.matches(board), "{pattern} {board}");
             }
             for board in others {
-                assert!(!parsed.matches(&id(board)), "{pattern} {board}");
+                assert!(!parsed.matches(board), "{pattern} {board}");
             }
         }
         for wrong in ["", "a b", "a?", "[ab]", &"a".repeat(65)] {

@@ -116,16 +116,14 @@ pub fn members_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<Member
 
 /// The boards that a body names.
 pub fn boards_of(body: &Value) -> Vec<String> {
-    let named = match &body["boards"] {
-        Value::String(all) => vec![all.clone()],
-        Value::Array(items) => {
-            let texts = items.iter().filter_map(Value::as_str);
-            texts.map(ToOwned::to_owned).collect()
-        }
-        _ => Vec::new(),
+    let boards = &body["boards"];
+    let named = match boards.as_array() {
+        Some(items) => items.as_slice(),
+        None => std::slice::from_ref(boards),
     };
-    let is_sound = |board: &String| BoardPattern::parse(board).is_ok();
-    named.into_iter().filter(is_sound).take(100).collect()
+    let named = named.iter().filter_map(Value::as_str);
+    let sound = named.filter(|board| BoardPattern::parse(board).is_ok());
+    sound.take(100).map(ToOwned::to_owned).collect()
 }
 
 /// Gives members other names, and leaves out secrets and, with `is_personal`, what is about a person.

@@ -1,7 +1,6 @@
 //! The operator's patterns of names that are blocked at once.
 
 use std::fmt;
-use std::sync::Arc;
 
 use regex::{RegexSet, RegexSetBuilder};
 
@@ -11,28 +10,17 @@ use super::name::Name;
 const COMPILED_BYTES_MAX: usize = 64 << 20;
 
 /// Patterns, of which a name may match none. A name is looked at in the time that its length takes, whatever the patterns.
-#[derive(Clone)]
-pub struct Blocklist(Arc<Patterns>);
-
-struct Patterns {
+#[derive(Clone, Default)]
+pub struct Blocklist {
     /// As they were written.
     written: RegexSet,
     /// Those without operators, as the likeness that they have in common with other texts.
     likenesses: RegexSet,
 }
 
-impl Default for Blocklist {
-    fn default() -> Self {
-        Self(Arc::new(Patterns {
-            written: RegexSet::empty(),
-            likenesses: RegexSet::empty(),
-        }))
-    }
-}
-
 impl fmt::Debug for Blocklist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Blocklist({})", self.0.written.len())
+        write!(f, "Blocklist({})", self.written.len())
     }
 }
 
@@ -57,23 +45,19 @@ impl Blocklist {
             let likeness = Name::parse(line).ok()?.likeness();
             (!likeness.is_empty()).then_some(likeness)
         });
-        Ok(Self(Arc::new(Patterns {
+        Ok(Self {
             likenesses: compile(likenesses)?,
             written: compile(written)?,
-        })))
+        })
     }
 
     /// Whether it has a pattern for this name.
     pub fn matches(&self, name: &Name) -> bool {
-        let Patterns {
-            written,
-            likenesses,
-        } = &*self.0;
-        if written.is_empty() {
+        if self.written.is_empty() {
             return false;
         }
-        likenesses.is_match(&name.likeness())
-            || name.forms().iter().any(|form| written.is_match(form))
+        let is_written = |form: &String| self.written.is_match(form);
+        self.likenesses.is_match(&name.likeness()) || name.forms().iter().any(is_written)
     }
 }
 

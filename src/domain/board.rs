@@ -176,14 +176,9 @@ impl<'de> Deserialize<'de> for AcceptLate {
 }
 
 /// An IANA time zone, by its name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Zone(pub Tz);
-
-impl Serialize for Zone {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.name())
-    }
-}
 
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -232,10 +227,8 @@ pub struct Definition {
     #[serde(default)]
     pub decimals: Decimals,
     /// Events with a smaller score are refused.
-    #[serde(default)]
     pub score_min: Option<Bound>,
     /// Events with a greater score are refused.
-    #[serde(default)]
     pub score_max: Option<Bound>,
     /// Who is ahead at equal scores.
     #[serde(default)]
@@ -255,7 +248,6 @@ pub struct Definition {
     #[schema(value_type = Vec<WindowSchema>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
     pub windows: Vec<Window>,
     /// When seasons begin and how long one is; needed by the window `season`.
-    #[serde(default)]
     pub season: Option<Season>,
     /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
     /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
@@ -281,7 +273,6 @@ pub struct Definition {
     pub quotas: Vec<Quota>,
     /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
     /// kept beside them: `raw=true`. Only with `update: sum`.
-    #[serde(default)]
     pub weight: Option<Weights>,
     /// The periods, of those among the windows, in which members have their initial scores from the beginning
     /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
@@ -290,13 +281,11 @@ pub struct Definition {
     pub initial: BTreeSet<Unit>,
     /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
     /// standard error of 0.81 %. It is what `GET …/stats` needs.
-    #[serde(default)]
     pub uniques: Option<Uniques>,
     /// How many members of a standing are listed, for a board with more members than it will ever show: 1 to
     /// 100,000; null for all. The totals of the others are kept, and they enter the list with the event that
     /// takes them there. Only where nobody can fall: `update: sum` with `order: desc` and a `score_min` above 0;
     /// `max` with `desc` or `min` with `asc`, without `ties: last`; and without rolling windows and carryover.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
     /// Whether events bring `data` along: a JSON object of up to 512 bytes. An entry shows the data of the event that gave it
@@ -309,7 +298,6 @@ pub struct Definition {
     pub rewards: Vec<Rule>,
     /// Makes the board a league: members compete in cohorts of their tier. Only a new board becomes a league. Changed
     /// settings hold from the next period on.
-    #[serde(default)]
     pub league: Option<League>,
     /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
     /// node. Reads and quotas stay exact. Not with `ranking: dense`.
@@ -328,11 +316,9 @@ pub struct Definition {
     pub closes_at: Option<Timestamp>,
     /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
     /// has a result. Null: never. It holds for periods that end after it was set.
-    #[serde(default)]
     pub finalize: Option<Span>,
     /// How long a closing waits at the most for events that were queued before it: a duration from `1s` to `24h`. Then it closes without
     /// the rest, and they are refused. Null: it waits for all of them. Only with `finalize`, and not in leagues.
-    #[serde(default)]
     pub max_delay: Option<Span>,
 }
 
@@ -373,8 +359,9 @@ fn whole_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
     Ok(read.map(Timestamp::to_whole_ms))
 }
 
-fn one() -> u16 {
-    1
+/// What is one where it is left out.
+pub(super) fn one<T: From<u8>>() -> T {
+    1.into()
 }
 
 fn utc() -> Zone {
@@ -410,12 +397,9 @@ impl FieldError {
 
     /// The JSON pointer (RFC 6901) of these steps.
     pub fn pointer<T: AsRef<str>>(steps: impl IntoIterator<Item = T>) -> String {
-        let mut pointer = String::new();
-        for step in steps {
-            pointer.push('/');
-            pointer.push_str(&step.as_ref().replace('~', "~0").replace('/', "~1"));
-        }
-        pointer
+        let escaped = |step: T| step.as_ref().replace('~', "~0").replace('/', "~1");
+        let steps = steps.into_iter().map(|step| format!("/{}", escaped(step)));
+        steps.collect()
     }
 }
 
@@ -616,16 +600,13 @@ impl Definition {
             retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
         };
         let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
-        let in_part = [
-            (
-                "/windows",
-                self.league.is_none() || self.windows == other.windows,
-            ),
-            ("/ranking", is_dense(self) == is_dense(other)),
-        ];
         let mut changes = Vec::new();
-        for (pointer, is_same) in fixed.into_iter().chain(in_part) {
+        for (pointer, is_same) in fixed {
             require! { changes; pointer, is_same => FROZEN; }
+        }
+        require! { changes;
+            "/windows", self.league.is_none() || self.windows == other.windows => FROZEN;
+            "/ranking", is_dense(self) == is_dense(other) => FROZEN;
         }
         for unit in Unit::ALL {
             let rolls = self.rolls(unit) || other.rolls(unit);

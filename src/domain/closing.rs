@@ -47,22 +47,10 @@ pub struct Pinned {
     #[serde(default)]
     pub rewards: Vec<Rule>,
     /// How long they waited for queued events at the most; `None`: for all of them.
-    #[serde(default)]
     pub max_delay: Option<Span>,
 }
 
 impl Pinned {
-    /// What a closing for this instant pins.
-    fn of(board: &Board, until: Timestamp) -> Self {
-        Self {
-            until,
-            revision: board.revision,
-            ranking: board.definition.ranking,
-            rewards: board.definition.rewards.clone(),
-            max_delay: board.definition.max_delay,
-        }
-    }
-
     /// Whether a later closing pins the same.
     fn is_same(&self, later: &Self) -> bool {
         self.ranking == later.ranking
@@ -150,7 +138,13 @@ impl Board {
     /// What is pinned when a closing is decided for this instant, together with what was pinned before.
     pub fn pinned_with(&self, until: Timestamp) -> Vec<Pinned> {
         let mut all = self.closings.pinned.clone();
-        let new = Pinned::of(self, until);
+        let new = Pinned {
+            until,
+            revision: self.revision,
+            ranking: self.definition.ranking,
+            rewards: self.definition.rewards.clone(),
+            max_delay: self.definition.max_delay,
+        };
         match all.last_mut() {
             Some(last) if last.is_same(&new) => last.until = until,
             _ => all.push(new),
@@ -190,7 +184,6 @@ impl Board {
     /// When a standing ends, if it goes on to have the lines of erased members once it is final: if it is that of a period of
     /// one of the board's windows, and periods of the board are closed.
     pub fn keeps_lines_from(&self, standing: &Standing) -> Option<Timestamp> {
-        let closes = self.definition.finalize.is_some() || self.closings.until.is_some();
         let is_of_window = match standing.series.list {
             List::Period(unit) | List::Initial(unit) => {
                 self.definition.windows.contains(&Window::Period(unit))
@@ -198,7 +191,7 @@ impl Board {
             List::Base(_) | List::Rolling(_) | List::InitialScores => false,
         };
         let end = self.end_of(&standing.period);
-        end.filter(|_| closes && is_of_window)
+        end.filter(|_| self.closes_periods() && is_of_window)
     }
 
     /// The last period of a unit that is final where the barrier is here.

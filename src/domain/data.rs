@@ -17,9 +17,11 @@ pub const DATA_BYTES_MAX: usize = 512;
 /// The greatest whole number that every JSON client holds exactly: 2^53 − 1.
 const WHOLE_MAX: u64 = (1 << 53) - 1;
 
-/// A JSON object in its canonical form (RFC 8785), of up to [`DATA_BYTES_MAX`] bytes. Data sorts by the bytes of this form.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct EntryData(Arc<str>);
+/// A JSON object in its canonical form (RFC 8785), of up to [`DATA_BYTES_MAX`] bytes. Data sorts by the bytes of this form, and is written
+/// as them.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct EntryData(#[serde(serialize_with = "as_json")] Arc<str>);
 
 /// Why a text is no data.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
@@ -60,12 +62,10 @@ impl EntryData {
     }
 }
 
-/// As the object that it is, byte by byte in its canonical form.
-impl Serialize for EntryData {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let object: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        object.serialize(serializer)
-    }
+/// Writes a text of JSON as the value that it is, byte by byte.
+pub(super) fn as_json<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    let value: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
+    value.serialize(serializer)
 }
 
 /// From an answer: it was checked when it came in.

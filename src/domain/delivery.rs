@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::message::{MessageId, MessageKind};
+use super::message::MessageId;
 use super::texts::words;
 use super::time::{Span, Timestamp};
 
@@ -103,15 +103,13 @@ impl Delivery {
     /// The same where it is given up at once, for this reason.
     #[must_use]
     pub fn given_up(self, reason: &str, now: Timestamp) -> Self {
-        let last = Some(Try {
-            at: now,
-            status: None,
-            error: Some(reason.to_owned()),
-        });
-        let status = DeliveryStatus::Dead;
         Self {
-            status,
-            last,
+            status: DeliveryStatus::Dead,
+            last: Some(Try {
+                at: now,
+                status: None,
+                error: Some(reason.to_owned()),
+            }),
             ..self
         }
     }
@@ -145,11 +143,6 @@ impl Delivery {
             tries_in_row: 0,
             ..self
         }
-    }
-
-    /// What its message tells of; `None` if this release does not know it.
-    pub fn kind(&self) -> Option<MessageKind> {
-        MessageKind::of_body(&self.body)
     }
 }
 

@@ -93,10 +93,8 @@ fn update(fields: &BTreeMap<String, Box<RawValue>>) -> Option<Update> {
 }
 
 fn fields_of(stored: Option<&Definition>) -> BTreeMap<String, Box<RawValue>> {
-    let stored = stored.map(raw);
-    let fields = stored.map(|text| serde_json::from_str(text.get()));
-    fields.map_or_else(BTreeMap::new, |fields| {
-        fields.expect("a definition is an object")
+    stored.map_or_else(BTreeMap::new, |stored| {
+        serde_json::from_str(raw(stored).get()).expect("a definition is an object")
     })
 }
 

@@ -11,14 +11,14 @@ pub mod zone;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::board::{Board, Definition, FieldError, Ingest, Order, Ranking, Update, require};
 use super::event::FUTURE_MS_MAX;
 use super::period::{Period, Unit};
 use super::quota::Dimension;
-use super::score::{self, Bound, Decimals, Score};
+use super::score::{Bound, Decimals, Score, serde_as_parts};
 use super::texts::{checked_text, serde_as_text};
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
@@ -51,10 +51,9 @@ pub struct League {
     pub cohort_size: u32,
     /// How long after the beginning of a period new cohorts are opened freely: a duration. Later a new member first takes
     /// a seat that is free in another cohort. Null: as long as the period runs.
-    #[serde(default)]
     pub join_until: Option<Span>,
     /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
-    #[serde(default = "one")]
+    #[serde(default = "super::board::one")]
     #[schema(minimum = 1, maximum = 1_000, default = 1)]
     pub min_cohort: u32,
     /// Nobody with a smaller score goes up.
@@ -93,10 +92,7 @@ checked_text! {
 
 /// A share from 0 to 1 with up to four decimals, which are exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Share {
-    /// From 0 to 10,000.
-    ten_thousandths: i64,
-}
+pub struct Share(i64);
 
 /// What a period that a member misses does to its tier.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
@@ -154,10 +150,6 @@ fn cohort_size() -> u32 {
     100
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn nothing() -> Bound {
     Bound::from(Score::default())
 }
@@ -177,25 +169,18 @@ serde_as_text!(Cohort);
 impl Share {
     /// ⌊share · count⌋.
     pub fn of(self, count: u64) -> u64 {
-        let product = u128::from(self.ten_thousandths.unsigned_abs()) * u128::from(count);
+        let product = u128::from(self.0.unsigned_abs()) * u128::from(count);
         let share = product / u128::from(WHOLE.unsigned_abs());
         u64::try_from(share).expect("invariant: a share of a count is no more than the count")
     }
 }
 
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let detail = "a share is a number from 0 to 1 with at most 4 decimals";
-        let ten_thousandths = score::read_parts(deserializer, 4, 0..=WHOLE, detail)?;
-        Ok(Self { ten_thousandths })
-    }
-}
-
-impl Serialize for Share {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        score::write_parts(self.ten_thousandths, 4, serializer)
-    }
-}
+serde_as_parts!(
+    Share,
+    4,
+    0..=WHOLE,
+    "a share is a number from 0 to 1 with at most 4 decimals"
+);
 
 impl fmt::Display for Cohort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,23 +188,17 @@ impl fmt::Display for Cohort {
     }
 }
 
-/// A text that is no [`Cohort`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a cohort is stored as its tier and its number, as 1-17")]
-pub struct NoCohort;
-
 impl FromStr for Cohort {
-    type Err = NoCohort;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, NoCohort> {
-        let (tier, number) = text.split_once('-').ok_or(NoCohort)?;
-        let cohort = Self {
-            tier: tier.parse().map_err(|_| NoCohort)?,
-            number: number.parse().map_err(|_| NoCohort)?,
-        };
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let cohort = text.split_once('-').and_then(|(tier, number)| {
+            let (tier, number) = (tier.parse().ok()?, number.parse().ok()?);
+            Some(Self { tier, number })
+        });
         // A cohort has one spelling.
-        let is_sound = cohort.number > 0 && cohort.to_string() == text;
-        is_sound.then_some(cohort).ok_or(NoCohort)
+        let sound = cohort.filter(|cohort| cohort.number > 0 && cohort.to_string() == text);
+        sound.ok_or("a cohort is stored as its tier and its number, as 1-17")
     }
 }
 
@@ -309,7 +288,7 @@ impl League {
         let last = self.tiers.len().saturating_sub(1);
         for (index, tier) in self.tiers.iter().enumerate() {
             let at = format!("/league/tiers/{index}");
-            let [promote, demote] = [tier.promote, tier.demote].map(|share| share.ten_thousandths);
+            let (Share(promote), Share(demote)) = (tier.promote, tier.demote);
             require! { errors;
                 format!("{at}/name"), self.tiers[..index].iter().all(|other| other.name != tier.name)
                     => "another tier has this name";
@@ -779,7 +758,7 @@ mod tests {
         }
         assert_eq!("1-17".parse(), Ok(cohort));
         for none in ["1", "1-0", "01-1", "1-01", "256-1", "-1"] {
-            assert_eq!(none.parse::<Cohort>(), Err(NoCohort), "{none}");
+            assert!(none.parse::<Cohort>().is_err(), "{none}");
         }
         for (cohort, name) in [(None, "2026-11-16"), (Some(cohort), "2026-11-16/1-17")] {
             let section = Section { period, cohort };

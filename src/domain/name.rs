@@ -205,11 +205,8 @@ fn check(name: &str) -> Result<(), NameError> {
         }
     }
     let shows = |character: &char| !is_space(*character) && !is_mark(*character);
-    if characters.iter().any(shows) {
-        Ok(())
-    } else {
-        Err(NameError::Empty)
-    }
+    let is_shown = characters.iter().any(shows);
+    is_shown.then_some(()).ok_or(NameError::Empty)
 }
 
 /// Whether what shows nothing by itself is a part of an emoji: a selector behind one, or a joiner between two.

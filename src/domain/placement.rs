@@ -64,16 +64,7 @@ impl Placement {
         self.is_opening || self.is_closing()
     }
 
-    /// The placement of a board that opens once standing orders were carried out.
-    #[must_use]
-    pub fn opening(&self) -> Self {
-        Self {
-            is_opening: true,
-            ..self.clone()
-        }
-    }
-
-    /// The placement when they were.
+    /// The placement of a board that was opening, when standing orders were carried out.
     #[must_use]
     pub fn opened(&self) -> Self {
         Self {

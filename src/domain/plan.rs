@@ -229,12 +229,15 @@ impl Instants {
     }
 }
 
+/// What a [`Sum`] follows from: a derived series, the event's period or the one that it is carried over to, the running period, and what is
+/// added.
+type Term = (Derived, Period, Period, Amount);
+
 /// What was planned last for a board's events, for reuse.
 #[derive(Debug, Default)]
 pub struct Routes {
     latest: VecDeque<Arc<Route>>,
-    /// By series, amount, and the starts of the event's and of the running period.
-    sums: HashMap<(Series, Amount, i64, i64), Arc<Sum>>,
+    sums: HashMap<Term, Arc<Sum>>,
     /// How many periods the sums name.
     sum_periods: usize,
 }
@@ -243,11 +246,6 @@ impl Routes {
     /// Plans an event that has just come in.
     pub fn plan(&mut self, board: &Board, event: Event, arrived_at: Timestamp) -> Plan {
         let instants = Instants::of(&event, arrived_at);
-        self.plan_for(board, event, instants)
-    }
-
-    /// Plans an event that may have come in earlier.
-    pub fn plan_for(&mut self, board: &Board, event: Event, instants: Instants) -> Plan {
         let route = self.route(board, instants);
         Plan::new(board, event, instants, route)
     }
@@ -264,35 +262,23 @@ impl Routes {
         if self.latest.len() == ROUTES_MAX {
             self.latest.pop_front();
         }
-        let route = Arc::new(Route::new(
-            board,
-            at,
-            now,
-            |derived, period, running, amount| self.sum(board, derived, period, running, amount),
-        ));
+        let route = Route::new(board, at, now, |term| self.sum(board, term));
+        let route = Arc::new(route);
         self.latest.push_back(Arc::clone(&route));
         route
     }
 
-    fn sum(
-        &mut self,
-        board: &Board,
-        derived: Derived,
-        period: Period,
-        running: Period,
-        amount: Amount,
-    ) -> Arc<Sum> {
-        let key = (derived.series, amount, period.start_ms, running.start_ms);
-        if let Some(sum) = self.sums.get(&key) {
+    fn sum(&mut self, board: &Board, term: Term) -> Arc<Sum> {
+        if let Some(sum) = self.sums.get(&term) {
             return Arc::clone(sum);
         }
         if self.sum_periods > SUM_PERIODS_MAX {
             self.sums.clear();
             self.sum_periods = 0;
         }
-        let sum = Arc::new(Sum::new(board, derived, period, running, amount));
+        let sum = Arc::new(Sum::new(board, term));
         self.sum_periods += sum.history.len() + sum.later.len();
-        self.sums.insert(key, Arc::clone(&sum));
+        self.sums.insert(term, Arc::clone(&sum));
         sum
     }
 }
@@ -361,7 +347,7 @@ impl Route {
         board: &Board,
         at: Timestamp,
         now: Timestamp,
-        mut sum: impl FnMut(Derived, Period, Period, Amount) -> Arc<Sum>,
+        mut sum: impl FnMut(Term) -> Arc<Sum>,
     ) -> Self {
         let mut route = Self {
             at_ms: i64::MIN..i64::MAX,
@@ -393,7 +379,7 @@ impl Route {
             let track = derived.series.track;
             let mut add = |period, carried| {
                 let amount = Amount { track, carried };
-                route.sums.push(sum(derived, period, running, amount));
+                route.sums.push(sum((derived, period, running, amount)));
             };
             add(period, None);
             // Rolling windows don't count what is carried over.
@@ -455,13 +441,7 @@ fn carried_to(board: &Board, period: &Period) -> Option<(usize, Period)> {
 }
 
 impl Sum {
-    fn new(
-        board: &Board,
-        derived: Derived,
-        period: Period,
-        running: Period,
-        amount: Amount,
-    ) -> Self {
+    fn new(board: &Board, (derived, period, running, amount): Term) -> Self {
         let calendar = &board.calendar;
         let periods = derived.periods;
         let history = stretch(board, period, periods);
@@ -552,7 +532,8 @@ mod tests {
                 at: None,
                 ..event(1, now)
             };
-            routes.plan_for(&board, event, instants)
+            let route = routes.route(&board, instants);
+            Plan::new(&board, event, instants, route)
         };
         let taken = plan(
             &mut routes,

@@ -361,14 +361,6 @@ impl Record {
         self.profile.name == verdict.name
             && avatar_url.is_none_or(|url| self.profile.avatar_url.as_ref() == Some(url))
     }
-
-    /// Whether a board shows the profile.
-    pub fn is_shown(&self, names: Names) -> bool {
-        match (self.review.status, names) {
-            (ReviewStatus::Approved, _) | (ReviewStatus::Pending, Names::Any) => true,
-            (ReviewStatus::Pending, Names::Approved) | (ReviewStatus::Blocked, _) => false,
-        }
-    }
 }
 
 /// A profile that a board shows.
@@ -378,9 +370,11 @@ pub struct ShownProfile(Arc<Profile>);
 impl ShownProfile {
     /// What a board shows of a record.
     pub fn of(record: &Record, names: Names) -> Option<Self> {
-        record
-            .is_shown(names)
-            .then(|| Self(Arc::clone(&record.profile)))
+        let is_shown = match (record.review.status, names) {
+            (ReviewStatus::Approved, _) | (ReviewStatus::Pending, Names::Any) => true,
+            (ReviewStatus::Pending, Names::Approved) | (ReviewStatus::Blocked, _) => false,
+        };
+        is_shown.then(|| Self(Arc::clone(&record.profile)))
     }
 
     /// The profile.

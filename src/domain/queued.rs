@@ -35,21 +35,22 @@ pub struct QueuedEvent {
     pub data: Option<EntryData>,
 }
 
-/// How it lies in the queue, beside its id, as a MessagePack array. Instants are microseconds since the epoch.
+/// How it lies in the queue, beside its id, as a MessagePack array: so the order of the fields is stored. Instants are microseconds since
+/// the epoch.
 #[derive(Deserialize, Serialize)]
-struct Encoded<'a>(
-    u64,
-    &'a str,
-    &'a str,
-    Option<i64>,
-    i64,
-    i64,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<String>,
-    Option<&'a str>,
-);
+struct Encoded<'a> {
+    fingerprint: u64,
+    member: &'a str,
+    score: &'a str,
+    sent_at: Option<i64>,
+    at: i64,
+    queued_at: i64,
+    voter: Option<&'a str>,
+    channel: Option<&'a str>,
+    device: Option<&'a str>,
+    ip: Option<String>,
+    data: Option<&'a str>,
+}
 
 impl QueuedEvent {
     /// An event with an id that is queued on a board. Without an `at` it counts for the time at which it is queued.
@@ -85,25 +86,20 @@ impl QueuedEvent {
 
     /// What stands in the queue beside the id.
     pub fn encode(&self) -> Vec<u8> {
-        let Origin {
-            voter,
-            channel,
-            device,
-            ip,
-        } = &self.origin;
-        let encoded = Encoded(
-            self.fingerprint,
-            self.member.as_str(),
-            &self.score,
-            self.sent_at.map(Timestamp::us),
-            self.at.us(),
-            self.queued_at.us(),
-            voter.as_ref().map(Label::as_str),
-            channel.as_ref().map(Label::as_str),
-            device.as_ref().map(Label::as_str),
-            ip.map(|ip| ip.to_string()),
-            self.data.as_ref().map(EntryData::as_str),
-        );
+        let origin = &self.origin;
+        let encoded = Encoded {
+            fingerprint: self.fingerprint,
+            member: self.member.as_str(),
+            score: &self.score,
+            sent_at: self.sent_at.map(Timestamp::us),
+            at: self.at.us(),
+            queued_at: self.queued_at.us(),
+            voter: origin.voter.as_ref().map(Label::as_str),
+            channel: origin.channel.as_ref().map(Label::as_str),
+            device: origin.device.as_ref().map(Label::as_str),
+            ip: origin.ip.map(|ip| ip.to_string()),
+            data: self.data.as_ref().map(EntryData::as_str),
+        };
         rmp_serde::to_vec(&encoded).expect("invariant: texts and numbers can be packed")
     }
 
@@ -114,36 +110,25 @@ impl QueuedEvent {
     /// What is wrong with it: a newer release may have written it, or it is damaged.
     pub fn decode(id: &[u8], encoded: &[u8]) -> Result<Self, String> {
         let id = std::str::from_utf8(id).map_err(|error| format!("id: {error}"))?;
-        let Encoded(
-            fingerprint,
-            member,
-            score,
-            sent_at,
-            at,
-            queued_at,
-            voter,
-            channel,
-            device,
-            ip,
-            data,
-        ) = rmp_serde::from_slice(encoded).map_err(|error| format!("event: {error}"))?;
+        let read_event = rmp_serde::from_slice::<Encoded<'_>>(encoded);
+        let sent = read_event.map_err(|error| format!("event: {error}"))?;
         let label = |name, text: Option<&str>| read(name, text, Label::parse);
         Ok(Self {
             id: EventId::stored(id).map_err(|error| format!("id: {error}"))?,
-            fingerprint,
-            member: MemberId::parse(member).map_err(|error| format!("member: {error}"))?,
-            score: score.to_owned(),
-            sent_at: read("at", sent_at, Timestamp::from_us)?,
-            at: Timestamp::from_us(at).map_err(|error| format!("at: {error}"))?,
-            queued_at: Timestamp::from_us(queued_at)
+            fingerprint: sent.fingerprint,
+            member: MemberId::parse(sent.member).map_err(|error| format!("member: {error}"))?,
+            score: sent.score.to_owned(),
+            sent_at: read("at", sent.sent_at, Timestamp::from_us)?,
+            at: Timestamp::from_us(sent.at).map_err(|error| format!("at: {error}"))?,
+            queued_at: Timestamp::from_us(sent.queued_at)
                 .map_err(|error| format!("queued_at: {error}"))?,
             origin: Origin {
-                voter: label("voter", voter)?,
-                channel: label("channel", channel)?,
-                device: label("device", device)?,
-                ip: read("ip", ip.as_deref(), Network::parse)?,
+                voter: label("voter", sent.voter)?,
+                channel: label("channel", sent.channel)?,
+                device: label("device", sent.device)?,
+                ip: read("ip", sent.ip.as_deref(), Network::parse)?,
             },
-            data: read("data", data, |text| {
+            data: read("data", sent.data, |text| {
                 EntryData::from_stored(text).ok_or("no JSON object")
             })?,
         })
@@ -227,11 +212,11 @@ mod tests {
             error(b"x", &rmp_serde::to_vec(&parts).unwrap())
         };
         for (name, told) in [
-            ("member", wrong(|parts| parts.1 = "")),
-            ("at", wrong(|parts| parts.4 = i64::MAX)),
-            ("voter", wrong(|parts| parts.6 = Some("\u{1}"))),
-            ("ip", wrong(|parts| parts.9 = Some("here".to_owned()))),
-            ("data", wrong(|parts| parts.10 = Some("[]"))),
+            ("member", wrong(|parts| parts.member = "")),
+            ("at", wrong(|parts| parts.at = i64::MAX)),
+            ("voter", wrong(|parts| parts.voter = Some("\u{1}"))),
+            ("ip", wrong(|parts| parts.ip = Some("here".to_owned()))),
+            ("data", wrong(|parts| parts.data = Some("[]"))),
         ] {
             assert!(told.starts_with(&format!("{name}: ")), "{told}");
         }

@@ -128,9 +128,8 @@ impl FromStr for QuotaWindow {
         if text == "total" {
             return Ok(Self::Total);
         }
-        match text.parse::<Unit>() {
-            Ok(Unit::All) | Err(_) => {}
-            Ok(unit) => return Ok(Self::Period(unit)),
+        if let Some(unit) = Unit::named(text).filter(|unit| *unit != Unit::All) {
+            return Ok(Self::Period(unit));
         }
         match text.parse::<Span>() {
             Ok(span) if span.ms() > 0 => Ok(Self::Sliding(span)),
@@ -239,13 +238,10 @@ impl Quota {
             let value = origin.value(*dimension, member).ok_or(*dimension)?;
             name.extend([SEPARATOR, dimension.name(), "=", &value]);
         }
-        let matching = self.extra.iter().enumerate().filter(|(_, extra)| {
-            origin
-                .channel
-                .as_ref()
-                .is_some_and(|channel| extra.channel.contains(channel))
-        });
-        let indexes = std::iter::once(0).chain(matching.map(|(extra, _)| extra + 1));
+        let channel = origin.channel.as_ref();
+        let is_for = |extra: &Extra| channel.is_some_and(|own| extra.channel.contains(own));
+        let matching = (1..).zip(&self.extra).filter(|(_, extra)| is_for(extra));
+        let indexes = std::iter::once(0).chain(matching.map(|(index, _)| index));
         let measure = match self.measure {
             Measure::Events => "",
             Measure::Score => "score:",
@@ -291,12 +287,7 @@ impl Quota {
 
     /// What an event finds of it that it has too little left for, for people.
     pub fn describe(&self, shortage: &Shortage, decimals: Decimals) -> String {
-        let Shortage {
-            taken,
-            allowed,
-            amount,
-            ..
-        } = *shortage;
+        let (taken, allowed, amount) = (shortage.taken, shortage.allowed, shortage.amount);
         let (unit, scale) = match self.measure {
             Measure::Events => ("events", Decimals::default()),
             Measure::Score => ("points", decimals),

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::board::{Definition, FieldError, Order, Ranking, require};
 use super::data;
 use super::ids::{self, IdError};
-use super::score::{self, Bound, Decimals, Score};
+use super::score::{Bound, Decimals, Score, serde_as_parts};
 use super::texts::checked_text;
 use super::window::Window;
 
@@ -33,36 +33,28 @@ checked_text! {
 
 /// A share of the members of a standing: above 0, up to 100, with at most 6 decimals, which are exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Percent {
-    millionths: i64,
-}
+pub struct Percent(i64);
 
 impl Percent {
     /// The last place within this share of so many members: ⌈share · total / 100⌉.
     pub fn last_place(self, total: u64) -> u64 {
-        let product = u128::from(self.millionths.unsigned_abs()) * u128::from(total);
+        let product = u128::from(self.0.unsigned_abs()) * u128::from(total);
         let place = product.div_ceil(u128::from((100 * PERCENT).unsigned_abs()));
         u64::try_from(place).expect("invariant: a share of a total is no more than the total")
     }
 }
 
-impl<'de> Deserialize<'de> for Percent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let detail = "a percentage is a number above 0, up to 100, with at most 6 decimals";
-        let millionths = score::read_parts(deserializer, 6, 1..=100 * PERCENT, detail)?;
-        Ok(Self { millionths })
-    }
-}
-
-impl Serialize for Percent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        score::write_parts(self.millionths, 6, serializer)
-    }
-}
+serde_as_parts!(
+    Percent,
+    6,
+    1..=100 * PERCENT,
+    "a percentage is a number above 0, up to 100, with at most 6 decimals"
+);
 
 /// What is won: any JSON value that every client understands alike, in its canonical form (RFC 8785).
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Reward(Arc<str>);
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Reward(#[serde(serialize_with = "data::as_json")] Arc<str>);
 
 impl<'de> Deserialize<'de> for Reward {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -78,13 +70,6 @@ impl<'de> Deserialize<'de> for Reward {
     }
 }
 
-impl Serialize for Reward {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
-        value.serialize(serializer)
-    }
-}
-
 /// Who wins a reward. A rule has either `ranks` or `top_percent`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,15 +81,12 @@ pub struct Rule {
     #[schema(value_type = super::period::Unit)]
     pub window: Window,
     /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
-    #[serde(default)]
     #[schema(value_type = Option<Vec<u64>>, min_items = 2, max_items = 2, example = json!([1, 3]))]
     pub ranks: Option<[u64; 2]>,
     /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
     /// them does.
-    #[serde(default)]
     pub top_percent: Option<Percent>,
     /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
-    #[serde(default)]
     pub min_score: Option<Bound>,
     /// What is won: any JSON value of up to 1,024 bytes.
     pub reward: Reward,
@@ -217,7 +199,6 @@ struct Spot {
     /// How many distinct scores there are up to its own.
     step: u64,
     /// Its score.
-    #[serde(with = "score::scaled")]
     score: Score,
 }
 

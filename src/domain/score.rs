@@ -74,8 +74,12 @@ impl TryFrom<u64> for Decimals {
     }
 }
 
-/// A score in the units of its board: `value / 10^decimals`, within ±[`Decimals::score_max`].
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+/// A score in the units of its board: `value / 10^decimals`, within ±[`Decimals::score_max`]. It is stored as this integer; users see a
+/// [`ShownScore`].
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(transparent)]
 pub struct Score(i64);
 
 impl Score {
@@ -289,40 +293,50 @@ impl Serialize for Bound {
 
 /// A share between 0 and 1 with up to six decimals, applied exactly and rounded down.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ratio {
-    millionths: i64,
-}
+pub struct Ratio(i64);
 
 const MILLION: i64 = 1_000_000;
 
 impl Ratio {
     /// The ratio in millionths, from 1 to 1,000,000.
     pub fn millionths(self) -> i64 {
-        self.millionths
+        self.0
     }
 
     /// `floor(ratio · score)`, in scaled units; negative scores are rounded away from zero.
     pub fn of(self, score: Score) -> Score {
-        let product = i128::from(score.0) * i128::from(self.millionths);
+        let product = i128::from(score.0) * i128::from(self.0);
         let floor = product.div_euclid(i128::from(MILLION));
         // A ratio is at most 1, so the result is no larger than the score.
         Score(i64::try_from(floor).unwrap_or(score.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Ratio {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let detail = "a ratio is a number above 0, up to 1, with at most 6 decimals";
-        let millionths = read_parts(deserializer, 6, 1..=MILLION, detail)?;
-        Ok(Self { millionths })
-    }
-}
+/// JSON numbers that are kept as a count of their smallest parts: with 6 decimals, of millionths. Another number is refused, and the text
+/// says why.
+macro_rules! serde_as_parts {
+    ($type:ident, $decimals:literal, $allowed:expr, $refusal:literal) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                $crate::domain::score::read_parts(from, $decimals, $allowed, $refusal).map(Self)
+            }
+        }
 
-impl Serialize for Ratio {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write_parts(self.millionths, 6, serializer)
-    }
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                $crate::domain::score::write_parts(self.0, $decimals, to)
+            }
+        }
+    };
 }
+pub(super) use serde_as_parts;
+
+serde_as_parts!(
+    Ratio,
+    6,
+    1..=MILLION,
+    "a ratio is a number above 0, up to 1, with at most 6 decimals"
+);
 
 /// Reads a number that is kept as a count of its smallest parts: with 6 decimals, of millionths. The error says `detail`.
 pub(super) fn read_parts<'de, D: Deserializer<'de>>(
@@ -344,23 +358,6 @@ pub(super) fn write_parts<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     Score(parts).shown(Decimals(decimals)).serialize(serializer)
-}
-
-/// How a score is stored: as its scaled integer.
-pub mod scaled {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::Score;
-
-    /// Writes the integer.
-    pub fn serialize<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_i64(score.scaled())
-    }
-
-    /// Reads the integer.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Score, D::Error> {
-        i64::deserialize(from).map(Score::from_stored)
-    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ macro_rules! words {
 macro_rules! checked_text {
     ($(#[$attribute:meta])* $type:ident, $check:expr, $error:ty) => {
         $(#[$attribute])*
-        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize)]
+        #[serde(transparent)]
         pub struct $type(std::sync::Arc<str>);
 
         impl $type {
@@ -65,12 +66,6 @@ macro_rules! checked_text {
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
-            }
-        }
-
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.serialize_str(&self.0)
             }
         }
 

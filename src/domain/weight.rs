@@ -20,17 +20,13 @@ pub const MEMBERS_MAX: usize = 10_000;
 #[schema(as = Weight)]
 pub struct Weights {
     /// For members that are not named.
-    #[serde(default = "one")]
+    #[serde(default = "super::board::one")]
     #[schema(minimum = 1, maximum = 1_000_000, default = 1)]
     pub default: u32,
     /// For members by their ids; up to 10,000.
     #[serde(default)]
     #[schema(default = json!({}), example = json!({"alice": 3}))]
     pub members: BTreeMap<MemberId, u32>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Weights {

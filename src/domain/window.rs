@@ -82,7 +82,7 @@ impl FromStr for Window {
 
     fn from_str(text: &str) -> Result<Self, WindowError> {
         parse_rolling(text)
-            .or_else(|| text.parse().ok().map(Self::Period))
+            .or_else(|| Unit::named(text).map(Self::Period))
             .ok_or_else(|| WindowError(text.chars().take(64).collect()))
     }
 }
@@ -105,11 +105,8 @@ impl fmt::Display for Window {
             Self::Period(unit) => write!(f, "{unit}"),
             Self::Rolling { unit, periods } => {
                 let plural = ROLLING_UNITS.iter().find(|(other, _)| other == unit);
-                write!(
-                    f,
-                    "last-{periods}-{}",
-                    plural.map_or("periods", |(_, name)| name)
-                )
+                let plural = plural.map_or("periods", |(_, name)| name);
+                write!(f, "last-{periods}-{plural}")
             }
         }
     }

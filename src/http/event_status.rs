@@ -198,9 +198,9 @@ pub async fn get(
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let found = app.service.event_status(&request).await?;
-    let (board, events) = (&found.live.board, found.events.into_iter());
-    let events = events.map(|event| EventStatusBody::new(board, &request.id, event));
+    let (live, events) = app.service.event_status(&request).await?;
+    let events = events.into_iter();
+    let events = events.map(|event| EventStatusBody::new(&live.board, &request.id, event));
     Ok(JsonResponse(EventStatuses {
         events: events.collect(),
     }))

@@ -115,8 +115,9 @@ pub async fn get(
     let cohort = params.cohort.as_deref();
     let found = app.service.period_to_export(&id, &window, &choice, cohort);
     let found = found.await?;
-    let export = app.service.export(&found).await?;
-    let (key, (content_type, ending)) = (&found.period.target.key, params.format.names());
+    let export = app.service.export(found).await?;
+    let (content_type, ending) = params.format.names();
+    let key = &export.found.period.target.key;
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
     // Keys of hours have colons, which files can't have everywhere.
     let name = format!("{id}-{window}-{key}{cohort}.{ending}").replace(':', "");
@@ -133,7 +134,7 @@ pub async fn get(
     let body = StreamBody::new(frames(Outgoing {
         app,
         id,
-        live: found.live,
+        live: Arc::clone(&export.found.live),
         export,
         format: params.format,
         includes,

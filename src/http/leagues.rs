@@ -22,7 +22,7 @@ use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::engine::seats::FoundPlayer;
-use crate::service::leagues::Joined;
+use crate::service::players::Joined;
 
 /// Who joins or leaves.
 #[derive(Debug, Deserialize, ToSchema)]

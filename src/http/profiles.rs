@@ -26,7 +26,7 @@ use crate::domain::profile::{
 };
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX, Reviewed};
+use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX};
 
 /// A profile as it is written, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -352,7 +352,7 @@ pub async fn put_review(
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let Reviewed { before, after } = app.service.review_name(&member, &verdict, by).await?;
+    let (before, after) = app.service.review_name(&member, &verdict, by).await?;
     audit.before(&before);
     audit.after(&after.record.review);
     Ok(JsonResponse(after.into()))

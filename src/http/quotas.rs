@@ -13,7 +13,6 @@ use crate::domain::ids::{BoardId, IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::service::quotas::{FoundQuotas, QuotasRequest};
 use crate::store::quotas::Taken;
 
 /// What an event would say of where it comes from.
@@ -136,12 +135,9 @@ pub async fn get(
             ..player.origin(ip)
         };
     }
-    let request = QuotasRequest {
-        board,
-        origin,
-        member: params.member.as_deref().map(member_id).transpose()?,
-    };
-    let FoundQuotas { live, now, counts } = app.service.quotas(&request).await?;
+    let member = params.member.as_deref().map(member_id).transpose()?;
+    let found = app.service.quotas(&board, &origin, member.as_ref());
+    let (live, now, counts) = found.await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);
     Ok(JsonResponse(QuotaStates {
         quotas: counts.iter().filter_map(state).collect(),

@@ -213,7 +213,7 @@ impl PeriodBody {
 impl ListedPeriod {
     fn new(live: &LiveBoard, found: &FoundPeriod) -> Self {
         Self {
-            period: PeriodBody::new(&found.target, found.state, found.total()),
+            period: PeriodBody::new(&found.target, found.state, found.total),
             winner: WinnerBody::of(live, found),
             final_at: found.final_at,
             cut_off: found.cut_off,
@@ -230,7 +230,7 @@ impl ResultBody {
         let result = period.result.as_ref();
         Self {
             standing: StandingBody::new(live, &period.target, period.state),
-            total: period.total(),
+            total: period.total,
             winner: WinnerBody::of(live, period),
             cohorts: period.cohorts.map(|cohorts| cohorts.all),
             final_cohorts: period.cohorts.map(|cohorts| cohorts.with_result),

@@ -65,7 +65,7 @@ impl From<&Summary> for SummaryBody {
         let windows = summary.windows.iter();
         let windows = windows.map(|found| WindowSummary {
             window: found.target.window,
-            period: PeriodBody::new(&found.target, found.state, found.total),
+            period: PeriodBody::new(&found.target, found.state, found.found),
         });
         Self {
             board: board.id.to_string(),

@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::domain::ids::BoardId;
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
-use crate::service::queues::Waiting;
 use crate::service::shards::Spread;
+use crate::service::upkeep::Waiting;
 
 /// What waits in the queues of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]

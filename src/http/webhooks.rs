@@ -18,7 +18,7 @@ use crate::domain::delivery::{DeliveryStatus, NamedDelivery};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
-use crate::service::webhooks::{NamedWebhook, Put};
+use crate::service::webhooks::NamedWebhook;
 use crate::store::deliveries::DeliveryMark;
 
 /// A webhook.
@@ -151,7 +151,7 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
     type Error = Problem;
 
     fn try_from(NamedDelivery { id, delivery }: NamedDelivery) -> Result<Self, Problem> {
-        let event = delivery.kind().map(|kind| kind.name().to_owned());
+        let event = MessageKind::of_body(&delivery.body).map(|kind| kind.name().to_owned());
         let is_pending = delivery.status == DeliveryStatus::Pending;
         let last = delivery.last.as_ref();
         let payload = RawValue::from_string(delivery.body);
@@ -211,7 +211,7 @@ pub async fn put(
     Json(wanted, _): Json<Wanted>,
 ) -> Result<Response, Problem> {
     let by = (caller.boards(), caller.key());
-    let Put { before, after } = app.service.put_webhook(by, &name, wanted).await?;
+    let (before, after) = app.service.put_webhook(by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
     audit.after(&audited(&after.webhook));
     if before.is_some() {

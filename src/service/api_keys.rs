@@ -49,10 +49,7 @@ impl Service {
         grant: Grant,
     ) -> Result<(FoundKey, String), Error> {
         let now = self.engine.clock.now();
-        let errors = grant.check(now);
-        if !errors.is_empty() {
-            return Err(Problem::invalid(errors).into());
-        }
+        Problem::require_none(grant.check(now))?;
         let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
         let key = ApiKey {
             digest: Digest::of(&secret),
@@ -95,8 +92,7 @@ impl Service {
                 ..before.clone()
             };
             if self.change_api_key(name, Some(&stored), Some(&key)).await? {
-                let found = self.found(vec![(name.clone(), key)]).await?;
-                let found = found.into_iter().next();
+                let found = self.found(vec![(name.clone(), key)]).await?.pop();
                 return Ok((before, found.ok_or_else(Error::busy)?, secret));
             }
         }
@@ -131,8 +127,8 @@ impl Service {
     /// An API key.
     pub async fn api_key(&self, name: &KeyName) -> Result<FoundKey, Error> {
         let key = self.stored_api_key(name).await?.read()?;
-        let found = self.found(vec![(name.clone(), key)]).await?;
-        found.into_iter().next().ok_or_else(Error::busy)
+        let found = self.found(vec![(name.clone(), key)]).await?.pop();
+        found.ok_or_else(Error::busy)
     }
 
     /// Up to `count` API keys in the order of their names, behind `after`. One that can't be read is left out; the log
@@ -143,22 +139,18 @@ impl Service {
         count: usize,
     ) -> Result<Part<FoundKey, KeyName>, Error> {
         let names = self.engine.store.api_key_names(after, count + 1).await?;
-        let names = Part::split(names, count, KeyName::clone);
-        let stored = self.engine.store.load_api_keys(&names.items).await?;
-        let keys = names.items.into_iter().zip(stored);
+        let Part { items, next } = Part::split(names, count, KeyName::clone);
+        let stored = self.engine.store.load_api_keys(&items).await?;
+        let keys = items.into_iter().zip(stored);
         let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
-        Ok(Part {
-            items: self.found(keys.collect()).await?,
-            next: names.next,
-        })
+        let items = self.found(keys.collect()).await?;
+        Ok(Part { items, next })
     }
 
     async fn stored_api_key(&self, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
-        let names = std::slice::from_ref(name);
-        let stored = self.engine.store.load_api_keys(names).await?.pop();
-        stored
-            .flatten()
-            .ok_or_else(|| Problem::key_not_found(name).into())
+        let (store, names) = (&self.engine.store, std::slice::from_ref(name));
+        let stored = store.load_api_keys(names).await?.pop().flatten();
+        stored.ok_or_else(|| Problem::key_not_found(name).into())
     }
 
     /// Adds when keys were last used, and which webhooks are theirs.
@@ -168,9 +160,8 @@ impl Service {
         let mut webhooks = self.webhooks_of_keys().await?;
         let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
             let here = self.engine.keyring.get(&name);
-            let here = here.and_then(|key| key.last_used());
             FoundKey {
-                last_used: here.max(noted),
+                last_used: here.and_then(|key| key.last_used()).max(noted),
                 webhooks: webhooks.remove(&name).unwrap_or_default(),
                 name,
                 key,

@@ -1,6 +1,7 @@
 //! Defines, lists and deletes boards.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
@@ -13,7 +14,6 @@ use crate::domain::part::Part;
 use crate::domain::preview::{self, FieldChange};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::engine::ATTEMPTS_MAX;
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::Problem;
@@ -70,11 +70,9 @@ impl Precondition {
         let matches = self.matches.as_ref().is_none_or(|allowed| {
             version.is_some_and(|version| allowed.iter().any(|tag| *tag == "*" || *tag == version))
         });
-        if matches && !(self.is_absent && stored.is_some()) {
-            Ok(())
-        } else {
-            Err(Problem::precondition_failed().into())
-        }
+        (matches && !(self.is_absent && stored.is_some()))
+            .then_some(())
+            .ok_or_else(|| Problem::precondition_failed().into())
     }
 }
 
@@ -87,21 +85,18 @@ impl Service {
         tag: Option<&str>,
     ) -> Result<Listed, Error> {
         let ids = self.engine.store.board_ids(after, count + 1).await?;
-        let ids = Part::split(ids, count, BoardId::clone);
+        let Part { items, next } = Part::split(ids, count, BoardId::clone);
         let mut listed = Listed {
-            next: ids.next,
+            next,
             ..Listed::default()
         };
-        let read: Vec<(BoardId, Result<Arc<Board>, Error>)> = stream::iter(ids.items)
-            .map(async |id| {
-                let board = self.engine.board(&id).await;
-                (id, board)
-            })
+        let read: Vec<_> = stream::iter(items)
+            .map(async |id| (self.engine.board(&id).await, id))
             .buffered(LOADS_MAX)
             .collect()
             .await;
         let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
-        for (id, board) in read {
+        for (board, id) in read {
             match board {
                 Ok(board) if !has_tag(&board) => {}
                 Ok(board) => listed.boards.push(board),
@@ -122,62 +117,55 @@ impl Service {
         draft: &Draft,
         terms: &Terms,
     ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let drops = self.engine.boards.drops();
+        let (engine, store) = (&self.engine, &self.engine.store);
+        let (board, before, stored) = until_unchanged(async || {
+            let drops = engine.boards.drops();
             let change = self.propose(id, draft, terms).await?;
             let is_new = change.stored.is_none();
             let before = change.seen().cloned();
             if let Some(board) = change.unchanged() {
-                // It may have been stored by a request that failed after that: what follows is done again.
-                self.engine.store.announce_board(id, true, None).await?;
-                return Ok((Arc::clone(board), before));
+                return Ok((Arc::clone(board), before, None));
             }
-            let stamp = self.engine.store.begin_change(id).await?;
-            let mut board = change.board(stamp, self.engine.clock.now());
-            if is_new && self.engine.store.has_orders().await? {
-                board.placement = board.placement.opening();
+            let stamp = store.begin_change(id).await?;
+            let mut board = change.board(stamp, engine.clock.now());
+            if is_new && store.has_orders().await? {
+                board.placement.is_opening = true;
             }
             let board = Arc::new(board);
-            let is_moving = board.placement.next.is_some();
-            if is_moving {
-                self.engine.store.mark_moving(id, true).await?;
+            if board.placement.next.is_some() {
+                store.mark_moving(id, true).await?;
             }
-            match self
-                .engine
-                .store
-                .define_board(&board, change.seen().map(Arc::as_ref), change.unused_since)
-                .await?
-            {
-                Defined::Stored => {
-                    let board = match self.engine.open_if_new(board, is_new).await {
-                        Err(Error::Again(_)) => {
-                            self.engine.store.end_change(id, stamp).await?;
-                            continue;
-                        }
-                        opened => opened?,
-                    };
-                    if is_moving {
-                        // Another instance may have found that it was not yet so.
-                        self.engine.store.mark_moving(id, true).await?;
-                    }
-                    let live = self.engine.with_batchers(board.clone());
-                    self.engine.hold(id, Some(&live), drops);
-                    self.engine.open_shards(Arc::clone(&live), drops).await?;
-                    self.engine
-                        .store
-                        .announce_board(id, true, Some(stamp))
-                        .await?;
-                    self.engine.begin_derived(&live).await?;
-                    return Ok((board, before));
-                }
+            let seen = change.seen().map(Arc::as_ref);
+            let defined = store.define_board(&board, seen, change.unused_since);
+            let opened = match defined.await? {
+                Defined::Stored => engine.open_if_new(board, is_new).await,
                 Defined::Used => {
-                    self.engine.store.end_change(id, stamp).await?;
+                    store.end_change(id, stamp).await?;
                     return Err(change.refusal);
                 }
-                Defined::Changed => self.engine.store.end_change(id, stamp).await?,
+                Defined::Changed => Err(Error::Again(Outdated::Board)),
+            };
+            if let Err(Error::Again(_)) = opened {
+                store.end_change(id, stamp).await?;
             }
+            Ok((opened?, before, Some((stamp, drops))))
+        })
+        .await?;
+        let Some((stamp, drops)) = stored else {
+            // It may have been stored by a request that failed after that: what follows is done again.
+            store.announce_board(id, true, None).await?;
+            return Ok((board, before));
+        };
+        if board.placement.next.is_some() {
+            // Another instance may have found that it was not yet so.
+            store.mark_moving(id, true).await?;
         }
-        Err(Error::busy())
+        let live = engine.with_batchers(board.clone());
+        engine.hold(id, Some(&live), drops);
+        engine.open_shards(Arc::clone(&live), drops).await?;
+        store.announce_board(id, true, Some(stamp)).await?;
+        engine.begin_derived(&live).await?;
+        Ok((board, before))
     }
 
     /// What [`Self::define_board`] would do. Nothing is changed; what would be refused is refused.
@@ -224,16 +212,30 @@ impl Service {
         let known = seen.map(|board| &board.definition);
         let definition = draft.definition(id, known, shards);
         let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
-        let errors = definition.check();
-        if !errors.is_empty() {
-            return Err(Problem::invalid(errors).into());
-        }
+        Problem::require_none(definition.check())?;
         if let Some(board) = seen {
-            check_league(board, &definition)?;
+            if board.is_league() != definition.league.is_some() {
+                // Hides and erasures of a league lie in all its shards.
+                let detail = "a board is a league from its creation on, or never";
+                return Err(in_use("/league", detail));
+            }
             check_shards(board, &definition, draft)?;
             self.check_final(board, &definition).await?;
         }
-        Change::new(id, stored, definition, &terms.drop_windows)
+        require_format(stored.as_ref())?;
+        let (unused_since, refusal) = match &stored {
+            None => (None, Error::busy()),
+            Some(stored) => refusal(stored, &definition, &terms.drop_windows),
+        };
+        let change = Change {
+            id: id.clone(),
+            stored,
+            definition,
+            unused_since,
+            refusal,
+        };
+        change.check_dropped(&terms.drop_windows)?;
+        Ok(change)
     }
 
     /// Checks that a change leaves alone what is final.
@@ -252,10 +254,9 @@ impl Service {
             errors.push(FieldError::new("/closes_at", detail));
         }
         let windows = board.definition.windows.iter();
-        let removed = windows.filter(|window| !definition.windows.contains(window));
-        let removed = removed.filter_map(|window| match window {
-            Window::Period(unit) => Some(*unit),
-            Window::Rolling { .. } => None,
+        let removed = windows.filter_map(|window| match window {
+            Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
+            Window::Period(_) | Window::Rolling { .. } => None,
         });
         for unit in self.engine.final_units(board, removed).await? {
             let detail = format!("`{unit}` has final periods, and can't be removed");
@@ -274,25 +275,24 @@ impl Service {
         id: &BoardId,
         precondition: &Precondition,
     ) -> Result<Arc<Board>, Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let drops = self.engine.boards.drops();
-            let stored = self.engine.store.load_board(id).await?;
+        let (engine, store) = (&self.engine, &self.engine.store);
+        until_unchanged(async || {
+            let drops = engine.boards.drops();
+            let stored = store.load_board(id).await?;
             require_format(stored.as_ref())?;
             let seen = stored.as_ref().map(as_far_as_read);
             precondition.check(seen)?;
             let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
-            let stamp = self.engine.store.begin_change(id).await?;
-            if self.engine.store.delete_board(board).await? {
-                self.engine.hold(id, None, drops);
-                self.engine
-                    .store
-                    .announce_board(id, false, Some(stamp))
-                    .await?;
+            let stamp = store.begin_change(id).await?;
+            if store.delete_board(board).await? {
+                engine.hold(id, None, drops);
+                store.announce_board(id, false, Some(stamp)).await?;
                 return Ok(Arc::clone(board));
             }
-            self.engine.store.end_change(id, stamp).await?;
-        }
-        Err(Error::busy())
+            store.end_change(id, stamp).await?;
+            Err(Error::Again(Outdated::Board))
+        })
+        .await
     }
 }
 
@@ -324,28 +324,6 @@ struct Change {
 }
 
 impl Change {
-    fn new(
-        id: &BoardId,
-        stored: Option<StoredBoard>,
-        definition: Definition,
-        drop_windows: &[Window],
-    ) -> Result<Self, Error> {
-        require_format(stored.as_ref())?;
-        let (unused_since, refusal) = match &stored {
-            None => (None, Error::busy()),
-            Some(stored) => refusal(stored, &definition, drop_windows),
-        };
-        let change = Self {
-            id: id.clone(),
-            stored,
-            definition,
-            unused_since,
-            refusal,
-        };
-        change.check_dropped(drop_windows)?;
-        Ok(change)
-    }
-
     /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
     /// stored already, they were dropped before.
     fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
@@ -406,29 +384,20 @@ fn refusal(
     }
     let mut lost = board.windows_lost(definition);
     lost.retain(|window| !drop_windows.contains(window));
-    (
-        board.recorded_since(&lost),
-        Problem::windows_in_use(&lost).into(),
-    )
+    let refusal = Problem::windows_in_use(&lost).into();
+    (board.recorded_since(&lost), refusal)
 }
 
-/// Checks that a league stays one, and that no other board becomes one: hides and erasures of a league lie in all its shards.
-fn check_league(board: &Board, definition: &Definition) -> Result<(), Error> {
-    if board.is_league() == definition.league.is_some() {
-        return Ok(());
-    }
-    let detail = "a board is a league from its creation on, or never";
-    let errors = vec![FieldError::new("/league", detail)];
-    Err(Problem::board_in_use().in_fields(errors).into())
+fn in_use(pointer: &str, detail: impl Display) -> Error {
+    let errors = vec![FieldError::new(pointer, detail)];
+    Problem::board_in_use().in_fields(errors).into()
 }
 
 /// Checks that the number of shards stays, or may change now.
 fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result<(), Error> {
     let wanted = board.placement.wanted();
-    if definition.shards == wanted {
-        return Ok(());
-    }
     let detail = match draft {
+        _ if definition.shards == wanted => return Ok(()),
         Draft::Spread(_) if board.placement.next.is_some() => {
             format!("the board is moving to {wanted} shards; it can move again once it is there")
         }
@@ -438,6 +407,5 @@ fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result
             board.id
         ),
     };
-    let errors = vec![FieldError::new("/shards", detail)];
-    Err(Problem::board_in_use().in_fields(errors).into())
+    Err(in_use("/shards", detail))
 }

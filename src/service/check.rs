@@ -15,9 +15,7 @@
 //! The counts of quotas, voters and events are stored once, so there is nothing to compare them with.
 
 mod board;
-mod list;
 mod names;
-mod queue;
 mod report;
 mod standing;
 
@@ -127,14 +125,21 @@ impl Check<'_> {
         let mut sound = HashSet::new();
         for (key, expected) in SHARED {
             let found = self.store.type_of(key).await?;
-            if found == expected || found == "none" {
+            if self.is_of_type(Place::default(), key, &found, expected) {
                 sound.insert(key);
-            } else {
-                let detail = format!("{key} is a {found}, where a {expected} should be");
-                self.report.tell(Place::default(), "type", false, detail);
             }
         }
         Ok(sound)
+    }
+
+    /// Whether a key has the type that it should have, or is not there. Tells it if not.
+    fn is_of_type(&mut self, place: Place, key: &str, found: &str, expected: &str) -> bool {
+        let is_sound = found == expected || found == "none";
+        if !is_sound {
+            let detail = format!("{key} is a {found}, where a {expected} should be");
+            self.report.tell(place, "type", false, detail);
+        }
+        is_sound
     }
 
     /// Tells what is damaged so that a script fails on it. It ends nothing but the look at that.

@@ -98,8 +98,29 @@ impl Service {
     ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
         self.engine
             .with_board(board, async |live| {
-                let letters = self.merge_letters(&live, after, count + 1).await?;
-                Ok((live, Part::split(letters, count, |last| last.id)))
+                let (store, kept) = (&self.engine.store, self.engine.letters_from());
+                let shards = live.shards.iter();
+                let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
+                let mut shards: Vec<Letters<'_>> = shards.collect();
+                let mut found = Vec::new();
+                while found.len() <= count {
+                    let part = PART_MAX.min(count + 1);
+                    let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
+                    try_join_all(read).await?;
+                    let oldest = shards
+                        .iter_mut()
+                        .filter(|shard| !shard.read.is_empty())
+                        .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
+                    let Some(oldest) = oldest else {
+                        break;
+                    };
+                    if let Some(letter) = oldest.read.pop_front() {
+                        let id = LetterId::of(oldest.shard, &letter);
+                        found.push(FoundLetter::new(id, &letter));
+                    }
+                }
+                let part = Part::split(found, count, |last| last.id);
+                Ok((Arc::clone(&live), part))
             })
             .await
     }
@@ -139,36 +160,5 @@ impl Service {
                 under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)),
             );
         }
-    }
-
-    /// The first letters of all shards.
-    async fn merge_letters(
-        &self,
-        live: &LiveBoard,
-        after: Option<&LetterId>,
-        count: usize,
-    ) -> Result<Vec<FoundLetter>, Error> {
-        let (store, kept) = (&self.engine.store, self.engine.letters_from());
-        let shards = live.shards.iter();
-        let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
-        let mut shards: Vec<Letters<'_>> = shards.collect();
-        let mut found = Vec::new();
-        while found.len() < count {
-            let part = count.min(PART_MAX);
-            let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
-            try_join_all(read).await?;
-            let oldest = shards
-                .iter_mut()
-                .filter(|shard| !shard.read.is_empty())
-                .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
-            let Some(oldest) = oldest else {
-                break;
-            };
-            if let Some(letter) = oldest.read.pop_front() {
-                let id = LetterId::of(oldest.shard, &letter);
-                found.push(FoundLetter::new(id, &letter));
-            }
-        }
-        Ok(found)
     }
 }

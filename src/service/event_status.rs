@@ -30,15 +30,6 @@ pub struct EventsRequest {
     pub member: Option<MemberId>,
 }
 
-/// The events of an id.
-#[derive(Debug)]
-pub struct FoundEvents {
-    /// Their board.
-    pub live: Arc<LiveBoard>,
-    /// What became of them; first those that wait, last those that are dead letters.
-    pub events: Vec<EventStatus>,
-}
-
 /// What became of an event.
 #[derive(Debug)]
 pub enum EventStatus {
@@ -106,8 +97,11 @@ impl Found {
 
 impl Service {
     /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
-    /// dead letters.
-    pub async fn event_status(&self, request: &EventsRequest) -> Result<FoundEvents, Error> {
+    /// dead letters; in this order. With the board.
+    pub async fn event_status(
+        &self,
+        request: &EventsRequest,
+    ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
         let find = async |live| self.find_events(live, request).await;
         self.engine.with_board(&request.board, find).await
     }
@@ -116,7 +110,7 @@ impl Service {
         &self,
         live: Arc<LiveBoard>,
         request: &EventsRequest,
-    ) -> Result<FoundEvents, Error> {
+    ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
         let mut found = self.look_for_id(&live, request).await?;
         if found.is_empty() {
             let in_log = self.look_in_log(&live, request).await?;
@@ -144,7 +138,7 @@ impl Service {
         }
         let letters = found.letters.into_iter();
         events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-        Ok(FoundEvents { live, events })
+        Ok((live, events))
     }
 
     /// The events of the id that wait in the log, and were not taken before this began.

@@ -1,16 +1,13 @@
 //! Reads the whole standing of a final period, part by part.
 
-use std::collections::BTreeMap;
-
 use super::results::FoundResult;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
-use crate::domain::league::Section;
 use crate::domain::state::PeriodState;
 use crate::engine::results::standing_of;
 use crate::engine::scroll::{Place, Scroll};
 use crate::problems::Problem;
-use crate::store::results::{Moderated, PeriodResult};
+use crate::store::results::PeriodResult;
 use crate::store::standings::Entry;
 
 /// How many entries are read at once.
@@ -20,15 +17,10 @@ pub const PART_ENTRIES: usize = 1_000;
 #[derive(Debug)]
 pub struct Export {
     scroll: Scroll,
-    section: Section,
+    /// The period.
+    pub found: FoundResult,
     /// The result whose entries they are.
     pub result: PeriodResult,
-    /// What the heads of the shards said of hides and erasures before the result was read.
-    basis: BTreeMap<String, Moderated>,
-    /// Whether the result did not take all of them into account.
-    is_revising: bool,
-    /// How many entries it has to have.
-    listed: u64,
 }
 
 impl Service {
@@ -37,14 +29,13 @@ impl Service {
     /// # Errors
     ///
     /// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries are gone.
-    pub async fn export(&self, found: &FoundResult) -> Result<Export, Error> {
+    pub async fn export(&self, found: FoundResult) -> Result<Export, Error> {
         let (board, target) = (&found.live.board, &found.period.target);
         let Some(result) = found.period.result.clone() else {
             let is_final = found.period.state == Some(PeriodState::Final);
             return Err(target.without_result(board, is_final));
         };
-        let section = target.standing.section();
-        let standing = standing_of(board, &section);
+        let standing = standing_of(board, &target.standing.section());
         let mut first = Scroll::new(board, standing, Place::default());
         let is_expected = result.total > 0 && !found.is_revising;
         if is_expected && first.next(&self.engine, 1).await?.is_empty() {
@@ -52,11 +43,8 @@ impl Service {
         }
         Ok(Export {
             scroll: Scroll::new(board, standing, Place::default()),
-            section,
-            basis: found.basis.clone(),
-            is_revising: found.is_revising,
-            listed: board.listed(result.total),
             result,
+            found,
         })
     }
 
@@ -67,13 +55,13 @@ impl Service {
 
     /// Whether anything of the standing may have changed while it was exported. If nothing has, all entries were there.
     pub async fn has_changed(&self, export: &Export, id: &BoardId) -> Result<bool, Error> {
-        let live = self.engine.live_board(id).await?;
-        if export.is_revising
-            || self.engine.moderated(&live, &export.section).await? != export.basis
-        {
+        let (live, found) = (self.engine.live_board(id).await?, &export.found);
+        let section = found.period.target.standing.section();
+        if found.is_revising || self.engine.moderated(&live, &section).await? != found.basis {
             return Ok(true);
         }
-        if export.scroll.place.entries == export.listed {
+        let listed = found.live.board.listed(export.result.total);
+        if export.scroll.place.entries == listed {
             Ok(false)
         } else {
             Err(Error::busy())

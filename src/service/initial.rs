@@ -87,39 +87,36 @@ impl Service {
         scores: &[(MemberId, Option<Score>)],
         noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
     ) -> Result<u64, Error> {
-        let mut count = 0;
-        let calls = scores.len().div_ceil(CALL_MEMBERS_MAX).max(1);
-        let mut call = 0;
-        while call < calls {
-            let some = part(scores, call);
+        let mut rest = scores;
+        loop {
+            let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
             let now = self.engine.clock.now();
-            let set = self.engine.store.set_initial(shard, some, now);
-            match set.await? {
+            match self.engine.store.set_initial(shard, some, now).await? {
                 // The call is made again when nothing is left.
                 Initialized::Erasing => {
                     self.engine.forget_all(&shard.id).await?;
                 }
                 Initialized::Done { members, before } => {
-                    (count, call) = (members, call + 1);
                     let mut noted = noted.lock();
                     for ((member, _), before) in some.iter().zip(before) {
                         // What a call finds that is made again is what it has set itself.
                         noted.entry(member.clone()).or_insert(before);
                     }
+                    if behind.is_empty() {
+                        return Ok(members);
+                    }
+                    rest = behind;
                 }
                 Initialized::OutOfRange(index) => {
-                    let beyond = some.get(index).map(|(member, _)| {
-                        let decimals = shard.definition.decimals;
-                        let max = decimals.score_max().shown(decimals);
-                        let detail =
-                            format!("with it the score in a standing would be beyond ±{max}");
-                        FieldError::new(pointer(member), detail)
-                    });
+                    let decimals = shard.definition.decimals;
+                    let max = decimals.score_max().shown(decimals);
+                    let detail = format!("with it the score in a standing would be beyond ±{max}");
+                    let beyond = some.get(index).map(|(member, _)| pointer(member));
+                    let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
                     return Err(Problem::invalid(beyond.into_iter().collect()).into());
                 }
             }
         }
-        Ok(count)
     }
 
     /// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
@@ -168,12 +165,6 @@ fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
     parsed.ok_or_else(|| Problem::invalid_parameter("after", detail).into())
 }
 
-/// What a call sets.
-fn part(scores: &[(MemberId, Option<Score>)], call: usize) -> &[(MemberId, Option<Score>)] {
-    let from = call * CALL_MEMBERS_MAX;
-    &scores[from..scores.len().min(from + CALL_MEMBERS_MAX)]
-}
-
 fn read_scores(
     board: &Board,
     texts: &BTreeMap<MemberId, Option<String>>,
@@ -185,9 +176,8 @@ fn read_scores(
     let mut scores = Vec::with_capacity(texts.len());
     let mut errors = Vec::new();
     for (member, text) in texts {
-        let score = text
-            .as_ref()
-            .map(|text| Score::parse(text, board.definition.decimals));
+        let decimals = board.definition.decimals;
+        let score = text.as_ref().map(|text| Score::parse(text, decimals));
         match score.transpose() {
             Ok(score) => scores.push((member.clone(), score)),
             Err(error) => {
@@ -196,11 +186,8 @@ fn read_scores(
             }
         }
     }
-    if errors.is_empty() {
-        Ok(scores)
-    } else {
-        Err(Problem::invalid(errors).into())
-    }
+    Problem::require_none(errors)?;
+    Ok(scores)
 }
 
 fn pointer(member: &MemberId) -> String {

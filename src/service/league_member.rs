@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::member::{FoundMember, MemberView};
+use super::member::MemberView;
+use super::moderation::hide_of;
 use super::players::Playing;
 use super::standing::Attempt;
 use super::{Error, Service};
@@ -13,7 +14,6 @@ use crate::domain::score::Score;
 use crate::engine::reader::Reader;
 use crate::store::Freshness;
 use crate::store::standings::{Entry, Neighbourhood, Page, Selection, Sight};
-use crate::store::voters::Voters;
 
 /// What a league says of a member beside its entry.
 #[derive(Clone, Debug)]
@@ -31,20 +31,19 @@ pub struct InLeague {
 
 impl MemberView {
     /// The member in its cohort; or where it would be seated, if it has no seat in a period that is not over.
-    pub(super) async fn read_in_league(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
-        let Attempt {
-            live,
-            target,
-            now,
-            reader,
-            ..
-        } = attempt;
-        let period = &target.standing.period;
+    pub(super) async fn read_in_league(
+        &self,
+        attempt: &Attempt<'_>,
+    ) -> Result<(Neighbourhood, InLeague), Error> {
+        let (engine, live, standing) =
+            (attempt.reader.engine, attempt.live, attempt.target.standing);
         let playing = match &attempt.playing {
             Some(playing) => playing.clone(),
-            None => Playing::read(reader.engine, live, period, &self.member, *now).await?,
+            None => {
+                Playing::read(engine, live, &standing.period, &self.member, attempt.now).await?
+            }
         };
-        let Some(cohort) = target.standing.cohort else {
+        let Some(cohort) = standing.cohort else {
             return self.without_seat(attempt, playing).await;
         };
         let Some((page, index)) = self.find_in_cohort(attempt).await? else {
@@ -59,17 +58,13 @@ impl MemberView {
             None => self.edges(attempt, &page).await?,
         };
         let around = self.around.unwrap_or(0).max(1);
-        Ok(FoundMember {
-            previous: None,
-            neighbourhood: Arc::new(neighbourhood(&page, index, around)),
-            voters: Voters::default(),
-            league: Some(InLeague {
-                tier: Some(cohort.tier),
-                is_seated: true,
-                edges,
-                last: playing.last,
-            }),
-        })
+        let league = InLeague {
+            tier: Some(cohort.tier),
+            is_seated: true,
+            edges,
+            last: playing.last,
+        };
+        Ok((neighbourhood(&page, index, around), league))
     }
 
     /// The whole cohort, and where in it the member is; `None` if it is not listed there.
@@ -119,9 +114,14 @@ impl MemberView {
         &self,
         attempt: &Attempt<'_>,
         Playing { seat, place, last }: Playing,
-    ) -> Result<FoundMember, Error> {
+    ) -> Result<(Neighbourhood, InLeague), Error> {
+        let (reader, id) = (&attempt.reader, &attempt.live.board.id);
         let is_over = attempt.target.standing.period.end_ms <= attempt.now.ms();
-        if is_over || attempt.playing.is_none() || self.is_out_of_sight(attempt).await? {
+        if is_over
+            || attempt.playing.is_none()
+            || (reader.sight() != Sight::Everybody
+                && hide_of(reader.engine, id, &self.member).await?.is_some())
+        {
             return Err(self.not_found(attempt));
         }
         // A seat that nobody is listed on is kept for the member.
@@ -137,33 +137,17 @@ impl MemberView {
             reached_at: None,
             data: None,
         };
-        Ok(FoundMember {
-            previous: None,
-            neighbourhood: Arc::new(Neighbourhood {
-                total: 0,
-                outranked_by: None,
-                entries: vec![entry],
-                index: 0,
-                previous: None,
-            }),
-            voters: Voters::default(),
-            league: Some(InLeague {
-                tier: place.map(|place| place.tier),
-                is_seated: false,
-                edges: None,
-                last,
-            }),
-        })
-    }
-
-    /// Whether the member is hidden, and the read does not see hidden members.
-    async fn is_out_of_sight(&self, attempt: &Attempt<'_>) -> Result<bool, Error> {
-        if attempt.reader.sight() == Sight::Everybody {
-            return Ok(false);
-        }
-        let members = std::slice::from_ref(&self.member);
-        let (engine, id) = (attempt.reader.engine, &attempt.live.board.id);
-        Ok(!engine.hidden_among(id, members).await?.is_empty())
+        let neighbourhood = Neighbourhood {
+            entries: vec![entry],
+            ..Neighbourhood::default()
+        };
+        let league = InLeague {
+            tier: place.map(|place| place.tier),
+            is_seated: false,
+            edges: None,
+            last,
+        };
+        Ok((neighbourhood, league))
     }
 }
 
@@ -195,12 +179,10 @@ impl Attempt<'_> {
 
 /// An entry of a cohort, with up to `around` entries on each side.
 fn neighbourhood(page: &Page, index: usize, around: u64) -> Neighbourhood {
-    let around = usize::try_from(around).unwrap_or(usize::MAX);
+    let count = page.entries.len();
+    let around = usize::try_from(around).map_or(count, |around| around.min(count));
     let from = index.saturating_sub(around);
-    let to = page
-        .entries
-        .len()
-        .min(index.saturating_add(around).saturating_add(1));
+    let to = count.min(index + around + 1);
     Neighbourhood {
         total: page.total,
         outranked_by: page.entries[index].rank.map(|rank| rank - 1),

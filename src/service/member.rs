@@ -46,24 +46,21 @@ impl View for MemberView {
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
         if attempt.live.board.is_league() {
-            return self.read_in_league(attempt).boxed().await;
+            let (neighbourhood, league) = self.read_in_league(attempt).boxed().await?;
+            return Ok(FoundMember {
+                previous: None,
+                neighbourhood: Arc::new(neighbourhood),
+                voters: Voters::default(),
+                league: Some(league),
+            });
         }
-        let Attempt {
-            live,
-            target,
-            reader,
-            now,
-            ..
-        } = attempt;
-        let board = &live.board;
+        let (reader, target) = (&attempt.reader, attempt.target);
         if target.is_empty {
             return Err(self.not_found(attempt));
         }
-        let previous = target.previous(board, *now);
-        let standings = (
-            target.standing,
-            previous.as_ref().map(|target| target.standing),
-        );
+        let previous = target.previous(&attempt.live.board, attempt.now);
+        let before = previous.as_ref().map(|previous| previous.standing);
+        let standings = (target.standing, before);
         let around = self.around.unwrap_or(0).max(1);
         let mut found = reader.member(standings, &self.member, around).await?;
         if found.is_none() && reader.as_of().is_some() {

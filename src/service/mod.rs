@@ -1,31 +1,23 @@
-//! The use cases: one file and one public verb each. They know no HTTP; the machinery under them is [`crate::engine`].
+//! The use cases, a file for each subject. They know no HTTP; the machinery under them is [`crate::engine`].
 
 pub mod api_keys;
 pub mod audit;
 pub mod boards;
 pub mod check;
-mod closing;
 pub mod dead_letters;
-mod edition;
-mod erasures;
 pub mod event_body;
 pub mod event_status;
 pub mod events;
 pub mod export;
-pub mod hidden;
 pub mod initial;
-pub mod instances;
 pub mod league_member;
-pub mod leagues;
 pub mod look;
 pub mod member;
-pub mod memory;
 pub mod moderation;
 pub mod page;
 pub mod period;
 pub mod players;
 pub mod profiles;
-pub mod queues;
 pub mod quotas;
 pub mod results;
 pub mod rewards;
@@ -36,6 +28,7 @@ pub mod stats;
 pub mod subset;
 pub mod summary;
 pub mod tiers;
+pub mod upkeep;
 pub mod webhooks;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Hides a member on many boards, or brings it back, and tells how far that has come on all boards.
+//! Hides a member, brings it back, or erases it: on one board, on many, or on all; and tells how far that has come on all boards.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::task::{Action, Task, TaskStatus};
-use crate::engine::hides::Hiding;
+use crate::engine::Engine;
+pub use crate::engine::hides::Hiding;
 use crate::problems::Problem;
 use crate::store::orders::{Order, Whom};
 use crate::store::tasks::{BegunTask, OrderChange};
@@ -26,7 +27,79 @@ pub struct Moderated {
     pub hide: Option<Hide>,
 }
 
+/// How a member of a board is hidden; `None` if it is not.
+pub(super) async fn hide_of(
+    engine: &Engine,
+    id: &BoardId,
+    member: &MemberId,
+) -> Result<Option<Hide>, Error> {
+    let asked = std::slice::from_ref(member);
+    let hidden = engine.hidden_among(id, asked).await?;
+    Ok(hidden.into_iter().next().map(|(_, hide)| hide))
+}
+
 impl Service {
+    /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
+    /// later shows the member, by any instance.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
+    pub async fn hide(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        hide: &Hide,
+    ) -> Result<Hiding, Error> {
+        let hidden = self.engine.hide(id, member, hide).await?;
+        self.engine.wait_for_replicas(Instant::now()).await?;
+        Ok(hidden)
+    }
+
+    /// How a member of a board is hidden.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::not_hidden`] if it is not.
+    pub async fn hide_of(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+        let hide = hide_of(&self.engine, id, member).await?;
+        hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+    }
+
+    /// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
+    /// that it had.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem::not_hidden`] if it had none.
+    pub async fn unhide(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+        let before = self.engine.unhide(id, member, None).await?;
+        self.engine.wait_for_replicas(Instant::now()).await?;
+        before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+    }
+
+    /// Erases a member of a board: what was written of it before counts for nothing. When this returns, no read that begins
+    /// later shows the member, by any instance. The member need not have a score. If what it has left is not all removed then, a
+    /// job goes on.
+    pub async fn erase(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+        let engine = &self.engine;
+        engine.live_board(id).await?;
+        let number = engine.store.begin_erasure(id).await?;
+        engine.erase(id, member, number).await?;
+        let acknowledged = Instant::now();
+        if let Err(error) = engine.end_erasure(id, member, number).await {
+            tracing::warn!(board = %id, %error, "what an erased member has left is removed later");
+        }
+        engine.wait_for_replicas(acknowledged).await
+    }
+
+    /// The same on all boards that there are. Returns the number of the task that removes what the member has left.
+    pub async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
+        let number = self.engine.erase_everywhere(member).await?;
+        self.engine.wait_for_replicas(Instant::now()).await?;
+        Ok(number)
+    }
+
     /// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
     /// holds for every read that begins later, by any instance.
     pub async fn moderate(
@@ -45,26 +118,22 @@ impl Service {
     }
 
     async fn moderate_one(&self, board: &BoardId, action: &Action) -> Result<Moderated, Error> {
-        match action {
+        let (before, hide) = match action {
             Action::Hide(member, hide) => {
                 let Hiding { hide, before } = self.engine.hide(board, member, hide).await?;
-                let hide = Some(hide);
-                Ok(Moderated { before, hide })
+                (before, Some(hide))
             }
             Action::Unhide(member) => {
                 let before = self.engine.unhide(board, member, None).await?;
-                let hide = None;
-                match before {
-                    Some(_) => Ok(Moderated { before, hide }),
-                    None => Err(Problem::not_hidden(board, member.as_str()).into()),
-                }
+                let not_hidden = || Problem::not_hidden(board, member.as_str());
+                (Some(before.ok_or_else(not_hidden)?), None)
             }
             Action::Forget(member, number) => {
                 self.engine.end_erasure(board, member, *number).await?;
-                let (before, hide) = (None, None);
-                Ok(Moderated { before, hide })
+                (None, None)
             }
-        }
+        };
+        Ok(Moderated { before, hide })
     }
 
     /// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
@@ -95,13 +164,11 @@ impl Service {
         count: usize,
     ) -> Result<Part<(u64, Task), u64>, Error> {
         let stored = self.engine.store.tasks(status, after, count + 1).await?;
-        let stored = Part::split(stored, count, |last| last.number);
-        let tasks = stored.items.iter();
+        let Part { items, next } = Part::split(stored, count, |last| last.number);
+        let tasks = items.iter();
         let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
-        Ok(Part {
-            items: tasks.collect(),
-            next: stored.next,
-        })
+        let items = tasks.collect();
+        Ok(Part { items, next })
     }
 
     /// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
@@ -112,20 +179,13 @@ impl Service {
         count: usize,
     ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
         let members = self.engine.store.order_members(after, count + 1).await?;
-        let members = Part::split(members, count, MemberId::clone);
-        let orders = self
-            .engine
-            .store
-            .orders_of(&members.items)
-            .await?
-            .into_iter();
+        let Part { items, next } = Part::split(members, count, MemberId::clone);
+        let orders = self.engine.store.orders_of(&items).await?.into_iter();
         let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
             Whom::Member(member) => Some((member, hide)),
             Whom::Erased(_) => None,
         });
-        Ok(Part {
-            items: orders.collect(),
-            next: members.next,
-        })
+        let items = orders.collect();
+        Ok(Part { items, next })
     }
 }

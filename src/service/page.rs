@@ -121,9 +121,9 @@ impl PageView {
             }
             Entries::Between([from, to]) => {
                 let from = from
-                    .as_ref()
+                    .as_deref()
                     .map(|from| score_of(board, "from_score", from));
-                let to = to.as_ref().map(|to| score_of(board, "to_score", to));
+                let to = to.as_deref().map(|to| score_of(board, "to_score", to));
                 let (from, to) = (from.transpose()?, to.transpose()?);
                 if from.zip(to).is_some_and(|(from, to)| from > to) {
                     let detail = "is less than `from_score`";

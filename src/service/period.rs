@@ -3,7 +3,7 @@
 use super::Error;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
-use crate::domain::league::{Cohort, Section};
+use crate::domain::league::Cohort;
 use crate::domain::period::Period;
 use crate::domain::plan::{StandingName, stretch};
 use crate::domain::series::{Series, Standing, Track};
@@ -85,28 +85,24 @@ impl Target {
     /// The same of a cohort, by what users call it. A league is read cohort by cohort, another board as a whole.
     pub fn in_cohort(self, board: &Board, name: Option<&str>) -> Result<Self, Error> {
         let league = board.league_of(&self.standing.period);
-        let (name, league) = match (name, league) {
-            (None, None) => return Ok(self),
-            (Some(_), None) => return Err(Problem::no_league(&board.id).into()),
-            (None, Some(_)) => {
-                return Err(Problem::cohort_required(&board.id, self.window).into());
-            }
-            (Some(name), Some(league)) => (name, league),
-        };
-        match league.cohort_named(name) {
-            Some(cohort) => Ok(self.of_cohort(board, cohort)),
-            None => Err(self.cohort_not_found(board, name)),
+        match (name, league) {
+            (None, None) => Ok(self),
+            (Some(_), None) => Err(Problem::no_league(&board.id).into()),
+            (None, Some(_)) => Err(Problem::cohort_required(&board.id, self.window).into()),
+            (Some(name), Some(league)) => match league.cohort_named(name) {
+                Some(cohort) => Ok(self.of_cohort(board, cohort)),
+                None => Err(self.cohort_not_found(board, name)),
+            },
         }
     }
 
     /// The same of a cohort of its period.
     pub(super) fn of_cohort(self, board: &Board, cohort: Cohort) -> Self {
-        let cohort_of = |period| Section {
-            period,
-            cohort: Some(cohort),
-        };
         Self {
-            standing: Standing::of(self.standing.series, cohort_of(self.standing.period)),
+            standing: Standing {
+                cohort: Some(cohort),
+                ..self.standing
+            },
             cohort: board.cohort_name(&self.standing.period, cohort),
             ..self
         }
@@ -128,13 +124,12 @@ impl Target {
 
     /// Why it has no result: it has no data, if it is final.
     pub(super) fn without_result(&self, board: &Board, is_final: bool) -> Error {
-        let standing = self.name();
         let problem = if is_final {
-            Problem::period_not_found(&board.id, &standing)
+            Problem::period_not_found
         } else {
-            Problem::period_not_final(&board.id, &standing)
+            Problem::period_not_final
         };
-        problem.into()
+        problem(&board.id, &self.name()).into()
     }
 
     /// The periods whose events it holds.
@@ -190,15 +185,11 @@ impl Target {
             starts_at: oldest.start(),
             ends_at: period.end(),
             is_empty: is_expired,
-            is_late: is_late(board, &period, now),
+            is_late: board
+                .last_event_ms(&period)
+                .is_some_and(|last_ms| last_ms < now.ms()),
         })
     }
-}
-
-/// Whether events of the period are too late by now.
-fn is_late(board: &Board, period: &Period, now: Timestamp) -> bool {
-    let last_ms = board.last_event_ms(period);
-    last_ms.is_some_and(|last_ms| last_ms < now.ms())
 }
 
 /// The window of a board that has this name.

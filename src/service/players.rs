@@ -1,22 +1,24 @@
-//! Finds the seat of a member of a league, and what its seat before has led to.
+//! Seats in leagues: joining, the seat of a member, and what its seats before have led to.
 
 use std::sync::Arc;
 
+use super::moderation::hide_of;
 use super::{Error, Service};
-use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::league::Cohort;
 use crate::domain::league::decision::Move;
-use crate::domain::league::player::{Place, Played, Player, start_of};
+use crate::domain::league::player::{Place, Played, start_of};
+use crate::domain::league::{Cohort, Section};
 use crate::domain::part::Part;
-use crate::domain::period::{Period, Unit};
+use crate::domain::period::Period;
 use crate::domain::score::Score;
+use crate::domain::series::{List, Series, Standing};
 use crate::domain::time::Timestamp;
-use crate::engine::seats::FoundPlayer;
+use crate::engine::reader::Reader;
+use crate::engine::seats::{FoundPlayer, Reason, TakenSeat};
 use crate::engine::{Engine, LiveBoard};
 use crate::problems::Problem;
-use crate::store::StoreError;
-use crate::store::standings::Sight;
+use crate::store::standings::{Page, Query, Selection, Sight};
+use crate::store::{Freshness, StoreError};
 
 /// What a league says of a member in one of its periods.
 #[derive(Clone, Debug)]
@@ -49,36 +51,22 @@ impl Playing {
         member: &MemberId,
         now: Timestamp,
     ) -> Result<Self, Error> {
-        let stored = stored(live, member).await?;
+        let mut player = live.player(member).await?.map(|known| known.player);
         let running = live.board.calendar.containing(period.unit, now);
-        let is_over = stored
-            .as_ref()
-            .is_some_and(|own| own.is_to_be_turned(&running));
-        let has_seat = stored
-            .as_ref()
-            .is_some_and(|own| own.seat_in(period).is_some());
+        let own = player.as_ref();
+        let is_over = own.is_some_and(|own| own.is_to_be_turned(&running));
+        let has_seat = own.is_some_and(|own| own.seat_in(period).is_some());
         let is_past = period.end_ms <= now.ms();
-        if !is_over && (has_seat || is_past) {
-            return Self::of_player(engine, live, period, (member, stored), None).await;
+        let mut place = None;
+        if (is_over || !(has_seat || is_past))
+            && let Some(found) = look_up(engine, live, member).await?
+        {
+            place = found.place.filter(|_| !is_past).map(|place| {
+                let tier = live.board.tier_in(place.tier, &found.period, period);
+                Place { tier, ..place }
+            });
+            player = Some(found.player);
         }
-        let found = look_up(engine, live, member).await?;
-        let place = found.as_ref().filter(|_| !is_past).and_then(|found| {
-            let place = found.place?;
-            let tier = live.board.tier_in(place.tier, &found.period, period);
-            Some(Place { tier, ..place })
-        });
-        let player = found.map_or(stored, |found| Some(found.player));
-        Self::of_player(engine, live, period, (member, player), place).await
-    }
-
-    /// What follows from what is stored of a member.
-    async fn of_player(
-        engine: &Engine,
-        live: &LiveBoard,
-        period: &Period,
-        (member, player): (&MemberId, Option<Player>),
-        place: Option<Place>,
-    ) -> Result<Self, Error> {
         let seat = player.as_ref().and_then(|player| player.seat_in(period));
         let seat = seat.map(|seat| OwnSeat {
             cohort: seat.cohort,
@@ -94,8 +82,7 @@ impl Playing {
         let shard = &live.shard_of(member).shard;
         let history = engine.store.played(shard, member).await?.into_iter();
         let mut history = history.skip_while(|played| played.start > start_of(period));
-        let newest = history.next();
-        let (own, last) = match newest {
+        let (own, last) = match history.next() {
             Some(first) if first.start == start_of(period) => (Some(first), history.next()),
             newest => (None, newest),
         };
@@ -108,7 +95,41 @@ impl Playing {
     }
 }
 
+/// A member that has its seat.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The seat.
+    pub taken: TakenSeat,
+    /// Its cohort: how many members that has, and, as `me`, where the member stands, unless it is hidden.
+    pub cohort: Arc<Page>,
+}
+
 impl Service {
+    /// Seats a member in the running period of a league, and lists it, unless it is there.
+    pub async fn join_league(&self, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
+        let taken = self.engine.seat(id, member, Reason::Join).await?;
+        let section = Section {
+            period: taken.period,
+            cohort: Some(taken.seat.cohort),
+        };
+        let series = Series::shown(List::Period(section.period.unit));
+        let look = async |live: Arc<LiveBoard>| {
+            let [shard] = live.shards_of(section) else {
+                panic!("invariant: a cohort lies in one shard");
+            };
+            let query = Query::Page {
+                standing: Standing::of(series, section),
+                selection: Selection::Behind(0),
+                count: 1,
+                member: Some(member.clone()),
+            };
+            let reader = Reader::new(&self.engine, &live, Freshness::Current);
+            reader.ask(shard, series, query).await
+        };
+        let cohort = self.engine.with_board(id, look).await?;
+        Ok(Joined { taken, cohort })
+    }
+
     /// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
     /// key; with the board. Of a hidden member, who is not seen, nothing is told.
     pub async fn history(
@@ -118,59 +139,31 @@ impl Service {
         (before, count): (Option<&str>, usize),
         sight: Sight,
     ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
-        self.engine
+        let engine = &self.engine;
+        engine
             .with_board(id, async |live| {
                 let unit = live.board.league_unit();
                 let unit = unit.ok_or_else(|| Problem::no_league(id))?;
-                let before = before.map(|key| start_before(&live.board, unit, key));
-                let before = before.transpose()?.unwrap_or(Timestamp::MAX);
-                let seats = self.all_seats(&live, unit, member).await?;
-                let is_seen = sight == Sight::Everybody || !self.is_hidden(id, member).await?;
-                let seats = seats.into_iter().filter(|played| played.start < before);
-                let seats = seats.filter(|_| is_seen).take(count + 1).collect();
+                let calendar = &live.board.calendar;
+                let before = before.map(|key| calendar.parse_key(unit, key)).transpose();
+                let before = before.map_err(|error| Problem::invalid_parameter("before", error))?;
+                let stored = live.player(member).await?;
+                let running = calendar.containing(unit, engine.clock.now());
+                if stored.is_some_and(|own| own.player.is_to_be_turned(&running)) {
+                    look_up(engine, &live, member).await?;
+                }
+                let shard = &live.shard_of(member).shard;
+                let seats = engine.store.played(shard, member).await?.into_iter();
+                let is_seen =
+                    sight == Sight::Everybody || hide_of(engine, id, member).await?.is_none();
+                let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
+                let seats = seats.filter(|played| is_seen && played.start < end);
                 let key = |last: &Played| live.board.period_key_at(last.start);
-                let part = Part::split(seats, count, key);
+                let part = Part::split(seats.take(count + 1).collect(), count, key);
                 Ok((live, part))
             })
             .await
     }
-
-    async fn all_seats(
-        &self,
-        live: &LiveBoard,
-        unit: Unit,
-        member: &MemberId,
-    ) -> Result<Vec<Played>, Error> {
-        let stored = stored(live, member).await?;
-        let running = live
-            .board
-            .calendar
-            .containing(unit, self.engine.clock.now());
-        if stored.is_some_and(|own| own.is_to_be_turned(&running)) {
-            look_up(&self.engine, live, member).await?;
-        }
-        let shard = &live.shard_of(member).shard;
-        Ok(self.engine.store.played(shard, member).await?)
-    }
-
-    /// Whether a member of a board is hidden.
-    pub(super) async fn is_hidden(&self, id: &BoardId, member: &MemberId) -> Result<bool, Error> {
-        let members = std::slice::from_ref(member);
-        Ok(!self.engine.hidden_among(id, members).await?.is_empty())
-    }
-}
-
-/// The beginning of the period with a key, before which seats are wanted.
-fn start_before(board: &Board, unit: Unit, key: &str) -> Result<Timestamp, Error> {
-    let period = board.calendar.parse_key(unit, key);
-    let period = period.map_err(|error| Problem::invalid_parameter("before", error))?;
-    Ok(start_of(&period))
-}
-
-/// What is stored of a member.
-async fn stored(live: &LiveBoard, member: &MemberId) -> Result<Option<Player>, StoreError> {
-    let known = live.player(member).await?;
-    Ok(known.map(|stored| stored.player))
 }
 
 /// What is known of a member whose last seat is turned over, if it was to be. `None` where that can't be done: the board is

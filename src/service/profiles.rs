@@ -36,15 +36,6 @@ pub struct FoundProfile {
     pub record: Arc<Record>,
 }
 
-/// A name that was reviewed.
-#[derive(Clone, Debug)]
-pub struct Reviewed {
-    /// What was said of it before.
-    pub before: Review,
-    /// The profile as it is now.
-    pub after: FoundProfile,
-}
-
 /// What is known of profiles while they are written: what is stored, and what that says.
 type Known = Option<(StoredProfile, Arc<Record>)>;
 
@@ -84,8 +75,9 @@ impl Service {
     ) -> Result<(StoredProfile, Arc<Record>), Error> {
         let members = [member.as_str()];
         let stored = self.engine.store.load_profiles(&members).await?.pop();
-        let stored = stored.flatten();
-        let stored = stored.ok_or_else(|| Problem::profile_not_found(member))?;
+        let stored = stored
+            .flatten()
+            .ok_or_else(|| Problem::profile_not_found(member))?;
         let record = Arc::new(stored.read()?);
         Ok((stored, record))
     }
@@ -97,8 +89,7 @@ impl Service {
         rules: &Rules,
         writer: &str,
     ) -> Vec<Result<FoundProfile, Error>> {
-        let busy = || Err(Error::busy());
-        let mut results: Vec<_> = incoming.iter().map(|_| busy()).collect();
+        let mut results: Vec<_> = incoming.iter().map(|_| Err(Error::busy())).collect();
         let mut open: Vec<usize> = (0..incoming.len()).collect();
         for _ in 0..ATTEMPTS_MAX {
             if open.is_empty() {
@@ -168,7 +159,7 @@ impl Service {
         member: &MemberId,
         verdict: &Verdict,
         (reviewer, by): (&str, &str),
-    ) -> Result<Reviewed, Error> {
+    ) -> Result<(Review, FoundProfile), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let (seen, before) = self.stored_profile(member).await?;
             if !before.is_judged_by(verdict) {
@@ -188,10 +179,7 @@ impl Service {
             let written = self.engine.store.write_profiles(&[change]).await.pop();
             if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
                 let (member, record) = (member.clone(), Arc::new(record));
-                return Ok(Reviewed {
-                    before: before.review.clone(),
-                    after: FoundProfile { member, record },
-                });
+                return Ok((before.review.clone(), FoundProfile { member, record }));
             }
         }
         Err(Error::busy())
@@ -239,8 +227,8 @@ impl Planned {
         stored: Option<StoredProfile>,
         (rules, by): (&Rules, (&str, Timestamp)),
     ) -> Result<(), Error> {
-        let before: Known = match (self.latest.remove(member), stored) {
-            (Some(latest), _) => Some(latest),
+        let before: Known = match (self.latest.get(member), stored) {
+            (Some(latest), _) => Some(latest.clone()),
             (None, Some(stored)) => {
                 let record = Arc::new(stored.read()?);
                 Some((stored, record))
@@ -249,14 +237,7 @@ impl Planned {
         };
         let record = before.as_ref().map(|(_, record)| &**record);
         let attributes = record.map(|record| &*record.profile.attributes);
-        let profile = match rules.profile(draft, attributes) {
-            Ok(profile) => profile,
-            Err(errors) => {
-                self.latest
-                    .extend(before.map(|known| (member.clone(), known)));
-                return Err(Problem::invalid(errors).into());
-            }
-        };
+        let profile = rules.profile(draft, attributes).map_err(Problem::invalid)?;
         let record = Arc::new(Record::written(profile, record, rules, by));
         let new = StoredProfile::of(&record)?;
         self.changes.push(ProfileChange {

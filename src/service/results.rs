@@ -1,4 +1,5 @@
-//! Reads the periods of a window: how each stands, and the results of those that are final.
+//! Reads the periods of a window: how each stands, and the results of those that are final. Makes a period final before its wait is
+//! over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -16,13 +17,12 @@ use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::engine::LiveBoard;
-use crate::engine::Outdated;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
 use crate::engine::results::winner_of;
+use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
-use crate::problems::Problem;
+use crate::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
 use crate::store::closings::Keys;
 use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
@@ -35,8 +35,8 @@ pub struct FoundPeriod {
     pub target: Target,
     /// Its state.
     pub state: Option<PeriodState>,
-    /// How many members it has.
-    pub total: u64,
+    /// How many members it has; `None` of a whole period of a league.
+    pub total: Option<u64>,
     /// The first of them.
     pub winner: Option<Winner>,
     /// Its result, if it has one.
@@ -96,40 +96,25 @@ impl Service {
             .with_board(id, async |live| {
                 let (named, unit) = unit_of(&live, window)?;
                 between.check(&live, unit)?;
-                let periods = if live.board.is_league() {
-                    self.league_periods(&live, window, between, count).await?
-                } else {
-                    self.window_periods(&live, (named, unit), between, count)
-                        .await?
-                };
-                Ok((live, periods))
+                if live.board.is_league() {
+                    let periods = self.league_periods(&live, window, between, count).await?;
+                    return Ok((live, periods));
+                }
+                let keys = self.keys_between(&live, unit, between, count + 1).await?;
+                let Part { items, next } = Part::split(keys, count, String::clone);
+                let store = &self.engine.store;
+                let recorded = store.results(&live.board, named, &items).await?;
+                let now = self.engine.clock.now();
+                let found = items.into_iter().zip(recorded);
+                let found = found.map(async |(key, recorded)| {
+                    let choice = Choice::Key(key);
+                    let target = Target::find(&live, window, Track::Shown, &choice, now)?;
+                    self.find_period(&live, target, recorded).await
+                });
+                let items = try_join_all(found).await?;
+                Ok((live, Part { items, next }))
             })
             .await
-    }
-
-    /// The newest periods of a window.
-    async fn window_periods(
-        &self,
-        live: &LiveBoard,
-        (window, unit): (Window, Unit),
-        between: &Between,
-        count: usize,
-    ) -> Result<Part<FoundPeriod>, Error> {
-        let keys = self.keys_between(live, unit, between, count + 1).await?;
-        let keys = Part::split(keys, count, String::clone);
-        let store = &self.engine.store;
-        let recorded = store.results(&live.board, window, &keys.items).await?;
-        let (name, now) = (window.to_string(), self.engine.clock.now());
-        let found = keys.items.iter().zip(recorded);
-        let found = found.map(async |(key, recorded)| {
-            let choice = Choice::Key(key.clone());
-            let target = Target::find(live, &name, Track::Shown, &choice, now)?;
-            self.find_period(live, target, recorded).await
-        });
-        Ok(Part {
-            items: try_join_all(found).await?,
-            next: keys.next,
-        })
     }
 
     /// The newest keys of periods that have data or a result.
@@ -140,14 +125,10 @@ impl Service {
         Between { after, before }: &Between,
         count: usize,
     ) -> Result<Vec<String>, Error> {
-        let bound = |key: &'_ Option<String>| match key {
-            Some(key) => Bound::Excluded(key.clone()),
-            None => Bound::Unbounded,
-        };
-        let (from, to) = (bound(before), bound(after));
+        let [before, after] = [before.as_deref(), after.as_deref()];
         let wanted = Keys {
-            from: from.as_ref().map(String::as_str),
-            to: to.as_ref().map(String::as_str),
+            from: before.map_or(Bound::Unbounded, Bound::Excluded),
+            to: after.map_or(Bound::Unbounded, Bound::Excluded),
             is_newest_first: true,
         };
         let store = &self.engine.store;
@@ -156,8 +137,7 @@ impl Service {
         let of_shards = try_join_all(of_shards).await?;
         let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
         let window = Window::Period(unit);
-        let between = (after.as_deref(), before.as_deref());
-        let finals = store.final_periods(&live.board, window, between, count);
+        let finals = store.final_periods(&live.board, window, (after, before), count);
         keys.extend(finals.await?);
         Ok(keys.into_iter().rev().take(count).collect())
     }
@@ -261,7 +241,7 @@ impl Service {
             .state_of(&target.standing.period, reader.seen(), now);
         Ok(FoundPeriod {
             state,
-            total: page.total,
+            total: Some(page.total),
             winner: winner_of(&page),
             ..FoundPeriod::new(target)
         })
@@ -295,19 +275,46 @@ impl Service {
         {
             return Ok(found);
         }
-        let found = self.period_to_export(id, window, choice, cohort).await?;
-        let FoundResult {
-            live,
-            period,
-            basis,
-            ..
-        } = &found;
-        let Some(result) = period.result.as_ref().filter(|_| !found.is_revising) else {
-            return Ok(found);
+        let mut found = self.period_to_export(id, window, choice, cohort).await?;
+        if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
+            let section = &found.period.target.standing.section();
+            let (engine, live) = (&self.engine, &found.live);
+            found.digest = engine.digest(live, section, result, &found.basis).await?;
+        }
+        Ok(found)
+    }
+
+    /// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
+    /// `None` if it has no data.
+    pub async fn close_period(
+        &self,
+        id: &BoardId,
+        window: &str,
+        choice: &Choice,
+    ) -> Result<Option<FoundResult>, Error> {
+        let now = self.engine.trusted_now().await?;
+        let live = self.engine.live_board(id).await?;
+        unit_of(&live, window)?;
+        let target = Target::find(&live, window, Track::Shown, choice, now)?;
+        // What is in memory may be behind.
+        let board = self.engine.board(id).await?;
+        let end = board.end_of(&target.standing.period);
+        let Some(end) = end.filter(|end| *end <= now) else {
+            return Err(Problem::period_running(id, &target.name(), end).into());
         };
-        let section = &period.target.standing.section();
-        let digest = self.engine.digest(live, section, result, basis).await?;
-        Ok(FoundResult { digest, ..found })
+        if !board.closes(end) {
+            let detail = match board.finalize_since {
+                None => format!("board {id} has no `finalize`"),
+                Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
+            };
+            return Err(Problem::new(NOT_FINALIZED, detail).into());
+        }
+        self.engine.close_until(id, end).await?;
+        let closed = Choice::Key(target.key);
+        match self.period_result(id, window, &closed, None).await {
+            Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     /// A whole period of a league; `None` of another board.
@@ -406,7 +413,7 @@ impl Service {
         unit: Unit,
         found: &FoundPeriod,
     ) -> Result<bool, Error> {
-        if found.total > 0 {
+        if found.total > Some(0) {
             return Ok(true);
         }
         let section = found.target.standing.section();
@@ -467,7 +474,7 @@ impl FoundPeriod {
         Self {
             target,
             state: None,
-            total: 0,
+            total: None,
             winner: None,
             result: None,
             cut_off: None,
@@ -476,15 +483,10 @@ impl FoundPeriod {
         }
     }
 
-    /// How many members it has; `None` of a whole period of a league.
-    pub fn total(&self) -> Option<u64> {
-        self.cohorts.is_none().then_some(self.total)
-    }
-
     /// Takes over what is recorded.
     fn take_over(&mut self, recorded: Option<Recorded>) {
         if let Some(Recorded { result, .. }) = recorded {
-            self.total = result.total;
+            self.total = Some(result.total);
             self.winner.clone_from(&result.winner);
             self.state = Some(PeriodState::Final);
             self.final_at = Some(result.final_at);
@@ -496,11 +498,11 @@ impl FoundPeriod {
 impl Between {
     /// Whether these are keys of periods.
     fn check(&self, live: &LiveBoard, unit: Unit) -> Result<(), Error> {
-        let keys = [("after", &self.after), ("before", &self.before)];
-        for (name, key) in keys {
-            let Some(key) = key else { continue };
-            let parsed = live.board.calendar.parse_key(unit, key);
-            parsed.map_err(|error| Problem::invalid_parameter(name, error))?;
+        for (name, key) in [("after", &self.after), ("before", &self.before)] {
+            if let Some(key) = key {
+                let parsed = live.board.calendar.parse_key(unit, key);
+                parsed.map_err(|error| Problem::invalid_parameter(name, error))?;
+            }
         }
         Ok(())
     }

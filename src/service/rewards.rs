@@ -13,9 +13,7 @@ use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::engine::LiveBoard;
-use crate::engine::Outdated;
-use crate::engine::revisions::Revised;
+use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
 use crate::store::results::PeriodResult;
@@ -72,34 +70,16 @@ pub struct ClaimRequest {
     pub by: String,
 }
 
-/// Which part of a period is meant.
-#[derive(Clone, Copy, Debug)]
-enum Whose<'a> {
-    /// Of a league this cohort, by what users call it; otherwise all of it.
-    Cohort(Option<&'a str>),
-    /// Of a league the cohort of this member; otherwise all of it.
-    Member(&'a MemberId),
-}
+/// Which part of a period is meant: of a league this cohort, by what users call it, or else that of this member; of other boards all of it.
+type Whose<'a> = (Option<&'a str>, Option<&'a MemberId>);
 
 /// A final section.
 struct FinalSection {
-    live: Arc<LiveBoard>,
     section: Section,
     /// Its name among the results.
     name: String,
     window: Window,
     result: PeriodResult,
-}
-
-impl ClaimRequest {
-    fn not_found(&self) -> Error {
-        let standing = StandingName {
-            window: self.window.as_str().into(),
-            key: self.key.as_str().into(),
-        };
-        let member = self.member.as_str();
-        Problem::reward_not_found(&self.board, &standing, &self.rule, member).into()
-    }
 }
 
 impl Service {
@@ -108,41 +88,36 @@ impl Service {
     pub async fn rewards(
         &self,
         (id, window, choice): (&BoardId, &str, &Choice),
-        (cohort, member): (Option<&str>, Option<&MemberId>),
+        whose: Whose<'_>,
         after: Option<&str>,
         count: usize,
     ) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
         self.engine.revise(id).await?;
-        let whose = match (cohort, member) {
-            (None, Some(member)) => Whose::Member(member),
-            (cohort, _) => Whose::Cohort(cohort),
-        };
         self.engine
             .with_board(id, async |live| {
                 let at = self.final_section(&live, window, choice, whose);
                 let Some(at) = at.await? else {
                     return Ok((live, Part::last(Vec::new())));
                 };
-                let rules = at.live.board.all_rules_of(&at.section.period);
-                let mut found = if let Some(member) = member {
-                    self.rewards_of(&at, member).await?
+                let rules = live.board.all_rules_of(&at.section.period);
+                let store = &self.engine.store;
+                let (found, limit) = if let (_, Some(member)) = whose {
+                    let shard = &live.shard_in(at.section, member).shard;
+                    let won = store.rewards_of(shard, &at.section, member.as_str());
+                    let won = won.await?.into_iter();
+                    let won = won.map(|entry| (member.to_string(), entry));
+                    (won.collect(), usize::MAX)
                 } else {
                     let after = after.map(|after| place_of(rules, after)).transpose()?;
-                    let count = count.min(REWARDS_READ_MAX - 1);
-                    self.rewards_behind(&at, after.as_ref(), count + 1).await?
+                    let limit = count.min(REWARDS_READ_MAX - 1);
+                    let found = self.rewards_behind(&live, &at.section, after.as_ref(), limit + 1);
+                    (found.await?, limit)
                 };
-                let is_more = member.is_none() && found.len() > count;
-                if is_more {
-                    found.truncate(count);
-                }
-                let known = found.into_iter();
-                let rewards: Vec<FoundReward> = known
+                let rewards = found.into_iter();
+                let rewards = rewards
                     .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
                     .collect();
-                let part = Part {
-                    next: rewards.last().filter(|_| is_more).map(FoundReward::cursor),
-                    items: rewards,
-                };
+                let part = Part::split(rewards, limit, FoundReward::cursor);
                 Ok((live, part))
             })
             .await
@@ -158,68 +133,61 @@ impl Service {
         &self,
         request: &ClaimRequest,
     ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
-        let claim = async |live| self.try_claim(live, request).await;
-        self.engine.with_board(&request.board, claim).await
-    }
-
-    /// Whether all hides of a league are in all results. Its first shard tells of them; of other boards this says nothing.
-    async fn has_all_hides(&self, live: &LiveBoard, revised: &Revised) -> Result<bool, Error> {
-        if !live.board.is_league() {
-            return Ok(true);
-        }
-        let first = &live.shards[0].shard;
-        let hides = self.engine.store.moderated(first).await?.hides;
-        Ok(revised.has(first.tag(), hides))
-    }
-
-    /// [`Error::Again`] also if the result has to be revised first.
-    async fn try_claim(
-        &self,
-        live: Arc<LiveBoard>,
-        request: &ClaimRequest,
-    ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
-        let (board, member) = (&live.board, &request.member);
-        let not_found = || request.not_found();
-        let revised = self.engine.revise(&request.board).await?;
-        let choice = Choice::Key(request.key.clone());
-        let whose = Whose::Member(member);
-        let at = self
-            .final_section(&live, &request.window, &choice, whose)
-            .await?;
-        let at = at.ok_or_else(not_found)?;
-        let mut rules = board.rules_of(&at.section.period);
-        let named = rules.find(|(_, rule)| rule.id == request.rule);
-        let (rule, _) = named.ok_or_else(not_found)?;
-        let shard = &live.shard_in(at.section, member).shard;
-        let hides = self.engine.store.moderated(shard).await?.hides;
-        if !revised.has(shard.tag(), hides) || !self.has_all_hides(&live, &revised).await? {
-            return Err(Error::Again(Outdated::Read));
-        }
-        let claiming = Claiming {
-            member: member.as_str(),
-            rule,
-            by: &request.by,
-            at: self.engine.clock.now(),
-            revision: at.result.revision,
-            hides,
+        let member = &request.member;
+        let not_found = || {
+            let standing = StandingName {
+                window: request.window.as_str().into(),
+                key: request.key.as_str().into(),
+            };
+            let (board, rule, member) = (&request.board, &request.rule, member.as_str());
+            Error::from(Problem::reward_not_found(board, &standing, rule, member))
         };
-        let claimed = self.engine.store.claim(shard, &at.section, claiming);
-        let (entry, is_new) = match claimed.await? {
-            Claimed::Behind => return Err(Error::Again(Outdated::Read)),
-            Claimed::None => return Err(not_found()),
-            Claimed::New(entry) => (entry, true),
-            Claimed::Same(entry) => (entry, false),
-            Claimed::Taken(entry) => {
-                return Err(Problem::claimed(ALREADY_CLAIMED, claim_of(&entry)).into());
-            }
-            Claimed::Revoked(entry) => {
-                return Err(Problem::claimed(REWARD_REVOKED, claim_of(&entry)).into());
-            }
-        };
-        let rules = board.all_rules_of(&at.section.period);
-        let found = FoundReward::new(rules, member.to_string(), entry);
-        let found = found.ok_or_else(not_found)?;
-        Ok((found, Arc::clone(&live), is_new))
+        let (engine, choice) = (&self.engine, Choice::Key(request.key.clone()));
+        engine
+            .with_board(&request.board, async |live| {
+                let revised = engine.revise(&request.board).await?;
+                let whose = (None, Some(member));
+                let at = self.final_section(&live, &request.window, &choice, whose);
+                let at = at.await?.ok_or_else(not_found)?;
+                let mut rules = live.board.rules_of(&at.section.period);
+                let named = rules.find(|(_, rule)| rule.id == request.rule);
+                let (rule, _) = named.ok_or_else(not_found)?;
+                let shard = &live.shard_in(at.section, member).shard;
+                let hides = engine.store.moderated(shard).await?.hides;
+                let mut is_revised = revised.has(shard.tag(), hides);
+                if is_revised && live.board.is_league() {
+                    // Its first shard tells of all hides.
+                    let first = &live.shards[0].shard;
+                    let hides = engine.store.moderated(first).await?.hides;
+                    is_revised = revised.has(first.tag(), hides);
+                }
+                if !is_revised {
+                    return Err(Error::Again(Outdated::Read));
+                }
+                let claiming = Claiming {
+                    member: member.as_str(),
+                    rule,
+                    by: &request.by,
+                    at: engine.clock.now(),
+                    revision: at.result.revision,
+                    hides,
+                };
+                let refused =
+                    |kind, entry: RewardEntry| Err(Problem::claimed(kind, claim_of(&entry)).into());
+                let claimed = engine.store.claim(shard, &at.section, claiming);
+                let (entry, is_new) = match claimed.await? {
+                    Claimed::Behind => return Err(Error::Again(Outdated::Read)),
+                    Claimed::None => return Err(not_found()),
+                    Claimed::New(entry) => (entry, true),
+                    Claimed::Same(entry) => (entry, false),
+                    Claimed::Taken(entry) => return refused(ALREADY_CLAIMED, entry),
+                    Claimed::Revoked(entry) => return refused(REWARD_REVOKED, entry),
+                };
+                let rules = live.board.all_rules_of(&at.section.period);
+                let found = FoundReward::new(rules, member.to_string(), entry);
+                Ok((found.ok_or_else(not_found)?, Arc::clone(&live), is_new))
+            })
+            .await
     }
 
     /// How the result of a final period was revised, behind a revision: up to `count` revisions.
@@ -232,22 +200,19 @@ impl Service {
         self.engine.revise(id).await?;
         self.engine
             .with_board(id, async |live| {
-                let at = self.final_section(&live, window, choice, Whose::Cohort(cohort));
+                let at = self.final_section(&live, window, choice, (cohort, None));
                 let Some(at) = at.await? else {
                     return Ok(Part::last(Vec::new()));
                 };
-                let board = &at.live.board;
                 // The first has revised nothing.
                 let first = after.max(1) + 1;
-                let last = at
-                    .result
-                    .revision
-                    .min(after.max(1).saturating_add(count as u64));
+                let last = after.max(1).saturating_add(count as u64);
+                let last = last.min(at.result.revision);
                 let store = &self.engine.store;
-                let known = store.revisions(board, (at.window, &at.name), first..=last);
+                let known = store.revisions(&live.board, (at.window, &at.name), first..=last);
                 let found = known.await?.into_iter();
                 let found = found.map(async |(revision, change, members)| {
-                    let rewards = self.changes_of(&at, revision).await?;
+                    let rewards = self.changes_of(&live, &at.section, revision).await?;
                     let has_more = rewards.len() > CHANGES_MAX;
                     Ok::<_, Error>(FoundRevision {
                         revision,
@@ -268,93 +233,61 @@ impl Service {
     /// period of a league.
     async fn final_section(
         &self,
-        live: &Arc<LiveBoard>,
+        live: &LiveBoard,
         window: &str,
         choice: &Choice,
         whose: Whose<'_>,
     ) -> Result<Option<FinalSection>, Error> {
-        self.engine.forget_all(&live.board.id).await?;
-        self.engine.require_current(live)?;
+        let (engine, board) = (&self.engine, &live.board);
+        engine.forget_all(&board.id).await?;
+        engine.require_current(live)?;
         let (named, _) = unit_of(live, window)?;
-        let now = self.engine.clock.now();
-        let target = Target::find(live, window, Track::Shown, choice, now)?;
-        let Some(target) = self.target_of(live, target, whose).await? else {
-            return Ok(None);
-        };
+        let mut target = Target::find(live, window, Track::Shown, choice, engine.clock.now())?;
+        let period = target.standing.period;
+        match whose {
+            (None, Some(member)) if board.is_league() => {
+                let seat = engine.rewarded_seat(live, member, &period).await?;
+                let Some(cohort) = seat.and_then(|seat| seat.cohort) else {
+                    return Ok(None);
+                };
+                target = target.of_cohort(board, cohort);
+            }
+            (None, Some(_)) => {}
+            (cohort, _) => target = target.in_cohort(board, cohort)?,
+        }
         let section = target.standing.section();
-        let name = live.board.section_key(&section);
-        let recorded = self.engine.store.result(&live.board, named, &name).await?;
-        let Some(recorded) = recorded else {
-            return Err(self.without_result(live, &target).await?);
-        };
-        Ok(Some(FinalSection {
-            live: Arc::clone(live),
-            section,
-            name,
-            window: named,
-            result: recorded.result,
-        }))
-    }
-
-    /// Why a section has no result.
-    async fn without_result(&self, live: &LiveBoard, target: &Target) -> Result<Error, Error> {
-        let board = &live.board;
-        let closings = self.engine.store.closings(&board.id).await?;
-        let end = board.end_of(&target.standing.period);
-        let results_until = closings.unwrap_or_default().results_until;
-        let is_closed = end.is_some_and(|end| results_until >= Some(end));
-        Ok(match &target.cohort {
+        let name = board.section_key(&section);
+        if let Some(recorded) = engine.store.result(board, named, &name).await? {
+            return Ok(Some(FinalSection {
+                section,
+                name,
+                window: named,
+                result: recorded.result,
+            }));
+        }
+        let closings = engine.store.closings(&board.id).await?.unwrap_or_default();
+        let end = board.end_of(&period);
+        let is_closed = end.is_some_and(|end| closings.results_until >= Some(end));
+        Err(match &target.cohort {
             Some(cohort) if is_closed => target.cohort_not_found(board, cohort),
             _ => target.without_result(board, is_closed),
         })
     }
 
-    /// The same target in the cohort that is meant; `None` if the member had no seat in this period.
-    async fn target_of(
-        &self,
-        live: &LiveBoard,
-        target: Target,
-        whose: Whose<'_>,
-    ) -> Result<Option<Target>, Error> {
-        let board = &live.board;
-        let member = match whose {
-            Whose::Member(member) if board.is_league() => member,
-            Whose::Member(_) => return Ok(Some(target)),
-            Whose::Cohort(cohort) => return target.in_cohort(board, cohort).map(Some),
-        };
-        let period = &target.standing.period;
-        let seat = self.engine.rewarded_seat(live, member, period).await?;
-        let cohort = seat.and_then(|seat| seat.cohort);
-        Ok(cohort.map(|cohort| target.of_cohort(board, cohort)))
-    }
-
-    /// What a member has won.
-    async fn rewards_of(
-        &self,
-        at: &FinalSection,
-        member: &MemberId,
-    ) -> Result<Vec<(String, RewardEntry)>, Error> {
-        let shard = &at.live.shard_in(at.section, member).shard;
-        let store = &self.engine.store;
-        let found = store.rewards_of(shard, &at.section, member.as_str());
-        let found = found.await?.into_iter();
-        Ok(found.map(|entry| (member.to_string(), entry)).collect())
-    }
-
     /// The first rewards of all shards behind a place.
     async fn rewards_behind(
         &self,
-        at: &FinalSection,
+        live: &LiveBoard,
+        section: &Section,
         after: Option<&RewardPlace>,
         count: usize,
     ) -> Result<Vec<(String, RewardEntry)>, Error> {
-        let shards = at.live.shards_of(at.section).iter();
+        let shards = live.shards_of(*section).iter();
         let store = &self.engine.store;
-        let of_shards = shards.map(|shard| store.rewards(&shard.shard, &at.section, after, count));
+        let of_shards = shards.map(|shard| store.rewards(&shard.shard, section, after, count));
         let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        all.truncate(count);
-        let all = all.into_iter();
+        let all = all.into_iter().take(count);
         Ok(all
             .map(|(place, entry)| (place.member().to_owned(), entry))
             .collect())
@@ -363,24 +296,21 @@ impl Service {
     /// Whose rewards a revision has changed, one more than are shown if there are so many.
     async fn changes_of(
         &self,
-        at: &FinalSection,
+        live: &LiveBoard,
+        section: &Section,
         revision: u64,
     ) -> Result<Vec<(RuleId, String, RewardChange)>, Error> {
-        let (store, rules) = (
-            &self.engine.store,
-            at.live.board.all_rules_of(&at.section.period),
-        );
+        let store = &self.engine.store;
+        let rules = live.board.all_rules_of(&section.period);
         if rules.is_empty() {
             return Ok(Vec::new());
         }
-        let shards = at.live.shards_of(at.section).iter();
-        let of_shards = shards.map(|shard| {
-            store.reward_changes(&shard.shard, &at.section, revision, CHANGES_MAX + 1)
-        });
+        let shards = live.shards_of(*section).iter();
+        let of_shards = shards
+            .map(|shard| store.reward_changes(&shard.shard, section, revision, CHANGES_MAX + 1));
         let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
-        all.truncate(CHANGES_MAX + 1);
-        let all = all.into_iter();
+        let all = all.into_iter().take(CHANGES_MAX + 1);
         let all = all.filter_map(|(rule, member, change)| {
             Some((rules.get(rule)?.id.clone(), member, change))
         });
@@ -407,13 +337,11 @@ impl FoundReward {
 
 /// The place in the list that a cursor names.
 fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
-    let mut parts = cursor.splitn(3, ':');
-    let mut part = || parts.next();
-    let place = (|| {
-        let (rule, rank, member) = (part()?, part()?, part()?);
+    let place = cursor.split_once(':').and_then(|(rule, rest)| {
+        let (rank, member) = rest.split_once(':')?;
         let index = rules.iter().position(|own| own.id.as_str() == rule)?;
         Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
-    })();
+    });
     place.ok_or_else(|| {
         Problem::invalid_parameter("after", "is not what an answer has as `next`").into()
     })

@@ -14,7 +14,6 @@ use crate::domain::data::EntryData;
 use crate::domain::edition::Edition;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
-use crate::domain::period::Period;
 use crate::domain::profile::ShownProfile;
 use crate::domain::series::{Standing, Track};
 use crate::domain::state::PeriodState;
@@ -58,14 +57,11 @@ pub struct StandingRequest {
 impl StandingRequest {
     /// The same of the cohort of a member, unless it names a cohort.
     #[must_use]
-    pub fn of_member(self, member: &MemberId) -> Self {
-        match self.cohort {
-            CohortChoice::Unnamed => Self {
-                cohort: CohortChoice::Of(member.clone()),
-                ..self
-            },
-            _ => self,
+    pub fn of_member(mut self, member: &MemberId) -> Self {
+        if self.cohort == CohortChoice::Unnamed {
+            self.cohort = CohortChoice::Of(member.clone());
         }
+        self
     }
 }
 
@@ -142,35 +138,17 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The periods whose events are in the standing.
-    pub(super) fn periods(&self) -> Vec<Period> {
-        self.target.periods(&self.live.board)
-    }
-
-    /// Whether an edition tells the entries that a request shows: not what lies elsewhere, or follows from later decisions.
-    fn follows_edition(&self, request: &StandingRequest) -> bool {
-        let board = &self.live.board;
-        request.includes.is_empty()
-            && request.sight != Sight::Everybody
-            && board.definition.uniques != Some(Uniques::Member)
-            && !board.is_league()
-    }
-
     /// Makes sure that the cohort was opened in which nobody was found.
     pub(super) async fn require_cohort(&self) -> Result<(), Error> {
-        let Target {
-            standing, cohort, ..
-        } = self.target;
-        let (Some(own), Some(name)) = (standing.cohort, cohort) else {
+        let (board, standing) = (&self.live.board, &self.target.standing);
+        let (Some(own), Some(name)) = (standing.cohort, &self.target.cohort) else {
             return Ok(());
         };
-        let board = &self.live.board;
         let (store, tiers) = (&self.reader.engine.store, [own.tier]);
         let seats = store.tier_seats(board, &standing.period, &tiers).await?;
         let opened = seats.first().map_or(0, |seats| seats.taken);
-        let size = board
-            .league_of(&standing.period)
-            .map_or(1, |league| league.cohort_size);
+        let league = board.league_of(&standing.period);
+        let size = league.map_or(1, |league| league.cohort_size);
         if u64::from(own.number) <= opened.div_ceil(size.into()) {
             return Ok(());
         }
@@ -185,7 +163,8 @@ impl Attempt<'_> {
         if self.live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
-        let (engine, periods) = (self.reader.engine, self.periods());
+        let periods = self.target.periods(&self.live.board);
+        let engine = self.reader.engine;
         engine.voters(self.live, &periods, entries).await
     }
 
@@ -245,11 +224,6 @@ impl<T> FoundIn<T> {
             Some(_) => self.state == Some(PeriodState::Final),
             None => self.target.is_late,
         }
-    }
-
-    /// Whether a member is hidden that the answer shows all the same.
-    pub fn is_hidden(&self, member: &str) -> bool {
-        self.hidden.contains(member)
     }
 }
 
@@ -317,7 +291,12 @@ impl Service {
         let (shards, is_torn) = attempt.reader.shards_seen(standings);
         let nonce = is_torn.then(random::number).transpose()?;
         let edition = Edition::new(&live.board, shards, state, nonce);
-        let follows_edition = attempt.follows_edition(request) && view.follows_edition(&live.board);
+        // It does not tell what lies elsewhere, or follows from later decisions.
+        let follows_edition = request.includes.is_empty()
+            && request.sight != Sight::Everybody
+            && live.board.definition.uniques != Some(Uniques::Member)
+            && !live.board.is_league()
+            && view.follows_edition(&live.board);
         let hidden = match request.sight {
             Sight::Everybody => {
                 let members = V::members(&found);

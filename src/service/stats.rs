@@ -26,36 +26,23 @@ impl View for StatsView {
     type Found = FoundStats;
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundStats, Error> {
-        let Attempt {
-            live,
-            target,
-            reader,
-            ..
-        } = attempt;
-        let counts_voters = live.board.definition.uniques.is_some();
-        if target.is_empty {
-            return Ok(FoundStats {
-                amounts: Amounts::default(),
-                voters: counts_voters.then_some(0),
-            });
-        }
-        if !counts_voters {
+        let (reader, target) = (&attempt.reader, attempt.target);
+        let counts_voters = attempt.live.board.definition.uniques.is_some();
+        let (amounts, voters) = if target.is_empty {
+            (Amounts::default(), counts_voters.then_some(0))
+        } else if counts_voters {
+            let periods = target.periods(&attempt.live.board);
+            let amounts = reader.amounts(target.standing, &periods).await?;
+            let voters = reader.engine.voters_of_standing(attempt.live, &periods);
+            (amounts, Some(voters.await?))
+        } else {
             let amounts = reader.amounts(target.standing, &[]).await?;
             if amounts.members == 0 {
                 attempt.require_cohort().await?;
             }
-            return Ok(FoundStats {
-                amounts,
-                voters: None,
-            });
-        }
-        let periods = attempt.periods();
-        let amounts = reader.amounts(target.standing, &periods).await?;
-        let voters = reader.engine.voters_of_standing(live, &periods).await?;
-        Ok(FoundStats {
-            amounts,
-            voters: Some(voters),
-        })
+            (amounts, None)
+        };
+        Ok(FoundStats { amounts, voters })
     }
 
     fn follows_edition(&self, board: &Board) -> bool {

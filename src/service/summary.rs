@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::page::{Entries, PageView};
-use super::period::{Choice, CohortChoice, Target};
-use super::standing::{Attempt, StandingRequest, View};
+use super::period::{Choice, CohortChoice};
+use super::standing::{Attempt, FoundIn, StandingRequest, View};
 use super::tiers::TiersView;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
-use crate::domain::state::PeriodState;
-use crate::engine::LiveBoard;
-use crate::engine::Outdated;
 use crate::engine::reader::Size;
+use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::UNKNOWN_WINDOW;
 use crate::store::Freshness;
@@ -25,21 +23,10 @@ use crate::store::standings::Sight;
 pub struct Summary {
     /// The board.
     pub live: Arc<LiveBoard>,
-    /// The running standing of each of its windows.
-    pub windows: Vec<FoundWindow>,
+    /// The running standing of each of its windows, and how many members it has.
+    pub windows: Vec<FoundIn<u64>>,
     /// All that was acknowledged by then is in it; `None`: all that was before the request.
     pub as_of: Option<Instant>,
-}
-
-/// The running standing of a window.
-#[derive(Clone, Debug)]
-pub struct FoundWindow {
-    /// The standing.
-    pub target: Target,
-    /// Its state, if that is known.
-    pub state: Option<PeriodState>,
-    /// How many members it has.
-    pub total: u64,
 }
 
 /// How many members a standing has; of a league, how many have a seat in the period.
@@ -83,9 +70,8 @@ impl Service {
                     asker: None,
                 });
                 let requests: Vec<StandingRequest> = requests.collect();
-                let read = requests
-                    .iter()
-                    .map(|request| self.read(request, &SummaryView));
+                let read = requests.iter();
+                let read = read.map(|request| self.read(request, &SummaryView));
                 let found = try_join_all(read).await.map_err(|error| match error {
                     // The definition has changed meanwhile.
                     error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
@@ -96,17 +82,10 @@ impl Service {
                 if found.iter().any(|one| one.live.board != live.board) {
                     return Err(Error::Again(Outdated::Board));
                 }
-                let as_of = found.iter().filter_map(|one| one.as_of).min();
-                let windows = found.into_iter();
-                let windows = windows.map(|one| FoundWindow {
-                    total: one.found,
-                    target: one.target,
-                    state: one.state,
-                });
                 Ok(Summary {
                     live,
-                    windows: windows.collect(),
-                    as_of,
+                    as_of: found.iter().filter_map(|one| one.as_of).min(),
+                    windows: found,
                 })
             })
             .await

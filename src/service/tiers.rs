@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::standing::{Attempt, View};
-use crate::domain::league::{Cohort, League, Section};
+use crate::domain::league::{Cohort, League};
 use crate::domain::part::Part;
 use crate::domain::series::Standing;
 use crate::join::try_join_all;
@@ -59,13 +59,10 @@ impl View for CohortsView {
         let found = attempt.tiers(&[tier]).await?;
         let opened = found.first().map_or(0, |found| found.cohorts);
         let opened = u32::try_from(opened).unwrap_or(u32::MAX);
-        let numbers = (1..=opened).skip_while(|number| *number <= after);
-        let cohorts = numbers
-            .take(self.count)
-            .map(|number| Cohort { tier, number });
-        let cohorts = cohorts.map(async |cohort| {
-            let members = attempt.members_of(cohort).await?;
-            Ok::<_, Error>((cohort, members))
+        let numbers = (after.saturating_add(1)..=opened).take(self.count);
+        let cohorts = numbers.map(async |number| {
+            let cohort = Cohort { tier, number };
+            Ok::<_, Error>((cohort, attempt.members_of(cohort).await?))
         });
         let items = try_join_all(cohorts).await?;
         let last = items.last().map(|(last, _)| *last);
@@ -82,13 +79,13 @@ impl CohortsView {
         let Some(name) = &self.after else {
             return Ok(0);
         };
-        let cohort = attempt.league().cohort_named(name);
-        let number = cohort.filter(|cohort| cohort.tier == tier);
-        let number = number.map(|cohort| cohort.number);
-        number.ok_or_else(|| {
-            let detail = format!("is no cohort of the tier {}", self.tier);
-            Problem::invalid_parameter("after", detail).into()
-        })
+        match attempt.league().cohort_named(name) {
+            Some(cohort) if cohort.tier == tier => Ok(cohort.number),
+            _ => {
+                let detail = format!("is no cohort of the tier {}", self.tier);
+                Err(Problem::invalid_parameter("after", detail).into())
+            }
+        }
     }
 
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
@@ -137,12 +134,10 @@ impl Attempt<'_> {
 
     /// How many members a cohort has.
     async fn members_of(&self, cohort: Cohort) -> Result<u64, Error> {
-        let section = Section {
+        let standing = Standing {
             cohort: Some(cohort),
-            ..self.target.standing.section()
+            ..self.target.standing
         };
-        let standing = Standing::of(self.target.standing.series, section);
-        let amounts = self.reader.amounts(standing, &[]).await?;
-        Ok(amounts.members)
+        Ok(self.reader.amounts(standing, &[]).await?.members)
     }
 }

@@ -29,25 +29,17 @@ pub struct NamedWebhook {
     pub webhook: Webhook,
 }
 
-/// A webhook that was put.
-#[derive(Clone, Debug)]
-pub struct Put {
-    /// What was there before; `None`: the webhook is new.
-    pub before: Option<Webhook>,
-    /// What is there now.
-    pub after: NamedWebhook,
-}
-
 /// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
 impl Service {
     /// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
-    /// it was disabled. From then on it is a webhook of this stored API key.
+    /// it was disabled. From then on it is a webhook of this stored API key. Returns what was there before, if the webhook is not new, and
+    /// what is there now.
     pub async fn put_webhook(
         &self,
         (may, key): (&Boards, Option<&KeyName>),
         name: &WebhookName,
         wanted: Wanted,
-    ) -> Result<Put, Error> {
+    ) -> Result<(Option<Webhook>, NamedWebhook), Error> {
         let kinds = wanted.check(self.engine.sender.allows_private);
         let events = kinds.map_err(Problem::invalid)?;
         if !may.cover(&wanted.boards) {
@@ -59,29 +51,21 @@ impl Service {
             let before = stored.as_ref().map(|stored| reachable(stored, may));
             let before = before.transpose()?;
             let now = self.engine.clock.now();
-            let kept = before.clone().unwrap_or_else(|| Webhook {
-                url: String::new(),
-                events: Vec::new(),
-                boards: boards.clone(),
-                secret: secret.clone(),
-                previous: None,
-                created_at: now,
-                key: None,
-                disabled: None,
-                tests: 0,
-            });
+            let kept = before.as_ref();
             let webhook = Webhook {
                 url: url.clone(),
                 events: events.clone(),
                 boards: boards.clone(),
+                secret: kept.map_or(&secret, |kept| &kept.secret).clone(),
+                previous: kept.and_then(|kept| kept.previous.clone()),
+                created_at: kept.map_or(now, |kept| kept.created_at),
                 key: key.cloned(),
                 disabled: None,
-                ..kept
+                tests: kept.map_or(0, |kept| kept.tests),
             };
             self.change_webhook(name, stored.as_ref(), Some(&webhook))
                 .await?;
-            let after = named(name, webhook);
-            Ok(Put { before, after })
+            Ok((before, named(name, webhook)))
         })
         .await
     }
@@ -188,18 +172,15 @@ impl Service {
             return Err(Problem::webhook_disabled(name).into());
         }
         let now = self.engine.clock.now();
-        let Webhook {
-            created_at, tests, ..
-        } = after.webhook;
-        let message = Message::test(name.as_str(), created_at, tests, now);
+        let webhook = after.webhook;
+        let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
         let queued = NamedDelivery {
             id: message.id,
             delivery: Delivery::new(message.body, now),
         };
         let one = std::slice::from_ref(&queued);
         let store = &self.engine.store;
-        let taken = store.queue_deliveries(None, name, one, now).await;
-        match taken {
+        match store.queue_deliveries(None, name, one, now).await {
             Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
             taken => Ok(taken.map(|()| queued)?),
         }
@@ -301,11 +282,10 @@ fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
 /// A webhook, if it is for boards that the caller may go to.
 fn reachable(stored: &Stored<Webhook>, may: &Boards) -> Result<Webhook, Error> {
     let webhook = stored.read()?;
-    if may.cover(&webhook.boards) {
-        Ok(webhook)
-    } else {
-        Err(Problem::for_other_boards().into())
+    if !may.cover(&webhook.boards) {
+        return Err(Problem::for_other_boards().into());
     }
+    Ok(webhook)
 }
 
 fn new_secret() -> Result<SigningSecret, StoreError> {

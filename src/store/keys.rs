@@ -416,7 +416,7 @@ fn list_of(series: &str) -> Option<List> {
     let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
     let _: u64 = epoch.parse().ok()?;
     let list = series.strip_prefix("raw-").unwrap_or(series);
-    let unit = |prefix| list.strip_prefix(prefix)?.parse().ok();
+    let unit = |prefix| Unit::named(list.strip_prefix(prefix)?);
     if list == "initial-scores" {
         return Some(List::InitialScores);
     }

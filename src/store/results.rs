@@ -14,7 +14,7 @@ use crate::domain::board::Board;
 use crate::domain::league::decision::Summary;
 use crate::domain::message::Message;
 use crate::domain::period::Unit;
-use crate::domain::score::{self, Score};
+use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -66,7 +66,6 @@ pub struct Winner {
     /// Who; `None` once that member was erased.
     pub member: Option<String>,
     /// How much, scaled.
-    #[serde(with = "score::scaled")]
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,

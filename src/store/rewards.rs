@@ -11,7 +11,7 @@ use super::reply::require;
 use super::script::Script;
 use super::{StoreError, keys, script};
 use crate::domain::league::Section;
-use crate::domain::score::{Score, scaled};
+use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
@@ -94,7 +94,6 @@ pub struct RewardEntry {
     /// The rank of the member when it had won last.
     pub rank: u64,
     /// The score of the member.
-    #[serde(deserialize_with = "scaled::deserialize")]
     pub score: Score,
     /// What has become of it.
     pub state: RewardState,

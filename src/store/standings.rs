@@ -95,7 +95,7 @@ impl Memo {
 }
 
 /// A member of a standing, and who is around it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Neighbourhood {
     /// How many members the standing has.
     pub total: u64,

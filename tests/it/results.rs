@@ -513,7 +513,7 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
         .unwrap();
     hide("m2").await;
     client.delete("/v1/boards/b/hidden/m1").await.expect(204);
-    let mut export = service.export(&found).await.unwrap();
+    let mut export = service.export(found.clone()).await.unwrap();
     let entries = service.export_on(&mut export).await.unwrap();
     assert_eq!(entries.len(), 2, "as many as the result had");
     assert!(service.has_changed(&export, &id).await.unwrap());
@@ -521,7 +521,7 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
         .period_to_export(&id, "day", &choice, None)
         .await
         .unwrap();
-    let mut export = service.export(&found).await.unwrap();
+    let mut export = service.export(found.clone()).await.unwrap();
     service.export_on(&mut export).await.unwrap();
     assert!(!service.has_changed(&export, &id).await.unwrap());
 }

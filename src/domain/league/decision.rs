@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Idle, League};
-use crate::domain::score::{Decimals, Score, scaled};
+use crate::domain::score::{Decimals, Score};
 use crate::domain::time::Timestamp;
 
 /// Where a seat has led.
@@ -30,12 +30,10 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Its score.
-    #[serde(with = "scaled")]
     pub score: Score,
     /// Where it goes.
     pub moved: Move,
     /// With which score it opens the next period that counts.
-    #[serde(with = "scaled")]
     pub bonus: Score,
 }
 
@@ -101,17 +99,25 @@ impl League {
         entries: Vec<Placed<M>>,
     ) -> (Summary, Vec<(M, Outcome)>) {
         let counted = entries.iter().filter(|entry| !entry.is_hidden).count() as u64;
-        let deciding = Deciding {
-            league: self,
-            tier,
-            decimals,
-            counted,
-            cuts: self.cuts(tier, counted),
-        };
+        let (may_go, Cuts { up, down }) = (self.moves(counted), self.cuts(tier, counted));
         let mut ahead = 0;
         let outcomes = entries.into_iter().map(|entry| {
-            let outcome = deciding.outcome(&entry, ahead);
+            let position = (!entry.is_hidden).then_some(ahead + 1);
             ahead += u64::from(!entry.is_hidden);
+            let promotes = || entry.score >= self.promotes_from(decimals);
+            let moved = match position {
+                Some(position) if may_go && position > counted - down => Move::Down,
+                Some(position) if may_go && position <= up && promotes() => Move::Up,
+                None if may_go && self.idle == Idle::Demote && tier > 0 => Move::Down,
+                _ => Move::Stay,
+            };
+            let bonus = position.filter(|_| may_go);
+            let outcome = Outcome {
+                position,
+                score: entry.score,
+                moved,
+                bonus: bonus.map_or(Score::default(), |place| self.bonus(place, decimals)),
+            };
             (entry.member, outcome)
         });
         let outcomes: Vec<_> = outcomes.collect();
@@ -126,54 +132,6 @@ impl League {
             at,
         };
         (summary, outcomes)
-    }
-}
-
-/// A cohort that is being decided.
-struct Deciding<'a> {
-    league: &'a League,
-    tier: u8,
-    decimals: Decimals,
-    counted: u64,
-    cuts: Cuts,
-}
-
-impl Deciding<'_> {
-    /// The outcome of an entry with so many ahead of it that are counted.
-    fn outcome<M>(&self, entry: &Placed<M>, ahead: u64) -> Outcome {
-        let position = (!entry.is_hidden).then_some(ahead + 1);
-        let (moved, bonus) = match position {
-            _ if !self.league.moves(self.counted) => (Move::Stay, Score::default()),
-            None => (self.idle(), Score::default()),
-            Some(position) => {
-                let bonus = self.league.bonus(position, self.decimals);
-                (self.moved(position, entry.score), bonus)
-            }
-        };
-        Outcome {
-            position,
-            score: entry.score,
-            moved,
-            bonus,
-        }
-    }
-
-    fn moved(&self, position: u64, score: Score) -> Move {
-        let Cuts { up, down } = self.cuts;
-        if position > self.counted - down {
-            Move::Down
-        } else if position <= up && score >= self.league.promotes_from(self.decimals) {
-            Move::Up
-        } else {
-            Move::Stay
-        }
-    }
-
-    fn idle(&self) -> Move {
-        match self.league.idle {
-            Idle::Demote if self.tier > 0 => Move::Down,
-            Idle::Demote | Idle::Keep => Move::Stay,
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::decision::{Move, Outcome};
 use super::{Cohort, Idle, TierName};
 use crate::domain::board::Board;
 use crate::domain::period::{Period, Unit};
-use crate::domain::score::{Score, scaled};
+use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 
 /// What is stored of a member of a league.
@@ -23,7 +23,7 @@ pub struct Player {
     /// The beginning of that period. All seats before it are turned.
     pub from: Timestamp,
     /// With which score it opens its next seat that is listed, in whichever period that is.
-    #[serde(with = "scaled", default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
     /// Its newest seat, if that is not turned; its period does not begin before `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,6 @@ pub struct Seat {
     /// The cohort.
     pub cohort: Cohort,
     /// With which score the member begins.
-    #[serde(with = "scaled")]
     pub opening: Score,
     /// When the seat was taken.
     pub joined_at: Timestamp,
@@ -68,12 +67,11 @@ pub struct Played {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Its score.
-    #[serde(with = "scaled")]
     pub score: Score,
     /// Where it went.
     pub moved: Move,
     /// With which score its next seat opens.
-    #[serde(with = "scaled", default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
 }
 

@@ -321,7 +321,7 @@ impl EntryBody {
             voters,
             profile: found.profile(&entry.member),
             data: found.data(entry),
-            hidden: found.is_hidden(&entry.member),
+            hidden: found.hidden.contains(&entry.member),
             previous_rank: None,
         }
     }
@@ -383,7 +383,7 @@ impl MemberBody {
                 score: entry.score.shown(decimals),
                 gap: ShownScore::difference(greater, smaller, decimals),
                 profile: found.profile(&entry.member),
-                hidden: found.is_hidden(&entry.member),
+                hidden: found.hidden.contains(&entry.member),
             }
         };
         let (before, behind) = (&around.entries[..around.index], around.index + 1);

@@ -1,6 +1,6 @@
-//! One board: its definition, and all that its shards have in their registries.
+//! One board: its definition, all that its shards have in their registries, their queues, and its place in the list of boards.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{Check, LOOK_AGAIN_AFTER, Place};
@@ -9,7 +9,8 @@ use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::engine::ATTEMPTS_MAX;
 use crate::store::check::Head;
-use crate::store::kinds::Copying;
+use crate::store::kinds::{Copying, Kind};
+use crate::store::queues::QueueName;
 use crate::store::{StoreError, keys};
 
 impl Check<'_> {
@@ -35,12 +36,7 @@ impl Check<'_> {
     async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
         let place = || Place::of_board(id);
         let head = self.store.load_head(id.as_str()).await?;
-        if head.found == "none" {
-            return Ok(());
-        }
-        if head.found != "hash" {
-            let detail = format!("its key is a {}, where a hash should be", head.found);
-            self.report.tell(place(), "type", false, detail);
+        if !self.is_of_type(place(), "its key", &head.found, "hash") {
             return Ok(());
         }
         let Some(defined) = head.board(id) else {
@@ -124,7 +120,6 @@ impl Check<'_> {
 
     async fn check_shard(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let tag = shard.tag();
-        let place = || Place::of_shard(shard);
         let registry = keys::registry(tag, shard.generation);
         let found = self.store.type_of(&registry).await?;
         if !shard.shard_id.of.is_together() {
@@ -133,14 +128,9 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        match found.as_str() {
-            "none" => return Ok(()),
-            "set" => {}
-            _ => {
-                let detail = format!("its registry is a {found}, where a set should be");
-                self.report.tell(place(), "type", false, detail);
-                return Ok(());
-            }
+        let is_sound = self.is_of_type(Place::of_shard(shard), "its registry", &found, "set");
+        if !is_sound || found == "none" {
+            return Ok(());
         }
         let mut readable = Vec::new();
         for derived in shard.derived() {
@@ -238,10 +228,7 @@ impl Check<'_> {
         const HYPERLOGLOG: &[u8] = b"HYLL";
         let found = self.store.type_of(key).await?;
         let place = || Place::of_key(shard, key);
-        if found != expected && found != "none" {
-            let detail = format!("it is a {found}, where a {expected} should be");
-            self.report.tell(place(), "type", false, detail);
-        } else if found == "string" {
+        if self.is_of_type(place(), "it", &found, expected) && found == "string" {
             let beginning = self.store.beginning_of(key, 4).await?;
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
@@ -251,4 +238,104 @@ impl Check<'_> {
         }
         Ok(())
     }
+
+    /// The queue of a shard.
+    async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let key = keys::single(shard, Kind::Queue);
+        let place = || Place::of_key(shard, &key);
+        let mends = self.manner(shard).mends;
+        let checked = self.store.check_queue(shard, mends).await;
+        let Some(checked) = self.unless_damaged(place, checked)? else {
+            return Ok(());
+        };
+        self.report.tell_all(shard, &place(), checked.differences);
+        if !checked.is_whole {
+            let (id, count) = (&shard.id, checked.entries);
+            self.report.note(format!(
+                "{count} events of board {id} wait in one queue: it is not checked"
+            ));
+        }
+        if checked.entries > 0 && self.is_unlisted(shard).await? {
+            // What a queue has waits until the index names it.
+            tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+            if self.is_unlisted(shard).await? {
+                let is_mended = mends && self.store.relist_queue(shard).await?;
+                let detail = "events wait in it, and the index of queues does not name it";
+                self.report.tell(place(), "not_indexed", is_mended, detail);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a queue has something that the index does not name. It is read before its size: what is emptied meanwhile is not told.
+    async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let name = QueueName::of(shard);
+        let listed = self.store.queues().await?;
+        let is_listed = listed.iter().any(|queue| queue.name == name);
+        Ok(!is_listed && self.store.queue_size(&name).await?.events > 0)
+    }
+
+    /// The list of all boards beside what is defined. Both change in two steps, so what seems wrong is looked at again.
+    pub(super) async fn check_list(&mut self, ids: &BTreeSet<BoardId>) -> Result<(), StoreError> {
+        let mut seemed = Vec::new();
+        for id in ids {
+            if let Some(wrong) = self.wrong_in_list(id).await? {
+                seemed.push((id, wrong));
+            }
+        }
+        if seemed.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        for (id, wrong) in seemed {
+            if self.wrong_in_list(id).await?.as_ref() != Some(&wrong) {
+                continue;
+            }
+            if self.mends {
+                let store = self.store;
+                let was_defined = wrong.version.is_some();
+                store.announce_board(id, was_defined, None).await?;
+                // Nobody else may have defined or deleted it meanwhile.
+                let head = store.load_head(id.as_str()).await?;
+                let is_defined = head.definition.is_some();
+                if is_defined != was_defined {
+                    store.announce_board(id, is_defined, None).await?;
+                }
+            }
+            let detail = match (&wrong.version, wrong.is_listed) {
+                (None, _) => "it is in the list of boards, and not defined",
+                (Some(_), false) => "it is defined, and not in the list of boards",
+                (Some(_), true) => "it is not in its place in the list of boards",
+            };
+            self.report
+                .tell(Place::of_board(id), "list", self.mends, detail);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a board in the list, if anything is.
+    async fn wrong_in_list(&self, id: &BoardId) -> Result<Option<Listed>, StoreError> {
+        let score = self.store.live_score(id).await?;
+        let head = self.store.load_head(id.as_str()).await?;
+        if !matches!(head.found.as_str(), "none" | "hash") {
+            return Ok(None);
+        }
+        let is_defined = head.definition.is_some();
+        let is_right = match score {
+            Some(score) => is_defined && score.abs() < f64::EPSILON,
+            None => !is_defined,
+        };
+        Ok((!is_right).then_some(Listed {
+            version: head.version.filter(|_| is_defined),
+            is_listed: score.is_some(),
+        }))
+    }
+}
+
+/// What is in the list of boards, and what is defined.
+#[derive(Debug, Eq, PartialEq)]
+struct Listed {
+    /// The version of the definition.
+    version: Option<String>,
+    is_listed: bool,
 }

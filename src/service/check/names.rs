@@ -101,7 +101,9 @@ impl Check<'_> {
         let (mut left_over, mut marked) = (Vec::new(), HashSet::new());
         for (key, mut name) in suspects {
             if matches!(name.kind, Some(Kind::Head | Kind::CountsHead)) {
-                name.generation = self.generation_of(&key).await?;
+                let version = self.store.version_at(&key).await?;
+                name.generation =
+                    version.and_then(|version| version.rsplit_once('-')?.0.parse().ok());
             }
             let judged = match verdict(&name, &boards[&name.id], &unneeded) {
                 Verdict::Registered | Verdict::Fine => continue,
@@ -129,13 +131,14 @@ impl Check<'_> {
         for (key, judged) in left_over {
             let is_mended = self.mends && self.store.lasts_ms(&key).await? == -2;
             let place = place_of(&key);
-            if judged == Verdict::Unknown {
-                let detail = "nobody knows what it is";
-                self.report.tell(place, "unknown", is_mended, detail);
-            } else {
-                let detail = "nothing needs it, and nothing has marked it to go";
-                self.report.tell(place, "left_over", is_mended, detail);
-            }
+            let (kind, detail) = match judged {
+                Verdict::Unknown => ("unknown", "nobody knows what it is"),
+                _ => (
+                    "left_over",
+                    "nothing needs it, and nothing has marked it to go",
+                ),
+            };
+            self.report.tell(place, kind, is_mended, detail);
         }
         Ok(())
     }
@@ -159,12 +162,6 @@ impl Check<'_> {
             // If its board is gone, so is all that this names.
             cause: Cause::Moved,
         }))
-    }
-
-    /// The generation that a head tells of.
-    async fn generation_of(&self, head: &str) -> Result<Option<u64>, StoreError> {
-        let version = self.store.version_at(head).await?;
-        Ok(version.and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
@@ -238,15 +235,10 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
 }
 
 fn place_of(key: &str) -> Place {
-    match keys::take_apart(key) {
-        Some(name) => Place {
-            shard: (!name.shard.of.is_together()).then(|| name.shard.tag(&name.id)),
-            standing: Some(key.to_owned()),
-            ..Place::of_board(&name.id)
-        },
-        None => Place {
-            standing: Some(key.to_owned()),
-            ..Place::default()
-        },
-    }
+    let mut place = keys::take_apart(key).map_or_else(Place::default, |name| Place {
+        shard: (!name.shard.of.is_together()).then(|| name.shard.tag(&name.id)),
+        ..Place::of_board(&name.id)
+    });
+    place.standing = Some(key.to_owned());
+    place
 }

@@ -72,22 +72,16 @@ pub struct Finding {
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Place {
-            board,
-            shard,
-            standing,
-        } = &self.place;
         let named = [
-            ("board", board),
-            ("shard", shard),
-            ("", standing),
-            ("member", &self.member),
+            ("board ", &self.place.board),
+            ("shard ", &self.place.shard),
+            ("", &self.place.standing),
+            ("member ", &self.member),
         ];
         let mut separator = "";
         for (what, name) in named {
             if let Some(name) = name {
-                let space = if what.is_empty() { "" } else { " " };
-                write!(f, "{separator}{what}{space}{}", printable(name))?;
+                write!(f, "{separator}{what}{}", printable(name))?;
                 separator = ", ";
             }
         }
@@ -99,14 +93,7 @@ impl std::fmt::Display for Finding {
 
 /// A text without what would do something to a terminal.
 fn printable(text: &str) -> String {
-    let shown = text.chars().map(|character| {
-        if character.is_control() {
-            '\u{fffd}'
-        } else {
-            character
-        }
-    });
-    shown.collect()
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// What came of a check.
@@ -140,8 +127,7 @@ impl Report {
 
     /// Whether something of this kind was told of the same board, or shard.
     pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
-        let mut told = self.findings.iter();
-        told.any(|told| {
+        self.findings.iter().any(|told| {
             let Place { board, shard, .. } = &told.place;
             told.kind == kind && (board, shard) == (&place.board, &place.shard)
         })
@@ -155,10 +141,8 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
-        let is_same = self
-            .findings
-            .last()
-            .is_some_and(|last| last.place == finding.place);
+        let last = self.findings.last();
+        let is_same = last.is_some_and(|last| last.place == finding.place);
         self.of_place = if is_same { self.of_place + 1 } else { 1 };
         self.contradictions += 1;
         self.mended += u64::from(finding.is_mended);

@@ -2,7 +2,7 @@
 
 use super::{Check, Place, report};
 use crate::domain::board::Board;
-use crate::domain::period::Period;
+use crate::domain::period::{Period, Unit};
 use crate::domain::plan::stretch;
 use crate::domain::series::{Derived, List, Standing};
 use crate::domain::shard::Shard;
@@ -28,29 +28,19 @@ impl Check<'_> {
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
         let (mut is_whole, mut is_sound) = (false, true);
         loop {
-            let manner = self.manner(shard);
-            let part = self.store.check_standing(
-                shard,
-                kind,
-                zset,
-                (expires, is_first),
-                (&phase, &cursor),
-                manner,
-            );
+            let (store, manner, expiry) = (self.store, self.manner(shard), (expires, is_first));
+            let part = store.check_standing(shard, kind, zset, expiry, (&phase, &cursor), manner);
             let part = part.await;
-            let Some(look) = self.unless_damaged(|| place.clone(), part)? else {
-                return Ok(());
-            };
-            let part = match look {
-                Look::Found(part) => part,
-                Look::Gone => {
+            let part = match self.unless_damaged(|| place.clone(), part)? {
+                Some(Look::Found(part)) => part,
+                Some(Look::Gone) => {
                     if phase.is_empty() && is_first && expires.is_none() {
                         let detail = "it was there, and is gone, though it never expires";
                         self.report.tell(place, "lost", false, detail);
                     }
                     return Ok(());
                 }
-                Look::Impossible => return Ok(()),
+                Some(Look::Impossible) | None => return Ok(()),
             };
             is_whole |= part.is_whole;
             is_sound &= part.differences.iter().all(|found| found.is_mended);
@@ -104,7 +94,7 @@ impl Check<'_> {
         };
         let ratio = shard.definition.carryover.get(&unit);
         let is_current = keys::sorted_set(shard, &standing) == zset;
-        let Some(ratio) = ratio.filter(|_| is_current && has_whole_base(shard, standing)) else {
+        let Some(ratio) = ratio.filter(|_| is_current && has_whole_base(shard, unit)) else {
             return Ok(());
         };
         let base = shard.base(unit, standing.series.track);
@@ -112,8 +102,7 @@ impl Check<'_> {
         if self.has_expired(shard, &periods) {
             return Ok(());
         }
-        let terms = periods.into_iter();
-        let terms = terms.map(|period| Standing::of(base, period));
+        let terms = periods.into_iter().map(|period| Standing::of(base, period));
         // The share may have been another one.
         let ratio = (shard.revision == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);
@@ -123,10 +112,8 @@ impl Check<'_> {
     /// Whether some of these periods may be gone.
     fn has_expired(&self, shard: &Board, periods: &[Period]) -> bool {
         let now = self.clock.now().ms();
-        let mut expires = periods
-            .iter()
-            .filter_map(|period| shard.expires_at_ms(period));
-        expires.any(|expires| expires <= now)
+        let mut expires = periods.iter().map(|period| shard.expires_at_ms(period));
+        expires.any(|expires| expires.is_some_and(|expires| expires <= now))
     }
 
     /// The standings of a derived series that are complete, beside their terms.
@@ -174,10 +161,7 @@ impl Check<'_> {
                 }
                 part => part,
             };
-            let Some(look) = self.unless_damaged(|| place.clone(), part)? else {
-                return Ok(());
-            };
-            let Look::Found(part) = look else {
+            let Some(Look::Found(part)) = self.unless_damaged(|| place.clone(), part)? else {
                 return Ok(());
             };
             let is_clear = part.differences.is_empty();
@@ -204,10 +188,7 @@ impl Check<'_> {
 }
 
 /// Whether all that was added to a period is also in its base: both are recorded since the board began, or the same moment.
-fn has_whole_base(board: &Board, standing: Standing) -> bool {
-    let List::Period(unit) = standing.series.list else {
-        return false;
-    };
+fn has_whole_base(board: &Board, unit: Unit) -> bool {
     let own = board.epoch(Some(Window::Period(unit)));
     let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;
     let rolling = board.definition.windows.iter().filter(is_of_unit);

@@ -1,4 +1,5 @@
-//! Tells how much waits in queues, and since when, and how much in the log before them.
+//! What people see who look after the service: which instances there are, how much waits in queues, since when, and how much in the log
+//! before them, and about how much memory of Redis a board takes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,13 +9,18 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
+use crate::domain::instance::Instance;
 use crate::domain::intake::Backlog;
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
+use crate::join::try_join_all;
+use crate::store::footprint::Footprint;
 use crate::store::queues::{QueueName, QueueSize};
 
 /// How many queues are looked at at one time.
 const AT_ONCE: usize = 16;
+/// How many keys of a board are looked at at the most; of each shard one at least.
+const KEYS_MAX: usize = 128;
 
 /// What waits in the queues of a board.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -26,6 +32,29 @@ pub struct Waiting {
 }
 
 impl Service {
+    /// The instances that were heard of lately, by their ids.
+    pub async fn instances(&self) -> Result<BTreeMap<String, Instance>, Error> {
+        let now = self.engine.clock.now();
+        let mut instances = self.engine.store.instances().await?;
+        instances.retain(|_, instance| instance.is_remembered(now));
+        Ok(instances)
+    }
+
+    /// About how much memory a board takes, by a sample of its keys.
+    pub async fn footprint(&self, id: &BoardId) -> Result<Footprint, Error> {
+        let live = self.engine.live_board(id).await?;
+        let count = (KEYS_MAX / live.shards.len()).max(1);
+        let shards = live.shards.iter();
+        let parts = shards.map(|live| self.engine.store.footprint(&live.shard, count));
+        let mut all = Footprint::default();
+        for part in try_join_all(parts).await? {
+            all.keys += part.keys;
+            all.bytes = all.bytes.saturating_add(part.bytes);
+            all.sampled += part.sampled;
+        }
+        Ok(all)
+    }
+
     /// What waits on a board.
     pub async fn queue(&self, id: &BoardId) -> Result<Waiting, Error> {
         let live = self.engine.live_board(id).await?;
@@ -42,8 +71,8 @@ impl Service {
     ) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
         let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
         for queue in self.engine.store.queues().await? {
-            let names = of_boards.entry(queue.name.id.clone()).or_default();
-            names.push(queue.name);
+            let id = queue.name.id.clone();
+            of_boards.entry(id).or_default().push(queue.name);
         }
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = of_boards.range::<BoardId, _>((behind, Bound::Unbounded));
