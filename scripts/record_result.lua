@@ -10,8 +10,8 @@
 --         '*': the result that the caller has seen has all names
 -- ARGV[6…] of each message that tells of it: its id and its body (lib/outbox.lua)
 --
--- Reply: {'STALE'}: also if the result may name a member who was erased meanwhile, or if what the caller has seen is not stored any
---   more | {'OK'}: it is recorded, or the caller has seen none, and there is one
+-- Reply: {'STALE'}: also if the result may name a member who was erased meanwhile, or if another one is stored than what the caller has
+--   seen | {'OK'}: it is recorded, by this call or before; or the caller has seen none, and there is one
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:final-periods:day st:{b}:1:outbox
 --   ARGV  '1-1' '2026-11-21' '' '{"total":3,…}' '' 'msg_1' '{"type":"period.final",…}'
@@ -26,7 +26,7 @@ local version, key, seen, result, forgetting = unpack(ARGV, 1, 5)
 local head = redis.call('HMGET', BOARD, 'version', 'forgetting')
 if head[1] ~= version or (forgetting ~= '*' and forgetting ~= (head[2] or '')) then return {'STALE'} end
 local stored = redis.call('HGET', RESULTS, key) or ''
-if stored ~= seen then return {seen == '' and 'OK' or 'STALE'} end
+if stored ~= seen then return {(seen == '' or stored == result) and 'OK' or 'STALE'} end
 redis.call('SADD', REGISTRY, RESULTS, PERIODS)
 redis.call('HSET', RESULTS, key, result)
 redis.call('ZADD', PERIODS, 0, key)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
@@ -173,15 +173,28 @@ impl Engine {
         id: &BoardId,
         hide: &HideId,
     ) -> Result<Option<(MemberId, Hide)>, Error> {
-        let mut after = None;
-        loop {
-            let part = self.hidden(id, after.as_ref(), HIDES_READ_MAX).await?;
-            let found = part.items.into_iter().find(|(_, own)| own.id == *hide);
-            if found.is_some() || part.next.is_none() {
-                return Ok(found);
+        self.with_board(id, async |live| {
+            for LiveShard { shard, .. } in &live.shards {
+                let mut after = None;
+                loop {
+                    let part = self
+                        .store
+                        .hidden_members(shard, after.as_ref(), HIDES_READ_MAX);
+                    let members = part.await?.members;
+                    let is_last = members.len() < HIDES_READ_MAX;
+                    after = members.last().map(|(member, _)| member.clone());
+                    let found = members.into_iter().find(|(_, own)| own.id == *hide);
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                    if is_last {
+                        break;
+                    }
+                }
             }
-            after = part.next;
-        }
+            Ok(None)
+        })
+        .await
     }
 }
 

@@ -111,6 +111,7 @@ impl Engine {
         if self.moderated(live, section).await? != before {
             return Err(Error::Again(Outdated::Read));
         }
+        handing.position.clear();
         let pinned = board.pinned(period);
         let hides = before.iter();
         Ok(PeriodResult {

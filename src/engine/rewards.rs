@@ -85,8 +85,8 @@ struct Walk<'a> {
 pub(crate) struct Handing {
     /// `None`: nobody can win anything.
     lease: Option<Lease>,
-    /// How far the walk has come.
-    position: String,
+    /// How far the walk has come, for whoever goes on with it.
+    pub(super) position: String,
     until: Instant,
     /// The turn of this instance's board.
     _turn: Option<OwnedMutexGuard<()>>,
@@ -184,9 +184,7 @@ impl Engine {
             return Ok(0);
         };
         let walk = Walk::take_up(self, live, (section, revision), (lease, position)).await?;
-        let rewards = walk.finish(*until).await?;
-        position.clear();
-        Ok(rewards)
+        walk.finish(*until).await
     }
 }
 

@@ -35,7 +35,7 @@ const RESERVED: [(&str, &str); 5] = [
     ),
 ];
 
-/// Why a setting of Kafka can't be taken. It never tells the value of an option.
+/// A setting of Kafka that can't be taken, and why. That never tells the value of an option.
 fn wrong<T>(what: &str) -> Result<T, String> {
     Err(what.to_owned())
 }

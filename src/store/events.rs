@@ -231,10 +231,10 @@ impl Store {
         let reply = call.map(|call| self.write_at(shard.tag().to_owned(), call));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;
-            let answers = events
-                .iter()
-                .map(|event| decode::answer(shard, &event.plan, reply.next()?));
-            let mut answers = answers.collect::<Result<Vec<_>, _>>()?;
+            let mut answers = Vec::with_capacity(events.len());
+            for event in &events {
+                answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
+            }
             let changed = Changed::from_stored(&reply.text()?);
             let changed = require(changed, "a head says how often it has changed")?;
             for answer in &mut answers {

@@ -296,6 +296,9 @@ impl Intake {
         live: &LiveBoard,
         shards: &mut [Vec<(i64, QueuedEvent)>],
     ) -> Result<(), Error> {
+        if live.former.is_empty() {
+            return Ok(());
+        }
         let events = shards.iter().flatten();
         let ids: Vec<_> = events
             .map(|(_, event)| (&event.id, &event.member))

@@ -76,13 +76,14 @@ pub(super) async fn show(viewer: Viewer) -> Answer {
 }
 
 async fn overview(frame: &mut Frame) -> Result<Overview, Problem> {
-    let instances = frame.read::<InstanceList>(&["instances"], &[]).await;
-    let queues = frame.read(&["queues"], &[("limit", QUEUES_MAX)]).await;
-    let log = frame.read(&["log"], &[]).await;
+    let instances = frame.reading(&["instances"], &[]);
+    let queues = frame.reading(&["queues"], &[("limit", QUEUES_MAX)]);
+    let log = frame.reading(&["log"], &[]);
+    let InstanceList { instances } = frame.visitor.read(&instances).await?;
     Ok(Overview {
-        instances: instances?.instances,
-        queues: queues?,
-        log,
+        instances,
+        queues: frame.visitor.read(&queues).await?,
+        log: frame.visitor.read(&log).await,
     })
 }
 
