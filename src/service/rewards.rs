@@ -113,12 +113,13 @@ impl Service {
                     let found = self.rewards_behind(&live, &at.section, after.as_ref(), limit + 1);
                     (found.await?, limit)
                 };
-                let rewards = found.into_iter();
-                let rewards = rewards
+                let is_more = found.len() > limit;
+                let known = found.into_iter().take(limit);
+                let items: Vec<_> = known
                     .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
                     .collect();
-                let part = Part::split(rewards, limit, FoundReward::cursor);
-                Ok((live, part))
+                let next = items.last().filter(|_| is_more).map(FoundReward::cursor);
+                Ok((live, Part { items, next }))
             })
             .await
     }

@@ -58,6 +58,13 @@ fn every_operation_is_described_and_every_error_is_a_problem() {
             "{name}: {summary}"
         );
         ids.push(operation["operationId"].as_str().unwrap().to_owned());
+        let parts = name.split('/').filter_map(|part| part.strip_prefix('{'));
+        for part in parts.map(|part| part.trim_end_matches('}')) {
+            let parameters = operation["parameters"].as_array();
+            let is_it = |other: &Value| other["in"] == "path" && other["name"] == part;
+            let is_described = parameters.is_some_and(|all| all.iter().any(is_it));
+            assert!(is_described, "{name}: {part} is not described");
+        }
         let body = &operation["requestBody"]["content"]["application/json"];
         let has_example = body.is_null() || body["example"].is_object();
         assert!(has_example, "{name} has no example of a request");
