@@ -1,5 +1,6 @@
 //! `/openapi.json`, the OpenAPI document, and `/docs`, the page that shows it, served from the binary alone.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,6 +8,7 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use flate2::read::GzDecoder;
 use utoipa_swagger_ui::Config;
 
 use super::problem::{NOT_FOUND, Problem};
@@ -45,6 +47,9 @@ fn file(name: &str) -> Result<Response, Problem> {
     let file = file.map_err(|error| Problem::internal(error.to_string()))?;
     let file = file.ok_or_else(|| Problem::new(NOT_FOUND, "the page has no such file"))?;
     let mut bytes = file.bytes.into_owned();
+    if file.gzpipped {
+        bytes = unpacked(&bytes).map_err(|error| Problem::internal(error.to_string()))?;
+    }
     if name == "index.html" {
         let page = String::from_utf8_lossy(&bytes);
         bytes = page.replace(TITLES.0, TITLES.1).into_bytes();
@@ -55,4 +60,11 @@ fn file(name: &str) -> Result<Response, Problem> {
         (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
     ];
     Ok((headers, bytes).into_response())
+}
+
+/// What a file is that the program holds packed. Who accepts gzip gets it packed anew, as any other answer.
+fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
