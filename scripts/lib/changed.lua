@@ -8,14 +8,15 @@
 --
 -- KEYS[1] of every script that changes a standing is the head of the shard.
 
--- The field as this call has left it; nil if the call has changed nothing yet.
-local changed
+-- The field as this call has left it; nil if the call has changed nothing yet. And as the call has found it (false: absent), nil if it
+-- has not looked.
+local changed, changed_before
 
 -- Notes that this call changes what reads show.
 local function note_change()
   if changed then return end
-  local before = redis.call('HGET', KEYS[1], 'changed')
-  local number = before and string.match(before, '^%d+') or 0
+  if changed_before == nil then changed_before = redis.call('HGET', KEYS[1], 'changed') end
+  local number = changed_before and string.match(changed_before, '^%d+') or 0
   local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '0'
   changed = string.format('%d %s', number + 1, string.sub(history, 1, 12))
   redis.call('HSET', KEYS[1], 'changed', changed)

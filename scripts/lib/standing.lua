@@ -16,7 +16,7 @@
 -- show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
 -- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
---           width: how many keys a standing has}
+--           width: how many keys a standing has}. Where scripts get it as a list, this is the order.
 -- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but zeros
 -- was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's `<` on
 -- strings follows the server's locale, so tie keys are never compared as strings.
@@ -35,6 +35,7 @@
 --   old_score[m], old_time[m], old_data[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
 --   stored_total   its total, if that was looked at and has not changed since
+--   count          how many entries the sorted set has, if that was looked at and has not changed since
 --   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
 -- What the two parts of a total are split at: 2^32.
@@ -49,6 +50,14 @@ local hides, follow_changes, bound_of, note_lost
 -- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
   if not holds then error('invariant: ' .. name) end
+end
+
+-- A layout that the script got as a list.
+local function named_layout(list)
+  return {
+    prefixed = list[1], hashed = list[2], data = list[3], dense = list[4], summed = list[5], keep = list[6], shown = list[7],
+    later = list[8], width = list[9],
+  }
 end
 
 -- The standings that a script works on, by their sorted sets. A script that changes one of another kind says so in its
@@ -169,64 +178,56 @@ end
 -- A member as it stands in the sorted set.
 local function zmember(standing, m, time)
   local id = standing.names[m]
-  return standing.layout.prefixed and prefix_of(standing.layout, time) .. id or id
+  return standing.layout.prefixed and struct.pack(MEMBER_FORM, time < 0 and -1 - time or time, id) or id
 end
 
 -- The stored scores (false: not listed), times and data of members; of the data nil unless the layout has it.
 local function fetch(standing, ids)
-  if standing.layout.hashed then
-    local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
-    local scores, times, data = {}, {}, standing.layout.data and {}
-    for index = 1, #ids do
-      local packed = stored[index]
-      if packed then
-        times[index], scores[index] = unpack_member(ENTRY_FORM, packed)
-        if data then data[index] = string.sub(packed, ENTRY_BYTES + 1) end
-      else
-        scores[index] = false
-      end
-    end
-    return scores, times, data
+  if not standing.layout.hashed then
+    local scores = call('ZMSCORE', standing.zset, unpack(ids))
+    for index = 1, #ids do scores[index] = scores[index] and tonumber(scores[index]) end
+    return scores, {}
   end
-  local scores = call('ZMSCORE', standing.zset, unpack(ids))
-  for index = 1, #ids do scores[index] = scores[index] and tonumber(scores[index]) end
-  return scores, {}
+  local stored, unpack_member = call('HMGET', standing.hash, unpack(ids)), struct.unpack
+  local times, data = {}, standing.layout.data and {}
+  for index = 1, #ids do
+    local packed = stored[index]
+    if packed then
+      times[index], stored[index] = unpack_member(ENTRY_FORM, packed)
+      if data then data[index] = string.sub(packed, ENTRY_BYTES + 1) end
+    end
+  end
+  return stored, times, data
 end
 
 -- Loads the members that are not loaded yet, with one command.
 local function load(standing, members)
-  local missing, ids, count, score, names = {}, {}, 0, standing.score, standing.names
-  for _, m in ipairs(members) do
+  local score, names = standing.score, standing.names
+  local missing, ids, count = {}, {}, 0
+  for index = 1, #members do
+    local m = members[index]
     if score[m] == nil then
       count = count + 1
       missing[count], ids[count] = m, names[m]
+      score[m] = false
     end
   end
   if count == 0 then return end
   local time, old_score, old_time = standing.time, standing.old_score, standing.old_time
   local scores, times, data = fetch(standing, ids)
-  for index, m in ipairs(missing) do
-    score[m], old_score[m] = scores[index], scores[index]
-    time[m], old_time[m] = times[index], times[index]
+  for index = 1, count do
+    local m, stored, at = missing[index], scores[index], times[index]
+    score[m], old_score[m], time[m], old_time[m] = stored, stored, at, at
     if data then standing.data[m], standing.old_data[m] = data[index], data[index] end
   end
 end
 
 -- Sets a loaded member's score, time and data (nil: none); a score of false takes it off the list. Nothing is written yet.
 local function set(standing, m, score, time, data)
+  local touched = standing.touched
   standing.score[m], standing.time[m] = score, time
   if standing.data then standing.data[m] = score and (data or '') or nil end
-  standing.touched[#standing.touched + 1] = m
-end
-
--- Removes the distinct scores that no member has any more.
-local function drop_distinct(standing, scores)
-  for _, score in ipairs(scores) do
-    local text = number_text(score)
-    if call('ZCOUNT', standing.zset, text, text) == 0 then
-      call('ZREM', standing.dense, text)
-    end
-  end
+  touched[#touched + 1] = m
 end
 
 -- Adds to the sum of all scores; `low` may be any number that a double holds exactly.
@@ -257,69 +258,79 @@ local function count_members(standing)
   return call('ZCARD', standing.zset)
 end
 
--- Writes what has changed. Returns true if the standing had no members before, so that its keys are new.
+-- Writes what has changed of the distinct scores. `scores`: what members have now, and had, in turns; false for none.
+local function flush_distinct(standing, scores)
+  local listed = {}
+  for index = 1, #scores, 2 do
+    local score = scores[index]
+    if score then listed[#listed + 1], listed[#listed + 2] = score, score end
+  end
+  if #listed > 0 then call('ZADD', standing.dense, unpack(listed)) end
+  for index = 2, #scores, 2 do
+    local score = scores[index]
+    if score and call('ZCOUNT', standing.zset, score, score) == 0 then call('ZREM', standing.dense, score) end
+  end
+end
+
+-- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Numbers go to Redis as they are:
+-- it reads 17 digits of them.
 local function flush(standing)
-  if #standing.touched == 0 then return false end
+  local touched = standing.touched
+  if #touched == 0 then return false end
   note_change()
   local layout, names = standing.layout, standing.names
-  local prefixed, hashed, dense = layout.prefixed, layout.hashed, layout.dense
+  local prefixed, hashed, dense, summed = layout.prefixed, layout.hashed, layout.dense, layout.summed
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
   local data, old_data = standing.data, standing.old_data
-  local gone, scored, packed, gone_ids = {}, {}, {}, {}
-  local distinct, unlisted, added = {}, {}, 0
-  local high, low, count, pack_member = 0, 0, 0, struct.pack
-  local changes = hides and {}
-  for _, m in ipairs(standing.touched) do
+  local scored, packed, gone, gone_ids, count, added = {}, {}, {}, nil, 0, 0
+  local high, low, distinct, followed = 0, 0, dense and {}, hides and {}
+  local pack_member = struct.pack
+  for index = 1, #touched do
+    local m = touched[index]
     local score, time, old_score, old_time = scores[m], times[m], old_scores[m], old_times[m]
-    local is_changed = score ~= old_score or time ~= old_time or (data and data[m] ~= old_data[m])
-    if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
-    -- A zero and something else may have come at one time.
-    if old_score and (not score or (prefixed and time ~= old_time and time ~= -1 - old_time)) then
-      gone[#gone + 1] = zmember(standing, m, old_time)
-    end
-    if not score then
-      if old_score then
-        gone_ids[#gone_ids + 1] = names[m]
+    if score ~= old_score or time ~= old_time or data and data[m] ~= old_data[m] then
+      local id = names[m]
+      if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
+      -- A zero and something else may have come at one time.
+      if old_score and (not score or prefixed and time ~= old_time and time ~= -1 - old_time) then
+        gone[#gone + 1] = zmember(standing, m, old_time)
+      end
+      if score then
+        count = count + 2
+        scored[count - 1], scored[count] = score, zmember(standing, m, time)
+        if hashed then packed[count - 1], packed[count] = id, pack_member(ENTRY_FORM, time, score) end
+        if data then packed[count] = packed[count] .. data[m] end
+        if not old_score then added = added + 1 end
+      elseif old_score then
+        gone_ids = gone_ids or {}
+        gone_ids[#gone_ids + 1] = id
         added = added - 1
       end
-    elseif is_changed then
-      count = count + 2
-      scored[count - 1], scored[count] = number_text(score), zmember(standing, m, time)
-      if hashed then packed[count - 1], packed[count] = names[m], pack_member(ENTRY_FORM, time, score) end
-      if data then packed[count] = packed[count] .. data[m] end
-      if not old_score then added = added + 1 end
-    end
-    if dense and score ~= old_score then
-      if score then
-        distinct[#distinct + 1] = number_text(score)
-        distinct[#distinct + 1] = number_text(score)
+      if dense and score ~= old_score then distinct[#distinct + 1], distinct[#distinct + 2] = score, old_score or false end
+      if summed then
+        local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
+        high = high + new_high - old_high
+        -- Each difference by itself is exact.
+        low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
       end
-      if old_score then unlisted[#unlisted + 1] = old_score end
+      if changes then capture(standing.kind, standing.zset, id) end
+      if followed then followed[#followed + 1] = {m, old_score, old_time, score, time} end
+      old_scores[m], old_times[m] = score, time
+      if data then old_data[m] = data[m] end
     end
-    if layout.summed then
-      local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
-      high = high + new_high - old_high
-      -- Each difference by itself is exact.
-      low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
-    end
-    if is_changed then
-      capture(standing.kind, standing.zset, names[m])
-      if changes then changes[#changes + 1] = {m, old_score, old_time, score, time} end
-    end
-    old_scores[m], old_times[m] = score, time
-    if data then old_data[m] = data[m] end
   end
   standing.touched = {}
-  if #scored > 0 then call('ZADD', standing.zset, unpack(scored)) end
+  if count > 0 then call('ZADD', standing.zset, unpack(scored)) end
   if #gone > 0 then call('ZREM', standing.zset, unpack(gone)) end
-  if #packed > 0 then call('HSET', standing.hash, unpack(packed)) end
-  if hashed and #gone_ids > 0 then call('HDEL', standing.hash, unpack(gone_ids)) end
-  if #distinct > 0 then call('ZADD', standing.dense, unpack(distinct)) end
-  drop_distinct(standing, unlisted)
+  if hashed and count > 0 then call('HSET', standing.hash, unpack(packed)) end
+  if hashed and gone_ids then call('HDEL', standing.hash, unpack(gone_ids)) end
+  if dense then flush_distinct(standing, distinct) end
   keep_best(standing)
-  local is_new = added > 0 and count_members(standing) == added
-  if high ~= 0 or low ~= 0 or (is_new and layout.summed) then add_to_total(standing, high, low) end
-  if added < 0 and layout.summed and count_members(standing) == 0 then call('UNLINK', standing.total) end
-  if changes then follow_changes(standing, changes, is_new) end
+  local before = standing.count
+  standing.count = nil
+  local is_new = added > 0 and (before or count_members(standing) - added) == 0
+  if summed and (high ~= 0 or low ~= 0 or is_new) then add_to_total(standing, high, low) end
+  if summed and added < 0 and count_members(standing) == 0 then call('UNLINK', standing.total) end
+  if followed then follow_changes(standing, followed, is_new) end
   return is_new
 end

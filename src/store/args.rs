@@ -1,5 +1,6 @@
 //! Arguments that several scripts share.
 
+use bytes::Bytes;
 use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
@@ -55,12 +56,23 @@ impl<T> From<OrFalse<T>> for Option<T> {
 /// A stored score, or none.
 pub(super) type StoredScore = OrFalse<i64>;
 
-/// Packs the arguments of a script.
+/// Packs the arguments of a script, a map.
 pub(super) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
-    let packed = rmp_serde::to_vec_named(args).map_err(|error| {
-        StoreError::Unexpected(format!("arguments that can't be packed: {error}"))
-    })?;
+    let packed = rmp_serde::to_vec_named(args).map_err(|error| unpackable(&error))?;
     Ok(Value::Bytes(packed.into()))
+}
+
+/// Packs the fields of a struct one behind the other, in their order: a script unpacks them into variables, which takes it a fifth of the
+/// time that a map takes. In them everything is in lists.
+pub(super) fn pack_values<T: Serialize>(args: &T) -> Result<Value, StoreError> {
+    let packed = rmp_serde::to_vec(args).map_err(|error| unpackable(&error))?;
+    // The list that they are in has a marker of one byte up to 15 values, and else of three.
+    let marker = if packed.first() == Some(&0xdc) { 3 } else { 1 };
+    Ok(Value::Bytes(Bytes::from(packed).slice(marker..)))
+}
+
+fn unpackable(error: &rmp_serde::encode::Error) -> StoreError {
+    StoreError::Unexpected(format!("arguments that can't be packed: {error}"))
 }
 
 /// A column of arguments: the same of each of some things.

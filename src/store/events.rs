@@ -11,8 +11,6 @@ pub use encode::remember_ms;
 use bytes::Bytes;
 use fred::types::Value;
 
-use super::args::pack;
-use super::connection::Call;
 use super::dispatch::Store;
 use super::queued::Held;
 use super::reply::{Reply, require};
@@ -226,8 +224,7 @@ impl Store {
         events: Vec<Ready>,
         now: Timestamp,
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
-        let (keys, args) = encode::call(shard, &events, now, self.waits_for_replicas());
-        let call = pack(&args).map(|args| Call::new(&script::APPLY, keys, vec![args]));
+        let call = encode::call(shard, &events, now, self.waits_for_replicas());
         let reply = call.map(|call| self.write_at(shard.tag().to_owned(), call));
         async move {
             let mut reply = Reply::answer(reply?.await?)?;

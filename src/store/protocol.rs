@@ -124,6 +124,8 @@ groups! {
     entries {
         /// The form of a tie key, with which members of sorted sets begin.
         TIE_KEY_FORM: &str = ">I7";
+        /// The form of such a member: a tie key, and the id.
+        MEMBER_FORM: &str = ">I7c0";
         /// The bytes of a tie key.
         TIE_KEY_BYTES: usize = 7;
         /// The form of a time and a score, with which the fields of hashes begin.

@@ -56,14 +56,48 @@ struct Event {
 
 const AT: u64 = 4_001_000_000_000_000;
 
-fn apply_args(version: &str, event: &Event) -> Vec<u8> {
-    pack(&json!({
-        "version": version, "now": 1000, "layout": layout(), "ranking": "ordinal", "update": "sum", "score_max": 9_007_199_254_740_991_i64, "remember": "60000",
-        "sums": [], "turnouts": [],
-        "routes": [{"writes": [[3, 1, 1024, 1, 0]], "sums": [], "turnouts": [], "members": [1]}], "names": ["ann"],
-        "members": [1], "ids": [event.id], "amounts": [[event.amount]], "ats": [AT],
-        "fingerprints": [event.fingerprint], "on_routes": [1], "details": [event.detail], "refusals": [event.refusal],
-    }))
+/// The arguments of apply.lua by their names there.
+fn apply_args(version: &str, event: &Event) -> Value {
+    json!({
+        "version": version, "now": 1000, "confirm": false, "remember": "60000", "ranking": "ordinal", "update": "sum",
+        "score_max": 9_007_199_254_740_991_i64, "layout": [false, false, false, false, false, 0, 0, 1, 1],
+        "routes": [[[3, 1, 1024, 1, 0], [], []]],
+        "names": ["ann"], "members": [1], "ids": [event.id], "ats": [AT], "fingerprints": [event.fingerprint],
+        "on_routes": [1], "details": [event.detail], "refusals": [event.refusal], "amounts": [[event.amount]],
+        "more": {},
+    })
+}
+
+/// Calls apply.lua with these arguments.
+async fn run_apply(redis: &RedisServer, keys: &[&str], args: &Value) -> Reply {
+    let values = |names: &[&str]| -> Vec<u8> {
+        let values = names.iter().map(|name| pack(&args[*name]));
+        values.collect::<Vec<_>>().concat()
+    };
+    let of_call = values(&[
+        "version",
+        "now",
+        "confirm",
+        "remember",
+        "ranking",
+        "update",
+        "score_max",
+        "layout",
+        "routes",
+    ]);
+    let of_events = values(&[
+        "names",
+        "members",
+        "ids",
+        "ats",
+        "fingerprints",
+        "on_routes",
+        "details",
+        "refusals",
+        "amounts",
+    ]);
+    let args: [&[u8]; 3] = [&of_call, &of_events, &pack(&args["more"])];
+    run(redis, &script::APPLY, keys, &args).await
 }
 
 /// What is remembered of an event that was applied: see apply.lua.
@@ -83,8 +117,7 @@ const EVENT: &str = "st:{b}:1:e:x1";
 
 async fn apply(redis: &RedisServer, version: &str, event: &Event) -> Reply {
     let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT];
-    let args = apply_args(version, event);
-    let reply = run(redis, &script::APPLY, &keys, &[&args]).await;
+    let reply = run_apply(redis, &keys, &apply_args(version, event)).await;
     let parts = reply.list();
     if parts[0].text() == "OK" {
         assert_eq!(parts.len(), 3);
@@ -152,7 +185,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         servers.run(&[b"SET", key.as_bytes(), b"x"]).await;
     }
     let careful = [
-        (&script::APPLY, 6, &["1"][..]),
+        (&script::APPLY, 6, &["1"; 3][..]),
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),
@@ -313,7 +346,7 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
         detail: 1,
         refusal: 0,
     };
-    let args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
+    let args = apply_args("1-1", &event);
     let keys = [
         "st:{b}",
         "st:{b}:1:keys",
@@ -322,8 +355,7 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
         "st:{b}:1:events-day:x",
         "st:{b}:1:voters-day:x",
     ];
-    let error = async |args: &Value| match run(&redis, &script::APPLY, &keys, &[&pack(args)]).await
-    {
+    let error = async |args: &Value| match run_apply(&redis, &keys, args).await {
         Reply::Error(text) => text,
         other => panic!("{other:?}"),
     };
@@ -352,10 +384,9 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
 
     // Keys that are only written: the registry, the turnout, and the voters.
     let mut counted = args.clone();
-    counted["turnouts"] = json!([[5, 6, 0]]);
-    counted["routes"][0]["turnouts"] = json!([1]);
-    counted["voters"] = json!(["v"]);
-    counted["tag"] = json!("b");
+    counted["routes"][0][2] = json!([1]);
+    counted["more"]["turnouts"] =
+        json!({"periods": [[5, 6, 0]], "tag": "b", "voters": ["v"], "by_member": false});
     for damaged in [keys[1], keys[4], keys[5]] {
         redis.run(&[b"RPUSH", damaged.as_bytes(), b"x"]).await;
         assert!(error(&counted).await.starts_with("WRONGTYPE"), "{damaged}");
@@ -377,13 +408,11 @@ async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has
         .run(&[b"HSET", members.as_bytes(), b"ann", &stored])
         .await;
     let mut ranked = args;
-    ranked["layout"]["hashed"] = json!(true);
-    ranked["layout"]["width"] = json!(2);
-    ranked["routes"][0]["writes"] = json!([[3, 1, 1024, 1, 0]]);
+    ranked["layout"] = json!([false, true, false, false, false, 0, 0, 1, 2]);
     ranked["details"] = json!([2]);
     ranked["ids"] = json!([0]);
     let keys = [keys[0], keys[1], day, &members];
-    let reply = run(&redis, &script::APPLY, &keys, &[&pack(&ranked)]).await;
+    let reply = run_apply(&redis, &keys, &ranked).await;
     let Reply::Error(text) = reply else {
         panic!("{reply:?}");
     };
@@ -874,13 +903,9 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
             detail: 1,
             refusal: 0,
         };
-        let mut args: Value = rmp_serde::from_slice(&apply_args("1-1", &event)).unwrap();
-        args["tokens"] = json!([token]);
-        args["voids"] = json!([5]);
-        run(&redis, &script::APPLY, &keys, &[&pack(&args)])
-            .await
-            .list()[1]
-            .clone()
+        let mut args = apply_args("1-1", &event);
+        args["more"]["reservations"] = json!({"tokens": [token], "voids": [5]});
+        run_apply(&redis, &keys, &args).await.list()[1].clone()
     };
     let applied = [&record(77, 1 + 16, &[(1024, -5)])[..], b"t0"].concat();
     assert_eq!(apply("t0").await.bytes(), applied);
@@ -1273,8 +1298,7 @@ async fn periods_with_data_are_found_in_the_order_of_time_and_those_that_are_gon
     };
     let score_in = async |zset: &str| {
         let keys = ["st:{b}", "st:{b}:1:keys", zset];
-        let args = apply_args("1-1", &event(1));
-        let reply = run(&redis, &script::APPLY, &keys, &[&args]).await;
+        let reply = run_apply(&redis, &keys, &apply_args("1-1", &event(1))).await;
         assert_eq!(reply.list()[0].text(), "OK");
     };
     for zset in [

@@ -18,13 +18,14 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::store::args::{LayoutArgs, OrFalse, ranking_name, stored_score};
-use crate::store::keys;
+use crate::store::args::{LayoutArgs, OrFalse, pack, pack_values, ranking_name, stored_score};
+use crate::store::connection::Call;
 use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
 use crate::store::queued::Held;
 use crate::store::quotas::{self, QuotaRule, UseArgs};
 use crate::store::reservations::{Token, VOID_MS};
+use crate::store::{StoreError, keys, script};
 
 /// `update` in the arguments of apply.lua, which compares stored scores.
 fn update_name(board: &Board) -> &'static str {
@@ -48,42 +49,69 @@ pub fn remember_ms(board: &Board) -> u64 {
     }
 }
 
-/// As apply.lua documents them. Indexes of lists count from 1, as in Lua.
+/// What goes with a call, in the order of apply.lua, which documents it. Indexes of lists count from 1, as in Lua.
 #[derive(Serialize)]
-pub(super) struct ApplyArgs<'a> {
+pub(super) struct CallArgs {
     version: String,
     now: i64,
-    layout: LayoutArgs,
+    confirm: bool,
+    remember: String,
     ranking: &'static str,
     update: &'static str,
     score_max: i64,
-    remember: String,
-    confirm: bool,
-    sums: Vec<SumArgs>,
-    turnouts: Vec<(usize, usize, i64)>,
-    tag: String,
+    layout: LayoutArgs,
     routes: Vec<RouteArgs>,
+}
+
+/// What goes with every event, in columns, in the order of apply.lua.
+#[derive(Serialize)]
+pub(super) struct EventArgs<'a> {
     names: Vec<&'a str>,
     members: Vec<usize>,
     ids: Vec<usize>,
-    amounts: Vec<Vec<i64>>,
     ats: Vec<u64>,
     fingerprints: Vec<u64>,
     on_routes: Vec<usize>,
     details: Vec<u8>,
     refusals: Vec<u8>,
+    amounts: Vec<Vec<i64>>,
+}
+
+/// What only some boards or events need, as apply.lua documents it.
+#[derive(Serialize)]
+pub(super) struct MoreArgs<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sums: Vec<SumArgs>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    follow_until: Option<Vec<u64>>,
     data: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    follow_until: Option<Vec<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     recalled: Option<Vec<bool>>,
-    voters: Option<Vec<&'a str>>,
-    by_member: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turnouts: Option<TurnoutArgs<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     quotas: Option<QuotaArgs>,
-    tokens: Option<Vec<OrFalse<Token>>>,
-    voids: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservations: Option<ReservationArgs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueArgs>,
+}
+
+/// What goes along where voters are counted.
+#[derive(Serialize)]
+struct TurnoutArgs<'a> {
+    periods: Vec<(usize, usize, i64)>,
+    tag: &'a str,
+    voters: Vec<&'a str>,
+    by_member: bool,
+}
+
+/// What goes along where the counts of quotas lie in other slots.
+#[derive(Default, Serialize)]
+struct ReservationArgs {
+    tokens: Vec<OrFalse<Token>>,
+    voids: Vec<usize>,
 }
 
 /// What goes along if events come out of the shard's queue. The lists end with the last of these.
@@ -106,14 +134,14 @@ struct QuotaArgs {
     asks: Vec<bool>,
 }
 
+/// In the order of apply.lua.
 #[derive(Serialize)]
 struct RouteArgs {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seats: Option<usize>,
-    writes: Vec<(usize, usize, u16, u8, i64)>,
+    /// Five numbers each.
+    writes: Vec<i64>,
     sums: Vec<usize>,
     turnouts: Vec<usize>,
-    members: Vec<usize>,
+    seats: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -134,7 +162,9 @@ struct SumArgs {
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
-    args: ApplyArgs<'a>,
+    call: CallArgs,
+    events: EventArgs<'a>,
+    more: MoreArgs<'a>,
     standings: HashMap<Standing, usize>,
     states: HashMap<Series, usize>,
     turnouts: HashMap<Period, usize>,
@@ -145,28 +175,29 @@ struct Encoder<'a> {
 
 /// The keys and arguments of a call that carries out these events. `confirm`: whether it is waited for replicas after
 /// it.
-pub(super) fn call<'a>(
-    shard: &'a Shard,
-    events: &'a [Ready],
+pub(super) fn call(
+    shard: &Shard,
+    events: &[Ready],
     now: Timestamp,
     confirm: bool,
-) -> (Vec<String>, ApplyArgs<'a>) {
+) -> Result<Call, StoreError> {
     let mut encoder = Encoder::new(shard, events.len(), now, confirm);
     for ready in events {
         encoder.event(ready);
     }
-    for route in &mut encoder.args.routes {
-        route.members.sort_unstable();
-        route.members.dedup();
-    }
-    (encoder.keys, encoder.args)
+    let args = [
+        pack_values(&encoder.call)?,
+        pack_values(&encoder.events)?,
+        pack(&encoder.more)?,
+    ];
+    Ok(Call::new(&script::APPLY, encoder.keys, args.to_vec()))
 }
 
 impl<'a> Encoder<'a> {
     fn new(shard: &'a Shard, count: usize, now: Timestamp, confirm: bool) -> Self {
-        let uniques = shard.definition.uniques;
+        let definition = &shard.definition;
         let mut keys = keys::head_and_registry(shard);
-        let quotas = (!shard.definition.quotas.is_empty() && !shard.reserves()).then(|| {
+        let quotas = (!definition.quotas.is_empty() && !shard.reserves()).then(|| {
             keys.push(keys::counts_registry(shard.tag(), shard.generation));
             QuotaArgs {
                 registry: keys.len(),
@@ -179,37 +210,41 @@ impl<'a> Encoder<'a> {
         Self {
             shard,
             keys,
-            args: ApplyArgs {
+            call: CallArgs {
                 version: shard.version(),
                 now: now.ms(),
-                layout: LayoutArgs::new(shard),
-                ranking: ranking_name(shard.definition.ranking),
-                update: update_name(shard),
-                score_max: shard.definition.decimals.score_max().scaled(),
-                remember: remember_ms(shard).to_string(),
                 confirm,
-                sums: Vec::new(),
-                turnouts: Vec::new(),
-                tag: shard.tag().to_owned(),
+                remember: remember_ms(shard).to_string(),
+                ranking: ranking_name(definition.ranking),
+                update: update_name(shard),
+                score_max: definition.decimals.score_max().scaled(),
+                layout: LayoutArgs::new(shard),
                 routes: Vec::new(),
+            },
+            events: EventArgs {
                 names: Vec::with_capacity(count),
                 members: Vec::with_capacity(count),
                 ids: Vec::with_capacity(count),
-                amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
                 ats: Vec::with_capacity(count),
                 fingerprints: Vec::with_capacity(count),
                 on_routes: Vec::with_capacity(count),
                 details: Vec::with_capacity(count),
                 refusals: Vec::new(),
-                follow_until: (shard.definition.update == Update::Last)
-                    .then(|| Vec::with_capacity(count)),
-                data: (shard.layout().data).then(|| Vec::with_capacity(count)),
+                amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
+            },
+            more: MoreArgs {
+                sums: Vec::new(),
+                data: shard.layout().data.then(Vec::new),
+                follow_until: (definition.update == Update::Last).then(Vec::new),
                 recalled: shard.is_league().then(Vec::new),
-                voters: uniques.map(|_| Vec::with_capacity(count)),
-                by_member: uniques == Some(Uniques::Member),
-                tokens: shard.reserves().then(Vec::new),
-                voids: Vec::new(),
+                turnouts: definition.uniques.map(|uniques| TurnoutArgs {
+                    periods: Vec::new(),
+                    tag: shard.tag(),
+                    voters: Vec::new(),
+                    by_member: uniques == Uniques::Member,
+                }),
                 quotas,
+                reservations: shard.reserves().then(ReservationArgs::default),
                 queue: None,
             },
             standings: HashMap::new(),
@@ -232,43 +267,44 @@ impl<'a> Encoder<'a> {
             (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
-        let args = &mut self.args;
-        if let Some(quotas) = &mut args.quotas {
+        let more = &mut self.more;
+        if let Some(quotas) = &mut more.quotas {
             let uses = plan.quotas.iter();
             let uses = uses.map(|used| quotas::use_args(shard, used, &mut self.keys));
             quotas.uses.push(uses.collect());
             quotas.instants.push(plan.at.ms());
             quotas.asks.push(ready.asks_quotas);
         }
-        if let Some(tokens) = &mut args.tokens {
+        if let Some(ReservationArgs { tokens, voids }) = &mut more.reservations {
             tokens.push(ready.token.into());
-            args.voids.push(ready.token.map_or(0, |token| {
+            voids.push(ready.token.map_or(0, |token| {
                 self.keys.push(keys::named(shard, Kind::Void, token));
                 self.keys.len()
             }));
         }
-        args.routes[route - 1].members.push(member);
+        if let Some(data) = &mut more.data {
+            data.push(event.data.as_ref().map_or("", EntryData::as_str));
+        }
+        if let Some(recalled) = &mut more.recalled {
+            recalled.push(ready.is_recalled);
+        }
+        if let Some(turnouts) = &mut more.turnouts {
+            let voter = event.origin.voter.as_ref();
+            turnouts.voters.push(voter.map_or("", Label::as_str));
+        }
+        if let Some(follow_until) = &mut more.follow_until {
+            let in_time = |until| TieKey::new(Ties::First, until).number();
+            follow_until.push(ready.follows_until.map_or(0, in_time));
+        }
+        let args = &mut self.events;
         args.on_routes.push(route);
         args.members.push(member);
         args.ids.push(id);
-        if let Some(data) = &mut args.data {
-            data.push(event.data.as_ref().map_or("", EntryData::as_str));
-        }
-        if let Some(recalled) = &mut args.recalled {
-            recalled.push(ready.is_recalled);
-        }
-        if let Some(voters) = &mut args.voters {
-            voters.push(event.origin.voter.as_ref().map_or("", Label::as_str));
-        }
         for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
             column.push(stored_score(shard, *score));
         }
         let at = TieKey::new(shard.definition.ties, plan.at);
         args.ats.push(at.number());
-        if let Some(follow_until) = &mut args.follow_until {
-            let in_time = |until| TieKey::new(Ties::First, until).number();
-            follow_until.push(ready.follows_until.map_or(0, in_time));
-        }
         args.fingerprints.push(event.fingerprint());
         let (detail, refusal) = match plan.rejection {
             // Its scores are needed to tell whether one would pass the bound.
@@ -288,8 +324,8 @@ impl<'a> Encoder<'a> {
 
     /// Names the entry of the event that was put in last.
     fn queued(&mut self, held: Held) {
-        let before = self.args.details.len() - 1;
-        let queue = self.args.queue.get_or_insert_default();
+        let before = self.events.details.len() - 1;
+        let queue = self.more.queue.get_or_insert_default();
         queue.entries.resize(before, String::new());
         queue.bytes.resize(before, 0);
         queue.leases.resize(before, String::new());
@@ -305,8 +341,8 @@ impl<'a> Encoder<'a> {
 
     fn member(&mut self, id: &'a str) -> usize {
         *self.members.entry(id).or_insert_with(|| {
-            self.args.names.push(id);
-            self.args.names.len()
+            self.events.names.push(id);
+            self.events.names.len()
         })
     }
 
@@ -341,8 +377,10 @@ impl<'a> Encoder<'a> {
         let events = self.key(keys::of_period(self.shard, Kind::Turnout, &period));
         let voters = self.key(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
-        self.args.turnouts.push((events, voters, expires));
-        let index = self.args.turnouts.len();
+        let index = self.turnouts.len() + 1;
+        if let Some(turnouts) = &mut self.more.turnouts {
+            turnouts.periods.push((events, voters, expires));
+        }
         self.turnouts.insert(period, index);
         index
     }
@@ -354,7 +392,7 @@ impl<'a> Encoder<'a> {
             return *index;
         }
         let writes = route.writes.iter();
-        let writes = writes.map(|write| self.write(write, cohort)).collect();
+        let writes = writes.flat_map(|write| self.write(write, cohort)).collect();
         let sums = route
             .sums
             .iter()
@@ -365,30 +403,32 @@ impl<'a> Encoder<'a> {
         let turnouts = turnouts.collect();
         let section = ready.plan.section();
         let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
-        self.args.routes.push(RouteArgs {
-            seats,
+        self.call.routes.push(RouteArgs {
             writes,
             sums,
             turnouts,
-            members: Vec::new(),
+            seats,
         });
-        let index = self.args.routes.len();
+        let index = self.call.routes.len();
         self.route_indexes.insert(variant, index);
         index
     }
 
-    fn write(&mut self, write: &Write, cohort: Option<Cohort>) -> (usize, usize, u16, u8, i64) {
+    fn write(&mut self, write: &Write, cohort: Option<Cohort>) -> [i64; 5] {
         let period = write.standing.period;
         let standing = Standing {
             cohort,
             ..write.standing
         };
-        let column = write.amount.column(self.shard) + 1;
         let code = Window::Period(period.unit).code();
         debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
-        let reported = u8::from(write.reported.is_some());
-        let expires = write.expires_at_ms.unwrap_or(0);
-        (self.standing(standing), column, code, reported, expires)
+        [
+            as_number(self.standing(standing)),
+            as_number(write.amount.column(self.shard) + 1),
+            code.into(),
+            write.reported.is_some().into(),
+            write.expires_at_ms.unwrap_or(0),
+        ]
     }
 
     fn sum(&mut self, sum: &Arc<Sum>, sends_history: bool) -> usize {
@@ -421,9 +461,14 @@ impl<'a> Encoder<'a> {
             later,
             history,
         };
-        self.args.sums.push(args);
-        let index = self.args.sums.len();
+        self.more.sums.push(args);
+        let index = self.more.sums.len();
         self.sum_indexes.insert(variant, index);
         index
     }
+}
+
+/// An index among a list of numbers.
+fn as_number(index: usize) -> i64 {
+    i64::try_from(index).expect("invariant: a call has few keys and columns")
 }
