@@ -158,14 +158,14 @@ impl Attempt<'_> {
     /// The voters of entries of the standing, if the board counts them.
     pub(super) async fn voters(
         &self,
-        entries: impl Iterator<Item = &Entry>,
+        entries: impl Iterator<Item = &Entry> + Send,
     ) -> Result<Voters, Error> {
         if self.live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
         let periods = self.target.periods(&self.live.board);
         let engine = self.reader.engine;
-        engine.voters(self.live, &periods, entries).await
+        engine.voters(self.live, &periods, entries).boxed().await
     }
 
     /// The voters of a page's entries and of its `me`, which are estimated once for all who share it.
@@ -238,7 +238,7 @@ impl Service {
         if !request.includes.has(Include::Profile) {
             return Ok(found);
         }
-        let profiles = V::profiles(&found.found, self).await?;
+        let profiles = V::profiles(&found.found, self).boxed().await?;
         Ok(FoundIn { profiles, ..found })
     }
 
@@ -300,7 +300,8 @@ impl Service {
         let hidden = match request.sight {
             Sight::Everybody => {
                 let members = V::members(&found);
-                self.hidden_of(&request.board, &members).await?
+                let hidden = self.hidden_of(&request.board, &members);
+                hidden.boxed().await?
             }
             Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
         };

@@ -1,6 +1,7 @@
 //! Who calls, and what it may do.
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -25,9 +26,13 @@ use crate::http::supply::{Taker, Takers};
 use crate::service::events::Incoming;
 use crate::store::standings::Sight;
 
-/// Who calls.
+/// Who calls, as a route knows it. Its copies share what is known.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct Caller(Arc<Identity>);
+
+/// What is known of who calls.
+#[derive(Clone, Debug)]
+pub struct Identity {
     pub(super) scopes: Scopes,
     pub(super) boards: Boards,
     pub(super) known_by: KnownBy,
@@ -63,7 +68,7 @@ pub(super) enum KnownBy {
     Player(Arc<Player>),
 }
 
-impl Caller {
+impl Identity {
     /// Anybody, where there are no keys.
     pub(super) fn anybody() -> Self {
         Self::with(Scopes::ALL, Boards::all(), KnownBy::Nothing)
@@ -230,6 +235,20 @@ pub(super) fn board_of(parts: &mut Parts) -> Option<BoardId> {
     BoardId::parse(board).ok()
 }
 
+impl Deref for Caller {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.0
+    }
+}
+
+impl From<Identity> for Caller {
+    fn from(identity: Identity) -> Self {
+        Self(Arc::new(identity))
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
@@ -242,7 +261,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Takers {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        caller_of(&parts.extensions).map(Caller::takers)
+        caller_of(&parts.extensions).map(|caller| caller.takers())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 
 use super::access::Access;
-use super::caller::{Bounds, Caller, KnownBy};
+use super::caller::{Bounds, Identity, KnownBy};
 use super::keys::bearer;
 use crate::domain::access::{Boards, Grant, KeyName, Scope};
 use crate::domain::secret::Digest;
@@ -35,7 +35,7 @@ impl Gate {
         &self,
         access: Access,
         parts: &Parts,
-    ) -> Result<(Caller, Option<Spent>), Problem> {
+    ) -> Result<(Identity, Option<Spent>), Problem> {
         if let Some(holder) = parts.extensions.get::<Holder>() {
             return Ok(holder.send());
         }
@@ -45,7 +45,7 @@ impl Gate {
                 let is_read = access.scope == Some(Scope::Read);
                 local::check(parts, is_read, &self.options.cors_origins)?;
             }
-            return Ok((Caller::anybody(), None));
+            return Ok((Identity::anybody(), None));
         }
         let Some(sent) = bearer(&parts.headers) else {
             return Err(unknown());
@@ -58,7 +58,7 @@ impl Gate {
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
             let known_by = KnownBy::Player(Arc::new(token.player));
-            let mut caller = Caller::with(token.scopes, token.boards, known_by);
+            let mut caller = Identity::with(token.scopes, token.boards, known_by);
             caller.token = Some(Bounds {
                 until: token.expires_at,
                 window: None,
@@ -69,10 +69,10 @@ impl Gate {
     }
 
     /// Who has a key of the configuration with this digest.
-    fn configured(&self, digest: Digest) -> Option<Caller> {
+    fn configured(&self, digest: Digest) -> Option<Identity> {
         let scopes = self.options.keys.scopes_of(|own| *own == digest)?;
         let known_by = KnownBy::Configuration(digest);
-        Some(Caller::with(scopes, Boards::all(), known_by))
+        Some(Identity::with(scopes, Boards::all(), known_by))
     }
 
     /// Who has a key that is meant, by its digest: the stored one of this name, or one of the configuration.
@@ -151,14 +151,14 @@ impl Gate {
 /// which no request of a client can bring along.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Holder {
-    pub(in crate::http) caller: Caller,
+    pub(in crate::http) caller: Identity,
     key: Option<Arc<LiveKey>>,
 }
 
 impl Holder {
     /// Anybody, where there are no keys.
     pub(in crate::http) fn anybody() -> Self {
-        let caller = Caller::anybody();
+        let caller = Identity::anybody();
         Self { caller, key: None }
     }
 
@@ -167,13 +167,13 @@ impl Holder {
         let Grant { scopes, boards, .. } = key.grant().clone();
         let known_by = KnownBy::Key(key.name.clone(), digest);
         Self {
-            caller: Caller::with(scopes, boards, known_by),
+            caller: Identity::with(scopes, boards, known_by),
             key: Some(key),
         }
     }
 
     /// The caller of a request, and what that leaves of the rate of the key.
-    fn send(&self) -> (Caller, Option<Spent>) {
+    fn send(&self) -> (Identity, Option<Spent>) {
         let spent = self.key.as_ref().and_then(|key| key.spend());
         (self.caller.clone(), spent)
     }

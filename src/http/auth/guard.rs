@@ -10,12 +10,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
-use futures::TryFutureExt;
+use axum::routing::future::RouteFuture;
+use futures::future::{BoxFuture, Either, ready};
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 use super::access::{Access, For};
-use super::caller::{Caller, KnownBy, board_of};
+use super::caller::{Caller, Identity, KnownBy, board_of};
 use super::gate::{Gate, check_rate};
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::engine::keyring::Spent;
@@ -26,9 +27,9 @@ use crate::service::Error;
 /// What the gate says of a request.
 enum Decision {
     /// The caller may go on.
-    Admitted(Caller),
+    Admitted(Identity),
     /// The caller may go on if the board of the path is there.
-    IfThere(Caller),
+    IfThere(Identity),
     /// Anybody may go on if the board of the path is public; otherwise this is the answer.
     IfPublic(Problem),
     /// Who has sent this token for streams may go on if that is good.
@@ -65,7 +66,7 @@ impl Gate {
     fn judge(
         access: Access,
         parts: &mut Parts,
-        identified: Result<(Caller, Option<Spent>), Problem>,
+        identified: Result<(Identity, Option<Spent>), Problem>,
         is_nobody: bool,
     ) -> (Option<Spent>, Decision) {
         let (caller, spent) = match identified {
@@ -96,7 +97,7 @@ impl Gate {
         access: Access,
         parts: &mut Parts,
         (spent, decision): (Option<Spent>, Decision),
-    ) -> (Option<Spent>, Result<Caller, Problem>) {
+    ) -> (Option<Spent>, Result<Identity, Problem>) {
         match decision {
             Decision::Admitted(caller) => (spent, Ok(caller)),
             Decision::Refused(problem) => (spent, Err(problem)),
@@ -111,11 +112,11 @@ impl Gate {
     }
 
     /// Has a route know its caller.
-    fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
+    fn let_in(&self, parts: &mut Parts, mut caller: Identity) {
         if caller.ip.is_none() && !caller.has_sent_key() {
             caller.ip = self.client(parts);
         }
-        parts.extensions.insert(caller);
+        parts.extensions.insert(Caller::from(caller));
     }
 
     /// Checks that the board of the path is there. What is no id the route itself refuses.
@@ -127,16 +128,16 @@ impl Gate {
     }
 
     /// Anybody, if the board of the path is public; otherwise the problem.
-    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
+    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Identity, Problem> {
         let Some(id) = board_of(parts) else {
             return Err(problem);
         };
         match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
-                Ok(Caller {
+                Ok(Identity {
                     includes: live.board.definition.public_includes(),
-                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
+                    ..Identity::with(read, Boards::one(&id), KnownBy::Visit)
                 })
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
@@ -168,10 +169,28 @@ pub(in crate::http) struct Guarded {
     access: Access,
 }
 
+/// The answer of a route, which is finished when it is there.
+pub(in crate::http) struct Finishing {
+    answer: RouteFuture<Infallible>,
+    gate: Arc<Gate>,
+    access: Access,
+    spent: Option<Spent>,
+}
+
+impl Future for Finishing {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(context))?;
+        let spent = self.spent.as_ref();
+        Poll::Ready(Ok(self.gate.finish(self.access, spent, answer)))
+    }
+}
+
 impl Service<Request> for Guarded {
     type Response = Response;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Either<Finishing, BoxFuture<'static, Result<Response, Infallible>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request>::poll_ready(&mut self.route, context)
@@ -185,13 +204,17 @@ impl Service<Request> for Guarded {
             // The route is called without a copy of it.
             Decision::Admitted(caller) => {
                 gate.let_in(&mut parts, caller);
-                let answer = self.route.call(Request::from_parts(parts, body));
-                Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
+                Either::Left(Finishing {
+                    answer: self.route.call(Request::from_parts(parts, body)),
+                    gate,
+                    access,
+                    spent,
+                })
             }
             Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
                 let waiting = self.route.clone();
                 let mut route = std::mem::replace(&mut self.route, waiting);
-                Box::pin(async move {
+                Either::Right(Box::pin(async move {
                     let decided = (spent, decision);
                     let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
                     let response = match admitted {
@@ -202,11 +225,11 @@ impl Service<Request> for Guarded {
                         Err(problem) => problem.into_response(),
                     };
                     Ok(gate.finish(access, spent.as_ref(), response))
-                })
+                }))
             }
             Decision::Refused(problem) => {
                 let response = gate.finish(access, spent.as_ref(), problem.into_response());
-                Box::pin(std::future::ready(Ok(response)))
+                Either::Right(Box::pin(ready(Ok(response))))
             }
         }
     }
