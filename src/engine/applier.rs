@@ -125,7 +125,7 @@ impl<'a> Groups<'a> {
     /// Sends all of them side by side. Returns what became of each, by the index of its submission.
     pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
         let shards = &self.live.shards;
-        let send = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
+        let submit = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
             let reply = shards[shard].applier.submit(group).await;
             let replies = one_each(reply, indexes.len());
             indexes.into_iter().zip(replies)
@@ -133,8 +133,8 @@ impl<'a> Groups<'a> {
         let mut all = self.all;
         // As a rule there is one.
         let sent = match (all.pop(), all.is_empty()) {
-            (Some(only), true) => vec![send(only).await],
-            (last, _) => join_all(all.into_iter().chain(last).map(send)).await,
+            (Some(only), true) => vec![submit(only).await],
+            (last, _) => join_all(all.into_iter().chain(last).map(submit)).await,
         };
         sent.into_iter().flatten()
     }

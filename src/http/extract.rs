@@ -220,7 +220,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let joined = parts.uri.query().and_then(with_joined_lists);
-        axum::extract::Query::try_from_uri(joined.as_ref().unwrap_or(&parts.uri))
+        let uri = joined.as_ref().unwrap_or(&parts.uri);
+        if let Ok(query) = serde_urlencoded::from_str(uri.query().unwrap_or("")) {
+            return Ok(Self(query));
+        }
+        // To tell which parameter is wrong, this notes each.
+        axum::extract::Query::try_from_uri(uri)
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();

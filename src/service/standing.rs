@@ -248,8 +248,10 @@ impl Service {
         request: &StandingRequest,
         view: &V,
     ) -> Result<FoundIn<V::Found>, Error> {
-        let read = async |live| self.read_once(live, request, view).await;
-        self.engine.with_board(&request.board, read).await
+        // In boxes, since what is found, and the way there, pass through several futures.
+        let read = |live| self.read_once(live, request, view).boxed();
+        let found = self.engine.with_board(&request.board, read).await?;
+        Ok(*found)
     }
 
     /// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
@@ -267,7 +269,7 @@ impl Service {
         live: Arc<LiveBoard>,
         request: &StandingRequest,
         view: &V,
-    ) -> Result<FoundIn<V::Found>, Error> {
+    ) -> Result<Box<FoundIn<V::Found>>, Error> {
         let now = self.engine.clock.now();
         let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
         let (target, playing) = self
@@ -305,7 +307,7 @@ impl Service {
             }
             Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
         };
-        Ok(FoundIn {
+        Ok(Box::new(FoundIn {
             live,
             target,
             state,
@@ -316,7 +318,7 @@ impl Service {
             as_of,
             edition,
             follows_edition,
-        })
+        }))
     }
 
     /// Finds the cohort that a request names, on a league; and what is known of a member that it names.

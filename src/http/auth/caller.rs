@@ -1,7 +1,6 @@
 //! Who calls, and what it may do.
 
 use std::net::IpAddr;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -26,13 +25,9 @@ use crate::http::supply::{Taker, Takers};
 use crate::service::events::Incoming;
 use crate::store::standings::Sight;
 
-/// Who calls, as a route knows it. Its copies share what is known.
+/// Who calls.
 #[derive(Clone, Debug)]
-pub struct Caller(Arc<Identity>);
-
-/// What is known of who calls.
-#[derive(Clone, Debug)]
-pub struct Identity {
+pub struct Caller {
     pub(super) scopes: Scopes,
     pub(super) boards: Boards,
     pub(super) known_by: KnownBy,
@@ -68,7 +63,7 @@ pub(super) enum KnownBy {
     Player(Arc<Player>),
 }
 
-impl Identity {
+impl Caller {
     /// Anybody, where there are no keys.
     pub(super) fn anybody() -> Self {
         Self::with(Scopes::ALL, Boards::all(), KnownBy::Nothing)
@@ -192,17 +187,13 @@ impl Identity {
 
     /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
     pub(in crate::http) fn asker(&self) -> Option<Asker> {
-        let text = match &self.known_by {
+        Some(match &self.known_by {
             KnownBy::Nothing => return None,
-            KnownBy::Visit => {
-                let network = self.ip.map(|ip| Network::from(ip).to_string());
-                format!("address:{}", network.unwrap_or_default())
-            }
-            KnownBy::Configuration(digest) => format!("configuration:{}", digest.hexadecimal()),
-            KnownBy::Key(name, _) => format!("key:{name}"),
-            KnownBy::Player(player) => format!("player:{}", player.sub()),
-        };
-        Some(Asker::new(text))
+            KnownBy::Visit => Asker::Address(self.ip.map(Network::from)),
+            KnownBy::Configuration(digest) => Asker::Configured(digest.half()),
+            KnownBy::Key(name, _) => Asker::Key(name.clone()),
+            KnownBy::Player(player) => Asker::Player(player.sub().clone()),
+        })
     }
 
     /// Checks what a route needs.
@@ -235,20 +226,6 @@ pub(super) fn board_of(parts: &mut Parts) -> Option<BoardId> {
     BoardId::parse(board).ok()
 }
 
-impl Deref for Caller {
-    type Target = Identity;
-
-    fn deref(&self) -> &Identity {
-        &self.0
-    }
-}
-
-impl From<Identity> for Caller {
-    fn from(identity: Identity) -> Self {
-        Self(Arc::new(identity))
-    }
-}
-
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
@@ -261,7 +238,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Takers {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        caller_of(&parts.extensions).map(|caller| caller.takers())
+        caller_of(&parts.extensions).map(Caller::takers)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 
 use super::access::Access;
-use super::caller::{Bounds, Identity, KnownBy};
+use super::caller::{Bounds, Caller, KnownBy};
 use super::keys::bearer;
 use crate::domain::access::{Boards, Grant, KeyName, Scope};
 use crate::domain::secret::Digest;
@@ -35,7 +35,7 @@ impl Gate {
         &self,
         access: Access,
         parts: &Parts,
-    ) -> Result<(Identity, Option<Spent>), Problem> {
+    ) -> Result<(Caller, Option<Spent>), Problem> {
         if let Some(holder) = parts.extensions.get::<Holder>() {
             return Ok(holder.send());
         }
@@ -45,7 +45,7 @@ impl Gate {
                 let is_read = access.scope == Some(Scope::Read);
                 local::check(parts, is_read, &self.options.cors_origins)?;
             }
-            return Ok((Identity::anybody(), None));
+            return Ok((Caller::anybody(), None));
         }
         let Some(sent) = bearer(&parts.headers) else {
             return Err(unknown());
@@ -58,21 +58,22 @@ impl Gate {
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
             let known_by = KnownBy::Player(Arc::new(token.player));
-            let mut caller = Identity::with(token.scopes, token.boards, known_by);
+            let mut caller = Caller::with(token.scopes, token.boards, known_by);
             caller.token = Some(Bounds {
                 until: token.expires_at,
                 window: None,
             });
             return Ok((caller, None));
         }
-        self.stored(sent).map(|key| Holder::of(key, digest).send())
+        let key = self.stored(sent, &digest)?;
+        Ok(Holder::of(key, digest).send())
     }
 
     /// Who has a key of the configuration with this digest.
-    fn configured(&self, digest: Digest) -> Option<Identity> {
+    fn configured(&self, digest: Digest) -> Option<Caller> {
         let scopes = self.options.keys.scopes_of(|own| *own == digest)?;
         let known_by = KnownBy::Configuration(digest);
-        Some(Identity::with(scopes, Boards::all(), known_by))
+        Some(Caller::with(scopes, Boards::all(), known_by))
     }
 
     /// Who has a key that is meant, by its digest: the stored one of this name, or one of the configuration.
@@ -98,13 +99,13 @@ impl Gate {
         Ok(Holder::of(key, digest))
     }
 
-    /// The stored key with this secret.
-    fn stored(&self, sent: &str) -> Result<Arc<LiveKey>, Problem> {
+    /// The stored key with this secret, which has this digest.
+    fn stored(&self, sent: &str, digest: &Digest) -> Result<Arc<LiveKey>, Problem> {
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown());
         }
         let engine = &self.app.service.engine;
-        let key = engine.keyring.find(sent, engine.clock.now());
+        let key = engine.keyring.find(digest, engine.clock.now());
         key.map_err(unfit_for_use)
     }
 
@@ -119,7 +120,7 @@ impl Gate {
             let session = Session::new(id, None, &digest);
             return Ok((session, BegunBy::Configuration(place)));
         }
-        let key = self.stored(sent)?;
+        let key = self.stored(sent, &digest)?;
         let holder = Holder::of(Arc::clone(&key), digest);
         check_rate(holder.send().1.as_ref())?;
         let name = key.name.clone();
@@ -151,14 +152,14 @@ impl Gate {
 /// which no request of a client can bring along.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Holder {
-    pub(in crate::http) caller: Identity,
+    pub(in crate::http) caller: Caller,
     key: Option<Arc<LiveKey>>,
 }
 
 impl Holder {
     /// Anybody, where there are no keys.
     pub(in crate::http) fn anybody() -> Self {
-        let caller = Identity::anybody();
+        let caller = Caller::anybody();
         Self { caller, key: None }
     }
 
@@ -167,13 +168,13 @@ impl Holder {
         let Grant { scopes, boards, .. } = key.grant().clone();
         let known_by = KnownBy::Key(key.name.clone(), digest);
         Self {
-            caller: Identity::with(scopes, boards, known_by),
+            caller: Caller::with(scopes, boards, known_by),
             key: Some(key),
         }
     }
 
     /// The caller of a request, and what that leaves of the rate of the key.
-    fn send(&self) -> (Identity, Option<Spent>) {
+    fn send(&self) -> (Caller, Option<Spent>) {
         let spent = self.key.as_ref().and_then(|key| key.spend());
         (self.caller.clone(), spent)
     }

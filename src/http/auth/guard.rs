@@ -16,7 +16,7 @@ use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 use super::access::{Access, For};
-use super::caller::{Caller, Identity, KnownBy, board_of};
+use super::caller::{Caller, KnownBy, board_of};
 use super::gate::{Gate, check_rate};
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::engine::keyring::Spent;
@@ -27,9 +27,9 @@ use crate::service::Error;
 /// What the gate says of a request.
 enum Decision {
     /// The caller may go on.
-    Admitted(Identity),
+    Admitted(Caller),
     /// The caller may go on if the board of the path is there.
-    IfThere(Identity),
+    IfThere(Caller),
     /// Anybody may go on if the board of the path is public; otherwise this is the answer.
     IfPublic(Problem),
     /// Who has sent this token for streams may go on if that is good.
@@ -66,7 +66,7 @@ impl Gate {
     fn judge(
         access: Access,
         parts: &mut Parts,
-        identified: Result<(Identity, Option<Spent>), Problem>,
+        identified: Result<(Caller, Option<Spent>), Problem>,
         is_nobody: bool,
     ) -> (Option<Spent>, Decision) {
         let (caller, spent) = match identified {
@@ -97,7 +97,7 @@ impl Gate {
         access: Access,
         parts: &mut Parts,
         (spent, decision): (Option<Spent>, Decision),
-    ) -> (Option<Spent>, Result<Identity, Problem>) {
+    ) -> (Option<Spent>, Result<Caller, Problem>) {
         match decision {
             Decision::Admitted(caller) => (spent, Ok(caller)),
             Decision::Refused(problem) => (spent, Err(problem)),
@@ -112,11 +112,11 @@ impl Gate {
     }
 
     /// Has a route know its caller.
-    fn let_in(&self, parts: &mut Parts, mut caller: Identity) {
+    fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
         if caller.ip.is_none() && !caller.has_sent_key() {
             caller.ip = self.client(parts);
         }
-        parts.extensions.insert(Caller::from(caller));
+        parts.extensions.insert(caller);
     }
 
     /// Checks that the board of the path is there. What is no id the route itself refuses.
@@ -128,16 +128,16 @@ impl Gate {
     }
 
     /// Anybody, if the board of the path is public; otherwise the problem.
-    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Identity, Problem> {
+    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
         let Some(id) = board_of(parts) else {
             return Err(problem);
         };
         match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
-                Ok(Identity {
+                Ok(Caller {
                     includes: live.board.definition.public_includes(),
-                    ..Identity::with(read, Boards::one(&id), KnownBy::Visit)
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
                 })
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),

@@ -11,8 +11,8 @@ mod keys;
 mod streams;
 
 pub use self::access::{Access, For};
+pub use self::caller::Caller;
 pub(super) use self::caller::caller_of;
-pub use self::caller::{Caller, Identity};
 pub use self::gate::Gate;
 pub(super) use self::gate::Holder;
 pub use self::keys::ApiKeys;

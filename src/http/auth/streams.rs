@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use url::form_urlencoded;
 
 use super::access::Access;
-use super::caller::{Bounds, Identity, KnownBy};
+use super::caller::{Bounds, Caller, KnownBy};
 use super::gate::{Gate, Holder, unfit_for_use, unknown};
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::domain::board::Board;
@@ -32,7 +32,7 @@ pub(in crate::http) struct Needs {
     pub(in crate::http) includes: Includes,
 }
 
-impl Identity {
+impl Caller {
     /// Checks that who was let in to read a board may still read this: a stream outlasts what has let its reader in.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Gate {
     }
 
     /// Who has sent a token for streams, as long as what it was made with counts.
-    pub(super) async fn opened_by(&self, token: &str) -> Result<Identity, Problem> {
+    pub(super) async fn opened_by(&self, token: &str) -> Result<Caller, Problem> {
         let sent = SentToken::read(token).ok_or_else(invalid_stream_token)?;
         let engine = &self.app.service.engine;
         let mut tried = None;
@@ -130,7 +130,7 @@ impl Gate {
         Err(invalid_stream_token())
     }
 
-    fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Identity, Problem> {
+    fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Caller, Problem> {
         let said = &token.token;
         let is_meant = |digest: &Digest| token.is_signed(secret, Some(digest));
         // The rate of a key is for who holds it, and tokens are for anybody who looks at a page.
@@ -140,7 +140,7 @@ impl Gate {
             Maker::Player(sub) if token.is_signed(secret, None) => {
                 let player = KnownBy::Player(Arc::new(Player::reading(sub.clone())));
                 let scopes = Scopes::from_iter([Scope::Read]);
-                Identity::with(scopes, Boards::all(), player)
+                Caller::with(scopes, Boards::all(), player)
             }
             Maker::Player(_) | Maker::Anybody => return Err(invalid_stream_token()),
         };
@@ -153,7 +153,7 @@ impl Gate {
             until: said.expires_at,
             window: Some(said.window.as_str().into()),
         };
-        Ok(Identity {
+        Ok(Caller {
             scopes: Scopes::from_iter([Scope::Read]),
             boards: Boards::one(&said.board),
             token: Some(bounds),

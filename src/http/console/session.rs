@@ -16,7 +16,7 @@ use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::session::LIFETIME;
-use crate::http::auth::{Holder, Identity};
+use crate::http::auth::{Caller, Holder};
 use crate::http::local;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
@@ -230,7 +230,7 @@ impl Visitor {
         self.console.app.is_open
     }
 
-    fn caller(&self) -> Result<&Identity, Problem> {
+    fn caller(&self) -> Result<&Caller, Problem> {
         let holder = self.holder.as_ref().ok_or_else(nobody)?;
         Ok(&holder.caller)
     }
