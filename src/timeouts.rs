@@ -1,6 +1,8 @@
-//! The factor that multiplies the time limits of the service.
+//! Limits of time, and the factor that multiplies those of the service.
 
+use std::pin::pin;
 use std::str::FromStr;
+use std::task::Poll;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -20,6 +22,15 @@ pub struct TimeoutFactor(u32);
 #[derive(Debug, Error, PartialEq)]
 #[error("the factor must be a whole number from 1 to {FACTOR_MAX}")]
 pub struct TimeoutFactorError;
+
+/// What a future comes to, unless that takes longer than `limit`. A future that is ready at once needs no timer.
+pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    match futures::poll!(future.as_mut()) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => Box::pin(tokio::time::timeout(limit, future)).await.ok(),
+    }
+}
 
 impl TimeoutFactor {
     /// How long to wait in place of `limit`.

@@ -30,7 +30,7 @@ impl Changed {
 }
 
 /// What a read has seen of a shard.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ShardSeen {
     /// How often it has changed.
     pub changed: Changed,
@@ -39,7 +39,7 @@ pub struct ShardSeen {
 }
 
 /// The edition of a standing: of two reads that ask for the same, and find equal editions, the content is equal.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Edition {
     generation: u64,
     revision: u64,
@@ -90,6 +90,26 @@ impl Edition {
         Self::new(board, vec![(shard, seen)], None, None)
     }
 
+    /// As it is sent: characters that need no escapes in an address.
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(TEXT_BYTES);
+        push_hex(&mut text, "", self.generation);
+        push_hex(&mut text, ".", self.revision);
+        push_hex(&mut text, ".", self.epoch.into());
+        text.extend([".", letter_of(self.state)]);
+        if let Some(nonce) = self.nonce {
+            push_hex(&mut text, ".", nonce);
+        }
+        for (index, seen) in &self.shards {
+            let [first, second] = seen.has_entries.map(u64::from);
+            push_hex(&mut text, "~", (*index).into());
+            push_hex(&mut text, ".", first + 2 * second);
+            push_hex(&mut text, ".", seen.changed.number);
+            push_hex(&mut text, ".", seen.changed.history);
+        }
+        text
+    }
+
     /// The shards that it names.
     pub fn shards(&self) -> impl Iterator<Item = usize> {
         self.shards.iter().map(|(index, _)| usize::from(*index))
@@ -126,6 +146,9 @@ impl Edition {
     }
 }
 
+/// How many bytes the text of an edition of one shard has at the most, as a rule.
+const TEXT_BYTES: usize = 64;
+
 /// The letters of the states, by their place among all of them.
 const LETTERS: [&str; PeriodState::COUNT] = ["n", "l", "c", "e", "f"];
 
@@ -134,24 +157,20 @@ fn letter_of(state: Option<PeriodState>) -> &'static str {
     state.map_or("u", |state| LETTERS[state.index()])
 }
 
-/// As it is sent: characters that need no escapes in an address.
+/// As it is sent.
 impl fmt::Display for Edition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = letter_of(self.state);
-        write!(
-            f,
-            "{:x}.{:x}.{:x}.{state}",
-            self.generation, self.revision, self.epoch
-        )?;
-        if let Some(nonce) = self.nonce {
-            write!(f, ".{nonce:x}")?;
-        }
-        for (index, seen) in &self.shards {
-            let [first, second] = seen.has_entries.map(u8::from);
-            let (digit, Changed { number, history }) = (first + 2 * second, seen.changed);
-            write!(f, "~{index:x}.{digit}.{number:x}.{history:x}")?;
-        }
-        Ok(())
+        f.write_str(&self.text())
+    }
+}
+
+/// Appends what stands before a number, and its hexadecimal digits. Each answer has several: to format them takes three times as long.
+fn push_hex(text: &mut String, before: &str, number: u64) {
+    text.push_str(before);
+    let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        let digit = number >> (4 * digit) & 0xf;
+        text.extend(char::from_digit(u32::try_from(digit).unwrap_or(0), 16));
     }
 }
 

@@ -222,7 +222,11 @@ impl fmt::Display for ShownScore {
 impl Serialize for ShownScore {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.decimals.0 == 0 {
-            return serializer.serialize_i128(self.scaled);
+            // As a rule it is one that is written faster.
+            return match i64::try_from(self.scaled) {
+                Ok(scaled) => serializer.serialize_i64(scaled),
+                Err(_) => serializer.serialize_i128(self.scaled),
+            };
         }
         RawValue::from_string(self.to_string())
             .map_err(serde::ser::Error::custom)?

@@ -159,7 +159,8 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let utc = DateTime::<Utc>::from_timestamp_micros(self.0)
-            .expect("chrono holds every year from 1900 to 2185");
+            .expect("chrono holds every year from 1900 to 2185")
+            .naive_utc();
         // Answers have many of them, and chrono's own way to write one takes several times as long.
         let mut text = *b"0000-00-00T00:00:00.000000Z";
         let mut write = |places: Range<usize>, mut number: u32| {
@@ -175,11 +176,11 @@ impl fmt::Display for Timestamp {
         write(14..16, utc.minute());
         write(17..19, utc.second());
         let text = if self.is_whole_ms() {
-            write(20..23, utc.timestamp_subsec_millis());
+            write(20..23, utc.nanosecond() / 1_000_000);
             text[23] = b'Z';
             &text[..24]
         } else {
-            write(20..26, utc.timestamp_subsec_micros());
+            write(20..26, utc.nanosecond() / 1_000);
             &text[..]
         };
         f.write_str(str::from_utf8(text).map_err(|_| fmt::Error)?)

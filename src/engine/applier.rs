@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::LiveBoard;
-use super::batcher::{Batcher, SMALL_COST_US_MAX, Work};
+use super::batcher::{Batcher, Work, admit};
 use super::queue::putting::Putter;
 use super::submission::Submission;
 use crate::domain::shard::Shard;
@@ -52,12 +52,11 @@ impl Work for Applier {
     type Load = usize;
 
     fn admit(&self, cost_us: &mut usize, group: &Group) -> bool {
-        *cost_us += group.cost_us;
-        *cost_us <= CALL_COST_US_MAX
+        admit(cost_us, group.cost_us, CALL_COST_US_MAX)
     }
 
-    fn is_small(cost_us: &usize) -> bool {
-        *cost_us <= SMALL_COST_US_MAX
+    fn cost_us(cost_us: &usize) -> usize {
+        *cost_us
     }
 
     /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
@@ -65,10 +64,13 @@ impl Work for Applier {
         self.putter.is_behind()
     }
 
-    fn call(&self, groups: Vec<Group>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn call(&self, groups: Vec<Group>, _: usize) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = groups.iter().map(|group| group.planned_at).max();
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
-        let events: Vec<Ready> = groups.into_iter().flat_map(|group| group.events).collect();
+        let mut events = Vec::with_capacity(lengths.iter().sum());
+        for group in groups {
+            events.extend(group.events);
+        }
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let reply = self.store.apply(&self.shard, events, now);
         async move { share_out(reply.await, &lengths) }
@@ -123,12 +125,18 @@ impl<'a> Groups<'a> {
     /// Sends all of them side by side. Returns what became of each, by the index of its submission.
     pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
         let shards = &self.live.shards;
-        let sent = self.all.into_iter().map(async |(shard, indexes, group)| {
+        let submit = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
             let reply = shards[shard].applier.submit(group).await;
             let replies = one_each(reply, indexes.len());
             indexes.into_iter().zip(replies)
-        });
-        join_all(sent).await.into_iter().flatten()
+        };
+        let mut all = self.all;
+        // As a rule there is one.
+        let sent = match (all.pop(), all.is_empty()) {
+            (Some(only), true) => vec![submit(only).await],
+            (last, _) => join_all(all.into_iter().chain(last).map(submit)).await,
+        };
+        sent.into_iter().flatten()
     }
 }
 

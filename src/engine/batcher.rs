@@ -23,6 +23,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ use crate::supervise::restarted;
 
 /// The greatest cost of a call, in microseconds of Redis, that the task of a submitter carries out itself. Reading the
 /// answers of a larger call would hold up what else that task has to do.
-pub const SMALL_COST_US_MAX: usize = 100;
+const SMALL_COST_US_MAX: usize = 100;
 /// Calls that a batcher has under way at one time, at the most.
 const CALLS_MAX: usize = 2;
 
@@ -48,25 +49,37 @@ pub trait Work: Send + Sync + 'static {
     type Job: Send;
     /// What came of it.
     type Answer: Send;
-    /// What has been put into a call so far.
+    /// What the jobs of a call amount to.
     type Load: Default + Send;
 
-    /// Whether a job goes into a call with this load, which then contains it. An empty call takes any job.
+    /// Whether a call with this load takes a job. If so the load contains the job from then on; otherwise it stays as it is. An
+    /// empty call takes any job.
     fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
 
-    /// Whether a call with this load costs so little that whoever submits its job may carry it out.
-    fn is_small(_load: &Self::Load) -> bool {
-        true
-    }
+    /// About how long a call with this load keeps Redis busy, in microseconds.
+    fn cost_us(load: &Self::Load) -> usize;
 
     /// Whether it makes way for other work now: then a second call is not begun beside the first.
     fn makes_way(&self) -> bool {
         false
     }
 
-    /// Makes a call for some jobs; the answers are in their order. What must be done in the order of the calls is done
-    /// before this returns its future.
-    fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send;
+    /// Makes a call for some jobs, which amount to this load; the answers are in their order. What must be done in the order of
+    /// the calls is done before this returns its future.
+    fn call(
+        &self,
+        jobs: Vec<Self::Job>,
+        load: Self::Load,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send;
+}
+
+/// Adds a job to a load that is a number, unless that becomes more than `max`. An empty call takes any job.
+pub fn admit(load: &mut usize, job: usize, max: usize) -> bool {
+    let is_admitted = *load == 0 || *load + job <= max;
+    if is_admitted {
+        *load += job;
+    }
+    is_admitted
 }
 
 /// Puts jobs together into calls.
@@ -78,19 +91,23 @@ pub struct Batcher<W: Work> {
 }
 
 struct Queue<W: Work> {
-    waiting: VecDeque<Waiting<W>>,
-    /// What waits, as far as it goes into one call, and whether that call is full.
-    load: W::Load,
-    is_full: bool,
+    next: Next<W>,
+    /// Those that the next call does not take.
+    behind: VecDeque<Waiting<W>>,
     /// Calls under way.
     calls: usize,
+}
+
+/// The jobs of the next call, those who wait for their answers, and what the jobs amount to. A job is weighed when it comes in here.
+struct Next<W: Work> {
+    jobs: Vec<W::Job>,
+    senders: Vec<Sender<W>>,
+    load: W::Load,
 }
 
 type Waiting<W> = (<W as Work>::Job, Sender<W>);
 
 type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
-
-type Senders<W> = Vec<Sender<W>>;
 
 /// Who carries a new call out.
 enum Carrier {
@@ -104,9 +121,8 @@ impl<W: Work> Batcher<W> {
         Arc::new(Self {
             work,
             queue: Mutex::new(Queue {
-                waiting: VecDeque::new(),
-                load: W::Load::default(),
-                is_full: false,
+                next: Next::default(),
+                behind: VecDeque::new(),
                 calls: 0,
             }),
             calling: Mutex::default(),
@@ -134,14 +150,13 @@ impl<W: Work> Batcher<W> {
     /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
     fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
-        queue.is_full = queue.is_full || !self.work.admit(&mut queue.load, &job);
-        queue.waiting.push_back((job, sender));
+        queue.put(&self.work, (job, sender));
         let is_idle = queue.calls == 0;
-        if !is_idle && (!queue.is_full || queue.calls >= self.calls_max()) {
+        if !is_idle && (!queue.is_full() || queue.calls >= self.calls_max()) {
             return None;
         }
         queue.calls += 1;
-        if is_idle && W::is_small(&queue.load) {
+        if is_idle && W::cost_us(&queue.next.load) <= SMALL_COST_US_MAX {
             Some(Carrier::Submitter)
         } else {
             Some(Carrier::Task)
@@ -155,7 +170,7 @@ impl<W: Work> Batcher<W> {
 
     /// Whether more waits than goes into the next call.
     pub fn is_behind(&self) -> bool {
-        self.queue.lock().is_full
+        self.queue.lock().is_full()
     }
 
     fn spawn(self: &Arc<Self>) {
@@ -191,9 +206,13 @@ impl<W: Work> Batcher<W> {
     /// out calls, and has to stop.
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
-        let (jobs, senders) = self.take_jobs()?;
+        let Next {
+            jobs,
+            senders,
+            load,
+        } = self.take_next()?;
         // In a box, since it passes through several futures, and each would have room for it twice.
-        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs))));
+        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs, load))));
         Some(async move {
             // After a panic there are no answers: the senders are dropped, and their submitters told so.
             let Ok(call) = call else {
@@ -207,53 +226,89 @@ impl<W: Work> Batcher<W> {
         })
     }
 
-    /// The jobs of the next call, and those who wait for their answers.
-    fn take_jobs(&self) -> Option<(Vec<W::Job>, Senders<W>)> {
+    /// The jobs of the next call, if there is one to make.
+    fn take_next(&self) -> Option<Next<W>> {
         let mut queue = self.queue.lock();
-        let (mut jobs, mut senders) = (Vec::new(), Vec::new());
-        if self.has_call(&queue) {
-            let mut load = W::Load::default();
-            while let Some((job, sender)) = queue.waiting.pop_front() {
-                if sender.is_closed() {
-                    continue;
-                }
-                if !self.work.admit(&mut load, &job) && !jobs.is_empty() {
-                    queue.waiting.push_front((job, sender));
-                    break;
-                }
-                jobs.push(job);
-                senders.push(sender);
-            }
-            self.weigh_again(&mut queue);
-        }
-        if jobs.is_empty() {
-            queue.calls -= 1;
-            return None;
-        }
-        Some((jobs, senders))
+        let next = self.has_call(&queue).then(|| queue.take(&self.work));
+        let next = next.filter(|next| !next.jobs.is_empty());
+        queue.calls -= usize::from(next.is_none());
+        next
     }
 
     /// Whether the one who asks ends, since there is no call to make.
     fn ends(&self) -> bool {
         let mut queue = self.queue.lock();
-        let ends = queue.waiting.is_empty() || !self.has_call(&queue);
+        let ends = queue.next.jobs.is_empty() || !self.has_call(&queue);
         queue.calls -= usize::from(ends);
         ends
     }
 
     /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
-        queue.calls == 1 || queue.is_full && queue.calls <= self.calls_max()
+        queue.calls == 1 || queue.is_full() && queue.calls <= self.calls_max()
+    }
+}
+
+impl<W: Work> Queue<W> {
+    /// Whether more waits than goes into the next call.
+    fn is_full(&self) -> bool {
+        !self.behind.is_empty()
     }
 
-    /// Weighs what waits, as far as it takes to fill a call.
-    fn weigh_again(&self, queue: &mut Queue<W>) {
-        queue.load = W::Load::default();
-        let load = &mut queue.load;
-        queue.is_full = !queue
-            .waiting
-            .iter()
-            .all(|(job, _)| self.work.admit(load, job));
+    /// Puts a job behind all others.
+    fn put(&mut self, work: &W, waiting: Waiting<W>) {
+        if self.is_full() {
+            self.behind.push_back(waiting);
+        } else if let Err(waiting) = self.next.put(work, waiting) {
+            self.behind.push_back(waiting);
+        }
+    }
+
+    /// Takes the jobs of the next call, without those that nobody waits for any more. The jobs behind them move up.
+    fn take(&mut self, work: &W) -> Next<W> {
+        let mut next = mem::take(&mut self.next);
+        if next.senders.iter().any(oneshot::Sender::is_closed) {
+            let again = next.jobs.into_iter().zip(next.senders);
+            again.rev().for_each(|one| self.behind.push_front(one));
+            self.move_up(work);
+            next = mem::take(&mut self.next);
+        }
+        self.move_up(work);
+        next
+    }
+
+    /// Puts what waits into the next call, as far as that takes it.
+    fn move_up(&mut self, work: &W) {
+        while let Some(waiting) = self.behind.pop_front() {
+            if waiting.1.is_closed() {
+                continue;
+            }
+            if let Err(waiting) = self.next.put(work, waiting) {
+                return self.behind.push_front(waiting);
+            }
+        }
+    }
+}
+
+impl<W: Work> Next<W> {
+    /// Puts a job behind the others of the call; the error is a job that it does not take.
+    fn put(&mut self, work: &W, (job, sender): Waiting<W>) -> Result<(), Waiting<W>> {
+        if !work.admit(&mut self.load, &job) {
+            return Err((job, sender));
+        }
+        self.jobs.push(job);
+        self.senders.push(sender);
+        Ok(())
+    }
+}
+
+impl<W: Work> Default for Next<W> {
+    fn default() -> Self {
+        Self {
+            jobs: Vec::new(),
+            senders: Vec::new(),
+            load: W::Load::default(),
+        }
     }
 }
 
@@ -309,19 +364,19 @@ mod tests {
         type Load = usize;
 
         fn admit(&self, load: &mut usize, _: &u32) -> bool {
-            *load += 1;
-            *load <= 3
+            admit(load, 1, 3)
         }
 
-        fn is_small(load: &usize) -> bool {
-            *load == 1
+        fn cost_us(load: &usize) -> usize {
+            load * SMALL_COST_US_MAX
         }
 
         fn makes_way(&self) -> bool {
             self.makes_way.load(Ordering::Relaxed)
         }
 
-        fn call(&self, jobs: Vec<u32>) -> impl Future<Output = Vec<u32>> + Send {
+        fn call(&self, jobs: Vec<u32>, load: usize) -> impl Future<Output = Vec<u32>> + Send {
+            assert_eq!(load, jobs.len());
             assert!(!jobs.contains(&31), "a fault before the call is made");
             self.begun.lock().push(jobs.clone());
             async move {
@@ -431,6 +486,23 @@ mod tests {
         bench.submit(3).await;
         bench.end_calls(2).await;
         assert_eq!(bench.begun(), [[1], [3]]);
+    }
+
+    #[tokio::test]
+    async fn those_behind_move_up_to_the_places_of_what_nobody_waits_for() {
+        let bench = Bench::new();
+        bench.work.makes_way.store(true, Ordering::Relaxed);
+        bench.submit(1).await;
+        bench.submit(2).await;
+        bench.submit(3).await.abort();
+        for number in 4..=6 {
+            bench.submit(number).await;
+        }
+        bench.submit(7).await.abort();
+        bench.submit(8).await;
+        bench.end_calls(3).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2, 4, 5], vec![6, 8]]);
+        assert!(!bench.batcher.is_behind());
     }
 
     #[tokio::test]

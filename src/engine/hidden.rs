@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batcher::Work;
+use super::batcher::{Work, admit};
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveShard};
@@ -23,6 +23,8 @@ use crate::store::{Store, StoreError, keys};
 
 /// How many lists one round brings up to date.
 const LISTS_MAX: usize = 16;
+/// About how long a list keeps Redis busy, in microseconds.
+const LIST_COST_US: usize = 60;
 
 /// The hidden lists of one shard.
 #[derive(Debug)]
@@ -39,15 +41,14 @@ impl Work for Listing {
     type Load = usize;
 
     fn admit(&self, load: &mut usize, _standing: &Standing) -> bool {
-        *load += 1;
-        *load <= LISTS_MAX
+        admit(load, 1, LISTS_MAX)
     }
 
-    fn is_small(load: &usize) -> bool {
-        *load == 1
+    fn cost_us(load: &usize) -> usize {
+        load * LIST_COST_US
     }
 
-    async fn call(&self, standings: Vec<Standing>) -> Vec<Self::Answer> {
+    async fn call(&self, standings: Vec<Standing>, _: usize) -> Vec<Self::Answer> {
         let mut followed: HashMap<Standing, Self::Answer> = HashMap::new();
         let mut answers = Vec::with_capacity(standings.len());
         for standing in standings {

@@ -208,13 +208,12 @@ impl Held {
 }
 
 impl Keyring {
-    /// The API key with this secret. The time that it takes does not depend on how many there are.
-    pub fn find(&self, secret: &str, now: Timestamp) -> Result<Arc<LiveKey>, Unfit> {
-        let digest = Digest::of(secret);
+    /// The API key whose secret has this digest. The time that it takes does not depend on how many there are.
+    pub fn find(&self, digest: &Digest, now: Timestamp) -> Result<Arc<LiveKey>, Unfit> {
         let held = self.held.read();
         held.check_confirmed()?;
         let found = held.by_digest.get(&digest.half());
-        let found = found.filter(|found| found.digest == digest);
+        let found = found.filter(|found| found.digest == *digest);
         let found = found.ok_or(Unfit::Unknown)?;
         found.key.open(found.until, now)
     }
@@ -350,7 +349,10 @@ mod tests {
             ..stored("new", None)
         };
         let ring = ring(&[("a", rotated.clone()), ("b", stored("other", None))]);
-        let find = |secret, ms| ring.find(secret, at(ms)).map(|key| key.name.to_string());
+        let find = |secret, ms| {
+            ring.find(&Digest::of(secret), at(ms))
+                .map(|key| key.name.to_string())
+        };
         assert_eq!(find("new", 5).as_deref(), Ok("a"));
         assert_eq!(find("old", 99).as_deref(), Ok("a"));
         assert_eq!(find("old", 100), Err(Unfit::Unknown));
@@ -386,7 +388,7 @@ mod tests {
         let long_ago = Instant::now().checked_sub(CONFIRMED_TIME_MAX + Duration::from_secs(1));
         ring.held.write().confirmed_at = long_ago;
         for secret in ["secret", "unknown"] {
-            let found = ring.find(secret, at(5));
+            let found = ring.find(&Digest::of(secret), at(5));
             assert_eq!(found.err(), Some(Unfit::Unconfirmed), "nobody can tell");
         }
     }
@@ -394,7 +396,12 @@ mod tests {
     #[test]
     fn a_rate_is_spent_and_is_not_given_back_by_a_change_of_something_else() {
         let ring = ring(&[("a", stored("secret", Some("2/h")))]);
-        let spend = || ring.find("secret", at(5)).unwrap().spend().unwrap();
+        let spend = || {
+            ring.find(&Digest::of("secret"), at(5))
+                .unwrap()
+                .spend()
+                .unwrap()
+        };
         let first = spend();
         assert_eq!(
             (first.remaining, first.wait),
@@ -415,6 +422,9 @@ mod tests {
             .put(&name, Some(stored("secret", Some("3/h"))));
         assert_eq!(spend().remaining, Some(2), "another rate begins anew");
         ring.held.write().put(&name, Some(stored("secret", None)));
-        assert_eq!(ring.find("secret", at(5)).unwrap().spend(), None);
+        assert_eq!(
+            ring.find(&Digest::of("secret"), at(5)).unwrap().spend(),
+            None
+        );
     }
 }

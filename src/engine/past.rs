@@ -16,6 +16,9 @@ use tokio::time::timeout;
 
 use super::Error;
 use crate::clock::Clock;
+use crate::domain::access::KeyName;
+use crate::domain::ids::MemberId;
+use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
 
 /// How long it takes until an asker has another step, in milliseconds. A step is about a millisecond of Redis.
@@ -29,15 +32,17 @@ const WAITING_IN_ALL_MAX: usize = 512;
 /// From how many askers on those are forgotten whose allowance is whole.
 const ASKERS_KNOWN: usize = 1_024;
 
-/// Who asks: an API key, a player, or an address.
+/// Who asks.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Asker(Arc<str>);
-
-impl Asker {
-    /// The one that this text tells from all others.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
-    }
+pub enum Asker {
+    /// An API key of the configuration, by half of its digest.
+    Configured(u128),
+    /// A stored API key.
+    Key(KeyName),
+    /// A player.
+    Player(MemberId),
+    /// An address; `None` if that is not known.
+    Address(Option<Network>),
 }
 
 /// The line of an instance.
@@ -181,6 +186,10 @@ mod tests {
         Clock::set_to(Timestamp::from_ms_clamped(0))
     }
 
+    fn asker(name: &str) -> Asker {
+        Asker::Player(MemberId::parse(name).unwrap())
+    }
+
     fn refused(turn: Result<Turn, Error>) -> Duration {
         match turn {
             Err(Error::TooMuchPast(wait)) => wait,
@@ -191,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn an_asker_has_one_turn_at_a_time_and_others_come_in_between() {
         let line = Arc::new(Line::default());
-        let (one, other) = (Asker::new("one"), Asker::new("other"));
+        let (one, other) = (asker("one"), asker("other"));
         let first = line.turn(&one, &clock(), LONG).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
@@ -218,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn places_and_waits_are_bounded() {
         let (line, clock) = (Line::default(), clock());
-        let one = Asker::new("one");
+        let one = asker("one");
         let held = line.turn(&one, &clock, LONG).await.unwrap();
         let waited = line.turn(&one, &clock, Duration::ZERO).await;
         assert_eq!(refused(waited), Duration::ZERO);
@@ -228,14 +237,14 @@ mod tests {
         let waited = line.turn(&one, &clock, LONG).await;
         assert_eq!(refused(waited), Duration::ZERO);
         drop(held);
-        let other = Asker::new("other");
+        let other = asker("other");
         line.turn(&other, &clock, LONG).await.unwrap();
     }
 
     #[tokio::test]
     async fn who_has_used_up_the_allowance_waits_and_nobody_else_does() {
         let (line, clock) = (Line::default(), clock());
-        let (one, other) = (Asker::new("one"), Asker::new("other"));
+        let (one, other) = (asker("one"), asker("other"));
         let turn = line.turn(&one, &clock, LONG).await.unwrap();
         for _ in 0..STEPS_MAX {
             turn.rest(Duration::ZERO, clock.now()).await;

@@ -3,15 +3,15 @@
 //! A call begins after all of its queries have come in. So a client that has the answer to its event reads the event, unless
 //! it accepts an older answer by a replica.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
+use indexmap::IndexSet;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::batcher::{SMALL_COST_US_MAX, Work};
+use super::batcher::Work;
 use super::past::{Asker, Turn};
 use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
@@ -49,55 +49,51 @@ pub struct Reading {
 /// What is read for one query.
 type Read = Dated<ShardAnswer>;
 
-/// The distinct queries of a call, and what they cost.
+/// The distinct queries of a call, which of them each of its jobs asks, and what they cost.
 #[derive(Debug, Default)]
 pub struct Asked {
-    queries: HashSet<Query>,
+    queries: IndexSet<Arc<Query>>,
+    indexes: Vec<usize>,
     cost_us: usize,
 }
 
 impl Work for Reading {
-    type Job = Query;
+    type Job = Arc<Query>;
     type Answer = Result<Read, StoreError>;
     type Load = Asked;
 
-    fn admit(&self, load: &mut Asked, query: &Query) -> bool {
-        if load.queries.contains(query) {
-            return true;
+    fn admit(&self, load: &mut Asked, query: &Arc<Query>) -> bool {
+        let (index, is_new) = load.queries.insert_full(Arc::clone(query));
+        if is_new {
+            let cost_us = load.cost_us + query.cost_us();
+            if cost_us > CALL_COST_US_MAX && index > 0 {
+                load.queries.pop();
+                return false;
+            }
+            load.cost_us = cost_us;
         }
-        load.cost_us += query.cost_us();
-        load.queries.insert(query.clone());
-        load.cost_us <= CALL_COST_US_MAX
+        load.indexes.push(index);
+        true
     }
 
-    fn is_small(load: &Asked) -> bool {
-        load.cost_us <= SMALL_COST_US_MAX
+    fn cost_us(load: &Asked) -> usize {
+        load.cost_us
     }
 
-    async fn call(&self, jobs: Vec<Query>) -> Vec<Self::Answer> {
-        let mut indexes: HashMap<&Query, usize> = HashMap::with_capacity(jobs.len());
-        let mut distinct = Vec::with_capacity(jobs.len());
-        let index_of: Vec<usize> = jobs
-            .iter()
-            .map(|query| {
-                *indexes.entry(query).or_insert_with(|| {
-                    distinct.push(query.clone());
-                    distinct.len() - 1
-                })
-            })
-            .collect();
-        let read =
-            self.store
-                .read_standings(&self.shard, &distinct, Sight::Visible, self.freshness);
+    async fn call(&self, _: Vec<Arc<Query>>, asked: Asked) -> Vec<Self::Answer> {
+        let queries: Vec<&Query> = asked.queries.iter().map(|query| &**query).collect();
+        let read = self
+            .store
+            .read_standings(&self.shard, &queries, Sight::Visible, self.freshness);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_job = |index: usize| {
                     let value = value[index].clone();
                     Ok(Dated { value, as_of })
                 };
-                index_of.into_iter().map(of_job).collect()
+                asked.indexes.into_iter().map(of_job).collect()
             }
-            Err(error) => vec![Err(error); jobs.len()],
+            Err(error) => vec![Err(error); asked.indexes.len()],
         }
     }
 }
@@ -119,10 +115,8 @@ pub(crate) struct Reader<'a> {
 /// What the calls of a request have in common.
 #[derive(Clone, Debug, Default)]
 struct Calls {
-    /// How often each shard had changed, by the shards' indexes.
-    changed: BTreeMap<u16, Changed>,
-    /// Which standings had entries there.
-    with_entries: HashSet<(u16, Standing)>,
+    /// The shards that were asked, by their indexes.
+    shards: Vec<Called>,
     /// Whether a shard has changed between them.
     is_torn: bool,
     /// The instant of the oldest answer that a replica gave.
@@ -131,8 +125,18 @@ struct Calls {
     barrier: Option<Timestamp>,
 }
 
+/// What they have seen of a shard.
+#[derive(Clone, Debug)]
+struct Called {
+    index: u16,
+    /// How often it had changed.
+    changed: Changed,
+    /// Which standings had entries there.
+    with_entries: Vec<Standing>,
+}
+
 impl Calls {
-    fn note(&mut self, shard: &Shard, as_of: Option<Instant>, seen: &ShardAnswer) {
+    fn note(&mut self, shard: &Shard, query: &Query, as_of: Option<Instant>, seen: &ShardAnswer) {
         let barrier = seen.barrier;
         self.barrier = if self.is_any() {
             self.barrier.min(barrier)
@@ -141,16 +145,26 @@ impl Calls {
         };
         self.as_of = self.as_of.into_iter().chain(as_of).min();
         let index = shard.shard_id.index;
-        let changed = self.changed.entry(index).or_insert(seen.changed);
-        self.is_torn |= *changed != seen.changed;
-        let with_entries = seen.has_entries.iter().flatten().filter(|(_, has)| *has);
-        let with_entries = with_entries.map(|(standing, _)| (index, *standing));
-        self.with_entries.extend(with_entries);
+        let place = self.shards.binary_search_by_key(&index, |one| one.index);
+        let place = place.unwrap_or_else(|place| {
+            let called = Called {
+                index,
+                changed: seen.changed,
+                with_entries: Vec::new(),
+            };
+            self.shards.insert(place, called);
+            place
+        });
+        let called = &mut self.shards[place];
+        self.is_torn |= called.changed != seen.changed;
+        let standings = query.standings().into_iter().zip(seen.has_entries);
+        let with_entries = standings.filter_map(|(standing, has)| standing.filter(|_| has));
+        called.with_entries.extend(with_entries);
     }
 
     /// Whether there was one.
     fn is_any(&self) -> bool {
-        !self.changed.is_empty()
+        !self.shards.is_empty()
     }
 }
 
@@ -218,13 +232,13 @@ impl<'a> Reader<'a> {
         standings: [Option<Standing>; 2],
     ) -> (Vec<(u16, ShardSeen)>, bool) {
         let calls = self.calls.lock();
-        let seen = calls.changed.iter().map(|(index, changed)| {
-            let has_entries = |standing| calls.with_entries.contains(&(*index, standing));
+        let seen = calls.shards.iter().map(|called| {
+            let has_entries = |standing| called.with_entries.contains(&standing);
             let seen = ShardSeen {
-                changed: *changed,
+                changed: called.changed,
                 has_entries: standings.map(|standing| standing.is_some_and(has_entries)),
             };
-            (*index, seen)
+            (called.index, seen)
         });
         (seen.collect(), calls.is_torn)
     }
@@ -246,25 +260,26 @@ impl<'a> Reader<'a> {
         series: Series,
         query: Query,
     ) -> Result<T, Error> {
-        let query = if self.has_data {
+        let query = Arc::new(if self.has_data {
             query.with_data()
         } else {
             query
-        };
+        });
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let Dated { value: seen, as_of } = match self.sight {
             Sight::Visible => {
                 let freshness = *self.freshness.lock();
-                let answer = shard.reading(freshness, self.size).submit(query).await;
+                let reading = shard.reading(freshness, self.size);
+                let answer = reading.submit(Arc::clone(&query)).await;
                 let answer = answer.ok_or_else(fault)??;
                 // Whether a hidden list is behind that the query needs.
                 if matches!(answer.value.answer, Answer::Unlisted(_)) {
-                    self.without_hidden(shard, answer).boxed().await?
+                    self.without_hidden(shard, &query, answer).boxed().await?
                 } else {
                     answer
                 }
             }
-            sight => self.ask_alone(shard, query, sight).await?,
+            sight => self.ask_alone(shard, &query, sight).boxed().await?,
         };
         match seen.answer {
             Answer::Incomplete(start_ms) => {
@@ -272,12 +287,16 @@ impl<'a> Reader<'a> {
                     .boxed()
                     .await?;
             }
-            Answer::Erasing => self.engine.forget_all(&shard.shard.id).await?,
+            Answer::Erasing => {
+                let forgetting = self.engine.forget_all(&shard.shard.id);
+                forgetting.boxed().await?;
+            }
             Answer::Short(standing) => {
-                self.engine.widen(&shard.shard, &standing).await?;
+                let widening = self.engine.widen(&shard.shard, &standing);
+                widening.boxed().await?;
             }
             _ => {
-                self.calls.lock().note(&shard.shard, as_of, &seen);
+                self.calls.lock().note(&shard.shard, &query, as_of, &seen);
                 return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
             }
         }
@@ -301,10 +320,14 @@ impl<'a> Reader<'a> {
 
     /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
     /// do not matter to that question, so it has to be asked once for each standing of the query.
-    async fn without_hidden(&self, shard: &LiveShard, mut answer: Read) -> Result<Read, Error> {
+    async fn without_hidden(
+        &self,
+        shard: &LiveShard,
+        query: &Query,
+        mut answer: Read,
+    ) -> Result<Read, Error> {
         let mut known_to = None;
-        while let Answer::Unlisted(unlisted) = answer.value.answer {
-            let (standing, query) = *unlisted;
+        while let Answer::Unlisted(standing) = answer.value.answer {
             let followed = shard.follow_hides(standing).await?;
             let number = *known_to.get_or_insert(followed.number);
             let sight = Sight::HiddenUpTo(number);
@@ -319,11 +342,11 @@ impl<'a> Reader<'a> {
     async fn ask_alone(
         &self,
         shard: &LiveShard,
-        query: Query,
+        query: &Query,
         sight: Sight,
     ) -> Result<Read, Error> {
-        let (store, queries) = (&self.engine.store, [query]);
-        let read = store.read_standings(&shard.shard, &queries, sight, Freshness::Current);
+        let (store, queries) = (&self.engine.store, &[query]);
+        let read = store.read_standings(&shard.shard, queries, sight, Freshness::Current);
         let Dated { mut value, as_of } = read.await?;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let value = value.pop().ok_or_else(fault)?;
@@ -339,7 +362,7 @@ impl LiveShard {
     ) -> Result<(Changed, Option<Timestamp>), StoreError> {
         let reading = self.reading(freshness, Size::Small);
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let answer = reading.submit(Query::Changed([None; 2])).await;
+        let answer = reading.submit(Arc::new(Query::Changed([None; 2]))).await;
         let seen = answer.ok_or_else(fault)??.value;
         Ok((seen.changed, seen.barrier))
     }

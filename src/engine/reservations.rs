@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::LiveBoard;
 use super::applier::{Groups, Reply, one_each, share_out};
-use super::batcher::{Batcher, Work};
+use super::batcher::{Batcher, Work, admit};
 use super::submission::{Obstacle, Submission};
 use crate::domain::board::Board;
 use crate::domain::event::{Rejection, Shortage};
@@ -33,10 +33,12 @@ use crate::store::{Store, StoreError};
 
 /// How old a reservation may be when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
-/// The most uses of quotas that one call reserves: each takes Redis some ten microseconds.
+/// The most uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
 const CALL_USES_MAX: usize = 100;
-/// The most reservations that one call settles.
+const USE_COST_US: usize = 10;
+/// The most reservations that one call settles, and about how long each keeps Redis busy, in microseconds.
 pub(super) const CALL_SETTLED_MAX: usize = 200;
+const SETTLED_COST_US: usize = 5;
 
 /// Makes reservations in one shard.
 #[derive(Debug)]
@@ -61,11 +63,18 @@ impl Work for Reserver {
 
     fn admit(&self, load: &mut usize, request: &Request) -> bool {
         let uses = request.wanted.iter().map(|wanted| wanted.uses.len());
-        *load += uses.sum::<usize>();
-        *load <= CALL_USES_MAX
+        admit(load, uses.sum(), CALL_USES_MAX)
     }
 
-    fn call(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn cost_us(load: &usize) -> usize {
+        load * USE_COST_US
+    }
+
+    fn call(
+        &self,
+        requests: Vec<Request>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = requests.iter().map(|request| request.planned_at).max();
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
@@ -136,11 +145,18 @@ impl Work for Settler {
     type Load = usize;
 
     fn admit(&self, load: &mut usize, settlements: &Vec<Settlement>) -> bool {
-        *load += settlements.len();
-        *load <= CALL_SETTLED_MAX
+        admit(load, settlements.len(), CALL_SETTLED_MAX)
     }
 
-    fn call(&self, jobs: Vec<Vec<Settlement>>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn cost_us(load: &usize) -> usize {
+        load * SETTLED_COST_US
+    }
+
+    fn call(
+        &self,
+        jobs: Vec<Vec<Settlement>>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
         let [kept, given_back] = tokens(&jobs.concat());
         let settled = self.store.settle(&self.home, &kept, &given_back);

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::applier::{Reply, one_each};
-use super::batcher::{Batcher, Work};
+use super::batcher::{Batcher, Work, admit};
 use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -15,6 +15,9 @@ use crate::store::seats::{
     CALL_MEMBERS_MAX, KnownMember, PlayerChange, Seated, Sitter, Stepped, Wish,
 };
 use crate::store::{Store, StoreError};
+
+/// About how long a step for one member keeps Redis busy, in microseconds.
+const MEMBER_COST_US: usize = 60;
 
 /// Does a step of seating for some members in a shard. The answers are in their order.
 type Take<J, A> =
@@ -36,15 +39,14 @@ impl<J: Send + Sync + 'static, A: Clone + Send + 'static> Work for Calls<J, A> {
     type Load = usize;
 
     fn admit(&self, load: &mut usize, _job: &J) -> bool {
-        *load += 1;
-        *load <= CALL_MEMBERS_MAX
+        admit(load, 1, CALL_MEMBERS_MAX)
     }
 
-    fn is_small(load: &usize) -> bool {
-        *load == 1
+    fn cost_us(load: &usize) -> usize {
+        load * MEMBER_COST_US
     }
 
-    async fn call(&self, jobs: Vec<J>) -> Vec<Reply<A>> {
+    async fn call(&self, jobs: Vec<J>, _: usize) -> Vec<Reply<A>> {
         let answers = (self.take)(&self.store, &self.shard, &jobs).await;
         one_each(Some(answers), jobs.len())
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::mem;
 
+use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
@@ -137,6 +138,9 @@ impl Engine {
                 unseated.entry(member).or_default().push(index);
             }
         }
+        if unseated.is_empty() {
+            return;
+        }
         let (id, waiting) = (&live.board.id, &*open);
         let seated = unseated.into_iter();
         let seated = seated.map(async |(member, indexes)| {
@@ -149,6 +153,7 @@ impl Engine {
         let seated: Vec<_> = stream::iter(seated.collect::<Vec<_>>())
             .buffer_unordered(SEATED_AT_ONCE)
             .collect()
+            .boxed()
             .await;
         for (error, indexes) in seated {
             for (index, error) in indexes.into_iter().zip(error.into_iter().cycle()) {

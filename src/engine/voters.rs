@@ -16,7 +16,7 @@ impl Engine {
         &self,
         live: &LiveBoard,
         periods: &[Period],
-        entries: impl Iterator<Item = &Entry>,
+        entries: impl Iterator<Item = &Entry> + Send,
     ) -> Result<Voters, Error> {
         let members: Vec<&str> = entries.map(|entry| &*entry.member).collect();
         let indexes = indexes_by_shard(live, &members);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::Json as JsonResponse;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -254,7 +253,7 @@ impl TakenEvent {
             standings: standings.collect(),
             revision: submitted
                 .edition(&incoming.member)
-                .map(|edition| edition.to_string()),
+                .map(|edition| edition.text()),
         }
     }
 }
@@ -344,7 +343,7 @@ pub async fn post_one(
     let events = Arc::from([read()?]);
     let options = headers.options(&caller, params.detail()?, true);
     let received = app.service.submit_one(&events, options).await?;
-    let answer = JsonResponse(EventResult::new(&events[0], &received));
+    let answer = Written::new(&EventResult::new(&events[0], &received))?;
     Ok(match &received {
         Received::Taken(submitted) => {
             (ratelimit::of_quotas(&submitted.quotas), answer).into_response()

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 pub use axum::Json as JsonResponse;
@@ -33,6 +31,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::service::period::Choice;
+use crate::timeouts::within;
 
 /// What handlers work with, as their first argument.
 pub type Shared = State<Arc<App>>;
@@ -91,13 +90,9 @@ impl JsonBytes {
             if is_too_large {
                 return Err(too_large(bytes_max));
             }
-            let mut read = pin!(read_body((body, bytes_max), memory));
-            // Most bodies are there with their heads, and need no timer.
-            if let Poll::Ready(read) = futures::poll!(read.as_mut()) {
-                return read;
-            }
-            let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
-            read.unwrap_or_else(|_| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
+            // Most bodies are there with their heads.
+            let read = within(BODY_TIMEOUT, read_body((body, bytes_max), memory)).await;
+            read.unwrap_or_else(|| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
         }
     }
 }
@@ -201,7 +196,7 @@ const LISTS: [&str; 4] = ["ids", "boards", "drop_windows", "include"];
 /// A query whose lists are each one parameter; `None` if they are already.
 fn with_joined_lists(query: &str) -> Option<Uri> {
     let is_repeated = |name: &&str| query.matches(name).count() > 1;
-    if !LISTS.iter().any(is_repeated) {
+    if !query.contains('&') || !LISTS.iter().any(is_repeated) {
         return None;
     }
     let (mut lists, mut joined) = (BTreeMap::new(), Serializer::for_suffix("/?".to_owned(), 2));
@@ -225,7 +220,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let joined = parts.uri.query().and_then(with_joined_lists);
-        axum::extract::Query::try_from_uri(joined.as_ref().unwrap_or(&parts.uri))
+        let uri = joined.as_ref().unwrap_or(&parts.uri);
+        if let Ok(query) = serde_urlencoded::from_str(uri.query().unwrap_or("")) {
+            return Ok(Self(query));
+        }
+        // To tell which parameter is wrong, this notes each.
+        axum::extract::Query::try_from_uri(uri)
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
                 let text = rejection.body_text();

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Activity, Answering, Place, Times, drive};
+use super::connection::{Activity, Answering, Place, Stopping, Times, drive};
 use super::proxies::TrustedProxies;
 use super::supply::{Supply, Taker, Takers};
 use crate::domain::quota::Network;
@@ -81,6 +81,7 @@ pub async fn serve(
     // Each ends with the key of its connection, if that is a direct one.
     let mut tasks = JoinSet::new();
     let mut pause = PAUSE_MIN;
+    let stopping = Arc::new(Stopping::default());
     let size = gauge!("standings_http_connections");
     let refused = counter!("standings_http_connections_refused_total");
     let count = |tasks: &JoinSet<_>| size.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
@@ -123,12 +124,11 @@ pub async fn serve(
             routers: routers.clone(),
             place: place.clone(),
         };
-        // One of its own, since all connections would ask a shared one, at each of their requests.
-        let (times, stop) = (limits.times, stop.child_token());
+        let (times, stopping) = (limits.times, Arc::clone(&stopping));
         let shared = Arc::clone(&activity);
         let key = connections.next(peer.ip());
         let task = tasks.spawn(async move {
-            drive(stream, answering, shared, times, stop).await;
+            drive(stream, answering, shared, times, stopping).await;
             key
         });
         let open = Open {
@@ -138,6 +138,7 @@ pub async fn serve(
         };
         connections.add(key, open);
     }
+    stopping.begin();
     drop(listener);
     while tasks.join_next().await.is_some() {
         count(&tasks);

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use crate::domain::data::DATA_BYTES_MAX;
 use crate::domain::event::Detail;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::PROFILE_BYTES_MAX;
+use crate::timeouts::within;
 
 /// What one entry may take at the most while it is read and written out, in bytes: Redis' reply, the entry, and its JSON.
 const ENTRY_BYTES: usize = 1 << 10;
@@ -33,6 +35,8 @@ const OUTCOME_BYTES: usize = 4 << 10;
 pub const SMALL_ENTRIES_MAX: usize = 1_001;
 /// The most events of a small batch.
 const SMALL_EVENTS_MAX: usize = 100;
+/// About how many bytes a small answer has.
+const JSON_BYTES: usize = 1 << 10;
 /// The longest wait for memory.
 const WAIT_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -144,16 +148,14 @@ impl Memory {
 
 /// Takes so many bytes; waits for them for a while.
 async fn take(supply: &Supply, by: &Takers, bytes: usize) -> Result<Taken, Problem> {
-    let taken = tokio::time::timeout(WAIT_TIME_MAX, supply.take(by, bytes)).await;
-    taken.map_err(|_| overloaded())
+    let taken = within(WAIT_TIME_MAX, supply.take(by, bytes)).await;
+    taken.ok_or_else(overloaded)
 }
 
 impl Taken {
     /// Writes an answer out. What it does not need is given back at once, the rest with its last byte.
     pub fn write<T: Serialize>(self, answer: &T) -> Result<Written, Problem> {
-        let json = serde_json::to_vec(answer);
-        json.map(|json| Written(self.hold(json)))
-            .map_err(|error| Problem::new(INTERNAL, error.to_string()))
+        Ok(Written(self.hold(to_json(answer)?)))
     }
 
     fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
@@ -170,10 +172,26 @@ impl Taken {
 #[derive(Clone, Debug)]
 pub struct Written(pub Bytes);
 
+impl Written {
+    /// An answer that is so small that it takes no memory of a supply.
+    pub fn new<T: Serialize>(answer: &T) -> Result<Self, Problem> {
+        Ok(Self(to_json(answer)?.into()))
+    }
+}
+
+fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
+    let mut json = Vec::with_capacity(JSON_BYTES);
+    serde_json::to_writer(&mut json, answer)
+        .map_err(|error| Problem::new(INTERNAL, error.to_string()))?;
+    Ok(json)
+}
+
 impl IntoResponse for Written {
     fn into_response(self) -> Response {
         let json = HeaderValue::from_static("application/json");
-        ([(header::CONTENT_TYPE, json)], self.0).into_response()
+        let mut answer = Response::new(Body::from(self.0));
+        answer.headers_mut().insert(header::CONTENT_TYPE, json);
+        answer
     }
 }
 

@@ -1,23 +1,21 @@
 //! How many requests there were, and how long they took, by method, route and status. To find the metric of a set of labels costs
 //! more than a microsecond, so those that are in use are kept.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use metrics::{Counter, Histogram, Label, counter, histogram};
 use parking_lot::RwLock;
 
-/// The metrics of requests that there were.
+/// The metrics of requests that there were: few, as each route has its own.
 #[derive(Debug, Default)]
-pub(super) struct Meters {
-    of_routes: RwLock<HashMap<String, Vec<Meter>>>,
-}
+pub(super) struct Meters(RwLock<Vec<Meter>>);
 
 /// The metrics of requests that are alike.
 #[derive(Debug)]
 struct Meter {
     method: &'static str,
+    route: String,
     status: StatusCode,
     requests: Counter,
     seconds: Histogram,
@@ -32,18 +30,18 @@ impl Meters {
         status: StatusCode,
         elapsed: Duration,
     ) {
-        let is_own = |meter: &&Meter| meter.method == method && meter.status == status;
-        let of_routes = self.of_routes.read();
-        let mut known = of_routes.get(route).into_iter().flatten();
-        if let Some(meter) = known.find(is_own) {
+        let is_own = |meter: &&Meter| {
+            meter.method == method && meter.status == status && meter.route == route
+        };
+        let known = self.0.read();
+        if let Some(meter) = known.iter().find(is_own) {
             meter.count(elapsed);
             return;
         }
-        drop(of_routes);
+        drop(known);
         let meter = Meter::new(method, route, status);
         meter.count(elapsed);
-        let mut of_routes = self.of_routes.write();
-        of_routes.entry(route.to_owned()).or_default().push(meter);
+        self.0.write().push(meter);
     }
 }
 
@@ -56,6 +54,7 @@ impl Meter {
         ];
         Self {
             method,
+            route: route.to_owned(),
             status,
             requests: counter!("standings_http_requests_total", labels.iter()),
             seconds: histogram!("standings_http_request_seconds", labels[..2].iter()),

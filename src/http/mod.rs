@@ -6,6 +6,7 @@ pub mod auth;
 pub mod boards;
 mod caching;
 pub mod closings;
+mod compression;
 pub mod connection;
 mod console;
 pub mod cors;
@@ -56,10 +57,10 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
-use tower_http::compression::CompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 
 use self::auth::{ApiKeys, Gate};
+use self::compression::Compressed;
 use self::console::Console;
 use self::cors::CorsOrigins;
 use self::embed::EmbedOrigins;
@@ -155,7 +156,7 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     // Pages of other origins have nothing to do with those of the console.
     routed.merge(embed).merge(console::router(console)).layer(
         ServiceBuilder::new()
-            .layer(CompressionLayer::new())
+            .layer_fn(Compressed::new)
             .layer_fn(move |inner| Observed::new(inner, timeouts)),
     )
 }

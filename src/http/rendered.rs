@@ -1,10 +1,13 @@
 //! A document as it is sent, and what caches need to know of it.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::caching::Caching;
 use super::memory::Written;
@@ -12,6 +15,9 @@ use super::problem::Problem;
 use super::supply::Taken;
 use crate::domain::edition::Edition;
 use crate::store::standings::{MadeWith, Page};
+
+/// The most bytes of an entity tag.
+const TAG_BYTES_MAX: usize = 53;
 
 /// A document as it is sent. Its copies share their memory.
 #[derive(Clone, Debug)]
@@ -60,12 +66,13 @@ impl Rendered {
 
     /// The answer to a request with these headers: the document, or that the client has it.
     pub fn answer(self, headers: &HeaderMap, caching: Caching) -> Response {
-        let validators = validators(&self.tag(), caching);
-        let mut answer = if self.is_known(headers) {
-            (StatusCode::NOT_MODIFIED, validators).into_response()
+        let tag = self.tag();
+        let answer = if self.is_known(headers) {
+            StatusCode::NOT_MODIFIED.into_response()
         } else {
-            (validators, Written(self.body)).into_response()
+            Written(self.body).into_response()
         };
+        let mut answer = validated(answer, tag, caching);
         if let Some(links) = self.links {
             answer.headers_mut().insert(header::LINK, links);
         }
@@ -74,14 +81,22 @@ impl Rendered {
 
     /// Its entity tag. Weak, since compression makes other bytes of the same content.
     fn tag(&self) -> String {
-        match self.edition {
-            Some(edition) => format!("W/\"{edition:016x}-{:032x}\"", self.content),
-            None => format!("W/\"{:032x}\"", self.content),
-        }
+        let mut tag = String::with_capacity(TAG_BYTES_MAX);
+        tag.push_str("W/\"");
+        let written = match self.edition {
+            Some(edition) => write!(tag, "{edition:016x}-{:032x}", self.content),
+            None => write!(tag, "{:032x}", self.content),
+        };
+        written.expect("invariant: a text takes all that is written");
+        tag.push('"');
+        tag
     }
 
     /// Whether the client has its content already, of this edition or another one.
     fn is_known(&self, headers: &HeaderMap) -> bool {
+        if !headers.contains_key(header::IF_NONE_MATCH) {
+            return false;
+        }
         let content = format!("{:032x}", self.content);
         known_tags(headers).any(|known| {
             let known = opaque(known);
@@ -93,14 +108,14 @@ impl Rendered {
 
 /// Tells what was asked, and the edition that was found, from others.
 pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
+    let mut hash = Xxh3::new();
     // Another release may write the same content in another way.
-    let parts = [
-        uri.path(),
-        uri.query().unwrap_or(""),
-        key,
-        env!("CARGO_PKG_VERSION"),
-    ];
-    xxh3_64(format!("{}\n{edition}", parts.join("\n")).as_bytes())
+    let release = env!("CARGO_PKG_VERSION");
+    for part in [uri.path(), uri.query().unwrap_or(""), key, release] {
+        part.hash(&mut hash);
+    }
+    edition.hash(&mut hash);
+    hash.finish()
 }
 
 /// The answer to a client that has the content of this edition already, if it has.
@@ -112,7 +127,8 @@ pub fn unchanged(headers: &HeaderMap, edition: u64, caching: Caching) -> Option<
             .split_once('-')
             .is_some_and(|(of, _)| of == edition)
     })?;
-    Some((StatusCode::NOT_MODIFIED, validators(tag, caching)).into_response())
+    let answer = StatusCode::NOT_MODIFIED.into_response();
+    Some(validated(answer, tag.to_owned(), caching))
 }
 
 /// Whether the client has the content of any edition.
@@ -120,10 +136,14 @@ pub fn names_editions(headers: &HeaderMap) -> bool {
     known_tags(headers).any(|known| known.contains('-'))
 }
 
-fn validators(tag: &str, caching: Caching) -> [(HeaderName, HeaderValue); 2] {
+/// The same answer with what caches need to know of it.
+fn validated(mut answer: Response, tag: String, caching: Caching) -> Response {
     let tag = HeaderValue::try_from(tag).expect("invariant: an entity tag is a header");
     let rule = HeaderValue::from_static(caching.rule());
-    [(header::ETAG, tag), (header::CACHE_CONTROL, rule)]
+    let headers = answer.headers_mut();
+    headers.insert(header::ETAG, tag);
+    headers.insert(header::CACHE_CONTROL, rule);
+    answer
 }
 
 /// The tags of the answers that the client has.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -104,7 +105,8 @@ where
 {
     let mut freshness = request.freshness;
     if let Some(edition) = min_revision {
-        app.service.await_edition(&request.board, edition).await?;
+        let reached = app.service.await_edition(&request.board, edition);
+        reached.boxed().await?;
         freshness = Freshness::Current;
     }
     let answer = |freshness| {

@@ -118,7 +118,8 @@ impl Service {
         let mut results = Vec::with_capacity(indexes.len());
         if live.board.queues(options.prefers_async) {
             let player = options.player;
-            let batch = self.engine.queue(live, request, indexes, player).await;
+            let queued = self.engine.queue(live, request, indexes, player);
+            let batch = queued.boxed().await;
             let ended = batch.ended.into_iter();
             results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
             indexes = batch.left;

@@ -38,7 +38,7 @@ pub struct FoundMember {
     /// The voters of its entries.
     pub voters: Voters,
     /// On a league, what that says of the member.
-    pub league: Option<InLeague>,
+    pub league: Option<Box<InLeague>>,
 }
 
 impl View for MemberView {
@@ -51,7 +51,7 @@ impl View for MemberView {
                 previous: None,
                 neighbourhood: Arc::new(neighbourhood),
                 voters: Voters::default(),
-                league: Some(league),
+                league: Some(Box::new(league)),
             });
         }
         let (reader, target) = (&attempt.reader, attempt.target);

@@ -74,7 +74,7 @@ impl View for PageView {
         let (reader, standing) = (&attempt.reader, attempt.target.standing);
         let page = reader.page(standing, selection, self.size, member).await?;
         if page.total == 0 {
-            attempt.require_cohort().await?;
+            attempt.require_cohort().boxed().await?;
         }
         let voters = attempt.voters_of_page(&page).await?;
         Ok(FoundPage { page, voters })

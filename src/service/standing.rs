@@ -158,14 +158,14 @@ impl Attempt<'_> {
     /// The voters of entries of the standing, if the board counts them.
     pub(super) async fn voters(
         &self,
-        entries: impl Iterator<Item = &Entry>,
+        entries: impl Iterator<Item = &Entry> + Send,
     ) -> Result<Voters, Error> {
         if self.live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
         }
         let periods = self.target.periods(&self.live.board);
         let engine = self.reader.engine;
-        engine.voters(self.live, &periods, entries).await
+        engine.voters(self.live, &periods, entries).boxed().await
     }
 
     /// The voters of a page's entries and of its `me`, which are estimated once for all who share it.
@@ -238,7 +238,7 @@ impl Service {
         if !request.includes.has(Include::Profile) {
             return Ok(found);
         }
-        let profiles = V::profiles(&found.found, self).await?;
+        let profiles = V::profiles(&found.found, self).boxed().await?;
         Ok(FoundIn { profiles, ..found })
     }
 
@@ -248,8 +248,10 @@ impl Service {
         request: &StandingRequest,
         view: &V,
     ) -> Result<FoundIn<V::Found>, Error> {
-        let read = async |live| self.read_once(live, request, view).await;
-        self.engine.with_board(&request.board, read).await
+        // In boxes, since what is found, and the way there, pass through several futures.
+        let read = |live| self.read_once(live, request, view).boxed();
+        let found = self.engine.with_board(&request.board, read).await?;
+        Ok(*found)
     }
 
     /// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
@@ -267,7 +269,7 @@ impl Service {
         live: Arc<LiveBoard>,
         request: &StandingRequest,
         view: &V,
-    ) -> Result<FoundIn<V::Found>, Error> {
+    ) -> Result<Box<FoundIn<V::Found>>, Error> {
         let now = self.engine.clock.now();
         let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
         let (target, playing) = self
@@ -300,11 +302,12 @@ impl Service {
         let hidden = match request.sight {
             Sight::Everybody => {
                 let members = V::members(&found);
-                self.hidden_of(&request.board, &members).await?
+                let hidden = self.hidden_of(&request.board, &members);
+                hidden.boxed().await?
             }
             Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
         };
-        Ok(FoundIn {
+        Ok(Box::new(FoundIn {
             live,
             target,
             state,
@@ -315,7 +318,7 @@ impl Service {
             as_of,
             edition,
             follows_edition,
-        })
+        }))
     }
 
     /// Finds the cohort that a request names, on a league; and what is known of a member that it names.

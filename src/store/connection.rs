@@ -22,7 +22,7 @@ use fred::types::config::{
 };
 use fred::types::{Builder, ClusterHash, CustomCommand, FromValue, Key, Value};
 use futures::future::{Either, Ready, ready};
-use metrics::{counter, histogram};
+use metrics::counter;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
@@ -208,9 +208,8 @@ impl Drop for Connection {
 }
 
 fn measure(script: &Script, begun: Instant, is_ok: bool) {
-    counter!("standings_script_calls_total", "script" => script.name).increment(1);
-    histogram!("standings_script_seconds", "script" => script.name)
-        .record(begun.elapsed().as_secs_f64());
+    script.meter.calls.increment(1);
+    script.meter.seconds.record(begun.elapsed().as_secs_f64());
     if !is_ok {
         counter!("standings_script_errors_total", "script" => script.name).increment(1);
     }

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::script::{self, Script};
 use super::writer::Writer;
 use crate::join::join_all;
-use crate::timeouts::TimeoutFactor;
+use crate::timeouts::{TimeoutFactor, within};
 
 /// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
 const WRITERS: usize = 2;
@@ -153,9 +153,8 @@ pub(super) async fn in_time<T, E>(
     timeouts: TimeoutFactor,
     turn: impl Future<Output = Result<T, E>>,
 ) -> Result<T, StoreError> {
-    tokio::time::timeout(timeouts.times(TURN_TIMEOUT), turn)
+    within(timeouts.times(TURN_TIMEOUT), turn)
         .await
-        .ok()
         .and_then(Result::ok)
         .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
 }

@@ -9,6 +9,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
+use metrics::{Counter, Histogram, counter, histogram};
+
 use super::{kinds, protocol};
 
 /// One script.
@@ -20,6 +22,24 @@ pub struct Script {
     pub source: LazyLock<String>,
     /// The SHA-1 of the source in hexadecimal, by which Redis knows it.
     pub sha: LazyLock<String>,
+    /// How often it was called, and how long that took.
+    pub(super) meter: LazyLock<Meter>,
+}
+
+/// The metrics of a script, of the recorder that there is when the script is called first: to find them costs more than a microsecond.
+#[derive(Debug)]
+pub(super) struct Meter {
+    pub(super) calls: Counter,
+    pub(super) seconds: Histogram,
+}
+
+impl Meter {
+    fn of(script: &'static str) -> Self {
+        Self {
+            calls: counter!("standings_script_calls_total", "script" => script),
+            seconds: histogram!("standings_script_seconds", "script" => script),
+        }
+    }
 }
 
 /// Joins a script from its parts, and puts the constants of the groups in the places of their names. A local variable for each
@@ -189,6 +209,7 @@ macro_rules! scripts {
                     name: $name,
                     source: LazyLock::new(|| join(PARTS, GROUPS)),
                     sha: LazyLock::new(|| fred::util::sha1_hash(&$ident.source)),
+                    meter: LazyLock::new(|| Meter::of($name)),
                 }
             };
         )*

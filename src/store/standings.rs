@@ -408,7 +408,7 @@ impl Query {
     }
 
     /// The standings that it names: its own, and that of the period before.
-    fn standings(&self) -> [Option<Standing>; 2] {
+    pub fn standings(&self) -> [Option<Standing>; 2] {
         match self {
             Self::Member {
                 standing, previous, ..
@@ -477,8 +477,8 @@ pub enum Answer {
     Incomplete(i64),
     /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
     Short(Standing),
-    /// The hidden list of this standing, which this query needs, is behind.
-    Unlisted(Box<(Standing, Query)>),
+    /// The hidden list of this standing, which the query needs, is behind.
+    Unlisted(Standing),
     /// What erased members have left has to be removed.
     Erasing,
 }
@@ -493,7 +493,7 @@ pub struct ShardAnswer {
     /// How often the shard had changed then.
     pub changed: Changed,
     /// Whether the standings that the query names had entries in the shard: its own, and the one before.
-    pub has_entries: [Option<(Standing, bool)>; 2],
+    pub has_entries: [bool; 2],
 }
 
 /// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
@@ -530,24 +530,27 @@ type StandingArgs = (usize, usize, i64, u8, Option<&'static str>, Option<i64>);
 /// A mark: score, tie key and id of the member.
 type MarkArgs<'a> = (i64, u64, &'a str);
 
-/// The keys and arguments of a call as they come together.
+/// The keys and arguments of a call as they come together. Few standings are read in one call: they are found by going through them.
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
+    named: Vec<Standing>,
     standings: Vec<StandingArgs>,
-    indexes: HashMap<Standing, usize>,
     turnouts: HashMap<Period, usize>,
     sight: Sight,
 }
 
+/// A query, and which of the standings of its call it names: their indexes count from 1, and 0 stands for none.
+type Indexed<'a> = (&'a Query, [usize; 2]);
+
 impl Encoder<'_> {
     /// Adds the keys that a query needs.
-    fn add(&mut self, query: &Query) {
-        for standing in query.standings().into_iter().flatten() {
-            if !self.indexes.contains_key(&standing) {
-                self.add_standing(standing);
-            }
-        }
+    fn add<'a>(&mut self, query: &'a Query) -> Indexed<'a> {
+        let indexes = query.standings().map(|standing| {
+            let standing = standing?;
+            let known = self.named.iter().position(|named| *named == standing);
+            Some(known.map_or_else(|| self.add_standing(standing), |place| place + 1))
+        });
         if let Query::Amounts { periods, .. } = query {
             for period in periods {
                 self.keys
@@ -555,9 +558,10 @@ impl Encoder<'_> {
                 self.turnouts.insert(*period, self.keys.len());
             }
         }
+        (query, indexes.map(Option::unwrap_or_default))
     }
 
-    fn add_standing(&mut self, standing: Standing) {
+    fn add_standing(&mut self, standing: Standing) -> usize {
         let first = self.keys.len() + 1;
         self.keys.extend(keys::standing(self.shard, &standing));
         let (state, start) = if self.shard.derived_as(standing.series).is_some() {
@@ -572,22 +576,17 @@ impl Encoder<'_> {
         let ends = self.shard.keeps_lines_from(&standing).map(Timestamp::ms);
         self.standings
             .push((first, state, start, shows_hidden, ranking, ends));
-        self.indexes.insert(standing, self.standings.len());
-    }
-
-    /// The index of a standing; 0 without one.
-    fn index_of(&self, standing: Option<Standing>) -> usize {
-        standing.map_or(0, |standing| self.indexes[&standing])
+        self.named.push(standing);
+        self.named.len()
     }
 }
 
-/// A query as read.lua documents it. Indexes count from 1, as in Lua.
-struct QueryArgs<'a>(&'a Encoder<'a>, &'a Query);
+/// A query as read.lua documents it.
+struct QueryArgs<'a>(&'a Encoder<'a>, Indexed<'a>);
 
 impl Serialize for QueryArgs<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(call, query) = self;
-        let [own, before] = query.standings().map(|standing| call.index_of(standing));
+        let Self(call, (query, indexes @ [own, before])) = self;
         match query {
             Query::Page {
                 selection,
@@ -642,9 +641,12 @@ impl Serialize for QueryArgs<'_> {
                 (queries::POSITIONS, own, marks).serialize(to)
             }
             Query::Changed(_) => (queries::CHANGED, own, before).serialize(to),
-            Query::WithData(query) => {
-                (queries::WITH_DATA, own, QueryArgs(call, query)).serialize(to)
-            }
+            Query::WithData(query) => (
+                queries::WITH_DATA,
+                own,
+                QueryArgs(call, (&**query, *indexes)),
+            )
+                .serialize(to),
         }
     }
 }
@@ -654,21 +656,19 @@ impl Store {
     pub async fn read_standings(
         &self,
         shard: &Shard,
-        queries: &[Query],
+        queries: &[&Query],
         sight: Sight,
         freshness: Freshness,
     ) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
         let mut encoder = Encoder {
             shard,
             keys: vec![keys::head(shard.tag())],
+            named: Vec::new(),
             standings: Vec::new(),
-            indexes: HashMap::new(),
             turnouts: HashMap::new(),
             sight,
         };
-        for query in queries {
-            encoder.add(query);
-        }
+        let queries: Vec<_> = queries.iter().map(|query| encoder.add(query)).collect();
         let keeps_lines = encoder
             .standings
             .iter()
@@ -690,14 +690,16 @@ impl Store {
             .field("standings", &encoder.standings)
             .field("followed", followed)
             .field("erasing", erasing)
-            .field("queries", each(queries, |query| QueryArgs(&encoder, query)))
+            .field(
+                "queries",
+                each(&queries, |query| QueryArgs(&encoder, *query)),
+            )
             .keys_and_args()?;
-        let asked = (queries, &encoder.indexes);
         if freshness == Freshness::Bounded && self.replicas.is_some() {
             keys.push(keys::registry(shard.tag(), shard.generation));
             let call = Call::new(&script::READ, keys.clone(), args.clone());
             if let Some(Dated { value, as_of }) = self.read_replica(shard, call).await
-                && let Ok(value) = answers(shard, asked, value)
+                && let Ok(value) = answers(shard, &queries, value)
                 && is_complete(&value)
             {
                 return Ok(Dated { value, as_of });
@@ -706,42 +708,38 @@ impl Store {
         }
         let reply = self.read(Call::new(&script::READ, keys, args)).await?;
         Ok(Dated {
-            value: answers(shard, asked, reply)?,
+            value: answers(shard, &queries, reply)?,
             as_of: None,
         })
     }
 }
 
-/// Takes a reply apart. `indexes`: those that the standings of the queries had in the call.
+/// Takes a reply apart.
 fn answers(
     board: &Board,
-    (queries, indexes): (&[Query], &HashMap<Standing, usize>),
+    queries: &[Indexed<'_>],
     reply: Value,
 ) -> Result<Vec<ShardAnswer>, StoreError> {
     let mut reply = Reply::answer(reply)?;
     let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
-        .map(|query| answer(board, query, &mut reply.list()?));
+        .map(|(query, _)| answer(board, query, &mut reply.list()?));
     let answers = answers.collect::<Result<Vec<_>, StoreError>>()?;
     let changed = Changed::from_stored(&reply.text()?);
     let changed = require(changed, "a head says how often it has changed")?;
     let digits = reply.text()?;
-    let has_entries = |standing: Standing| {
-        let digit = digits.as_bytes().get(indexes.get(&standing)? - 1)?;
-        Some((standing, *digit == b'1'))
+    let has_entries = |index: usize| {
+        let digit = digits.as_bytes().get(index.wrapping_sub(1));
+        digit == Some(&b'1')
     };
-    let seen = queries
-        .iter()
-        .zip(answers)
-        .map(|(query, answer)| ShardAnswer {
-            answer,
-            barrier,
-            changed,
-            has_entries: query
-                .standings()
-                .map(|standing| standing.and_then(has_entries)),
-        });
+    let seen = queries.iter().zip(answers);
+    let seen = seen.map(|((_, indexes), answer)| ShardAnswer {
+        answer,
+        barrier,
+        changed,
+        has_entries: indexes.map(has_entries),
+    });
     Ok(seen.collect())
 }
 
@@ -772,7 +770,7 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         if total == queries::SHORT {
             return Ok(Answer::Short(standing));
         }
-        return Ok(Answer::Unlisted(Box::new((standing, query.clone()))));
+        return Ok(Answer::Unlisted(standing));
     }
     let total = require(u64::try_from(total).ok(), "a total is not negative")?;
     Ok(match query {

@@ -12,7 +12,7 @@ use crate::domain::plan::Instants;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::engine::applier::{Reply, one_each, share_out};
-use crate::engine::batcher::{SMALL_COST_US_MAX, Work};
+use crate::engine::batcher::{Work, admit};
 use crate::engine::events::Incoming;
 use crate::engine::intake::EventLog;
 use crate::engine::queue::Queues;
@@ -49,15 +49,18 @@ impl Work for Putter {
     type Load = usize;
 
     fn admit(&self, load: &mut usize, events: &Self::Job) -> bool {
-        *load += events.len();
-        *load <= CALL_EVENTS_MAX
+        admit(load, events.len(), CALL_EVENTS_MAX)
     }
 
-    fn is_small(load: &usize) -> bool {
-        load * EVENT_COST_US <= SMALL_COST_US_MAX
+    fn cost_us(load: &usize) -> usize {
+        load * EVENT_COST_US
     }
 
-    fn call(&self, jobs: Vec<Self::Job>) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn call(
+        &self,
+        jobs: Vec<Self::Job>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
         let events = jobs.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);

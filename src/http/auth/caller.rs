@@ -187,17 +187,13 @@ impl Caller {
 
     /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
     pub(in crate::http) fn asker(&self) -> Option<Asker> {
-        let text = match &self.known_by {
+        Some(match &self.known_by {
             KnownBy::Nothing => return None,
-            KnownBy::Visit => {
-                let network = self.ip.map(|ip| Network::from(ip).to_string());
-                format!("address:{}", network.unwrap_or_default())
-            }
-            KnownBy::Configuration(digest) => format!("configuration:{}", digest.hexadecimal()),
-            KnownBy::Key(name, _) => format!("key:{name}"),
-            KnownBy::Player(player) => format!("player:{}", player.sub()),
-        };
-        Some(Asker::new(text))
+            KnownBy::Visit => Asker::Address(self.ip.map(Network::from)),
+            KnownBy::Configuration(digest) => Asker::Configured(digest.half()),
+            KnownBy::Key(name, _) => Asker::Key(name.clone()),
+            KnownBy::Player(player) => Asker::Player(player.sub().clone()),
+        })
     }
 
     /// Checks what a route needs.

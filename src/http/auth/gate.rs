@@ -65,7 +65,8 @@ impl Gate {
             });
             return Ok((caller, None));
         }
-        self.stored(sent).map(|key| Holder::of(key, digest).send())
+        let key = self.stored(sent, &digest)?;
+        Ok(Holder::of(key, digest).send())
     }
 
     /// Who has a key of the configuration with this digest.
@@ -98,13 +99,13 @@ impl Gate {
         Ok(Holder::of(key, digest))
     }
 
-    /// The stored key with this secret.
-    fn stored(&self, sent: &str) -> Result<Arc<LiveKey>, Problem> {
+    /// The stored key with this secret, which has this digest.
+    fn stored(&self, sent: &str, digest: &Digest) -> Result<Arc<LiveKey>, Problem> {
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown());
         }
         let engine = &self.app.service.engine;
-        let key = engine.keyring.find(sent, engine.clock.now());
+        let key = engine.keyring.find(digest, engine.clock.now());
         key.map_err(unfit_for_use)
     }
 
@@ -119,7 +120,7 @@ impl Gate {
             let session = Session::new(id, None, &digest);
             return Ok((session, BegunBy::Configuration(place)));
         }
-        let key = self.stored(sent)?;
+        let key = self.stored(sent, &digest)?;
         let holder = Holder::of(Arc::clone(&key), digest);
         check_rate(holder.send().1.as_ref())?;
         let name = key.name.clone();

@@ -10,7 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
-use futures::TryFutureExt;
+use axum::routing::future::RouteFuture;
+use futures::future::{BoxFuture, Either, ready};
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
@@ -168,10 +169,28 @@ pub(in crate::http) struct Guarded {
     access: Access,
 }
 
+/// The answer of a route, which is finished when it is there.
+pub(in crate::http) struct Finishing {
+    answer: RouteFuture<Infallible>,
+    gate: Arc<Gate>,
+    access: Access,
+    spent: Option<Spent>,
+}
+
+impl Future for Finishing {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(context))?;
+        let spent = self.spent.as_ref();
+        Poll::Ready(Ok(self.gate.finish(self.access, spent, answer)))
+    }
+}
+
 impl Service<Request> for Guarded {
     type Response = Response;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Either<Finishing, BoxFuture<'static, Result<Response, Infallible>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request>::poll_ready(&mut self.route, context)
@@ -185,13 +204,17 @@ impl Service<Request> for Guarded {
             // The route is called without a copy of it.
             Decision::Admitted(caller) => {
                 gate.let_in(&mut parts, caller);
-                let answer = self.route.call(Request::from_parts(parts, body));
-                Box::pin(answer.map_ok(move |answer| gate.finish(access, spent.as_ref(), answer)))
+                Either::Left(Finishing {
+                    answer: self.route.call(Request::from_parts(parts, body)),
+                    gate,
+                    access,
+                    spent,
+                })
             }
             Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
                 let waiting = self.route.clone();
                 let mut route = std::mem::replace(&mut self.route, waiting);
-                Box::pin(async move {
+                Either::Right(Box::pin(async move {
                     let decided = (spent, decision);
                     let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
                     let response = match admitted {
@@ -202,11 +225,11 @@ impl Service<Request> for Guarded {
                         Err(problem) => problem.into_response(),
                     };
                     Ok(gate.finish(access, spent.as_ref(), response))
-                })
+                }))
             }
             Decision::Refused(problem) => {
                 let response = gate.finish(access, spent.as_ref(), problem.into_response());
-                Box::pin(std::future::ready(Ok(response)))
+                Either::Right(Box::pin(ready(Ok(response))))
             }
         }
     }

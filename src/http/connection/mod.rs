@@ -11,6 +11,7 @@ mod endless;
 mod flight;
 mod place;
 mod socket;
+mod stopping;
 mod watch;
 
 use std::future::poll_fn;
@@ -31,7 +32,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use metrics::counter;
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
-use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use self::activity::Phase;
@@ -45,6 +45,7 @@ use super::proxies::Peer;
 pub(super) use self::activity::Activity;
 pub(super) use self::endless::Endless;
 pub(super) use self::place::Place;
+pub(super) use self::stopping::Stopping;
 pub use self::watch::Times;
 
 /// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
@@ -78,17 +79,17 @@ impl Answering {
 #[derive(Debug)]
 struct TimedOut(Phase);
 
-/// Serves one connection, until it ends, is too slow, or has no request after `stop`.
+/// Serves one connection, until it ends, is too slow, or has no request once all are to end.
 pub(super) async fn drive(
     stream: TcpStream,
     answering: Answering,
     activity: Arc<Activity>,
     times: Times,
-    stop: CancellationToken,
+    stopping: Arc<Stopping>,
 ) {
     // An answer without an end outlasts what has begun it.
     let place = answering.place.clone();
-    if let Err(TimedOut(phase)) = serve(stream, answering, activity, times, stop).await {
+    if let Err(TimedOut(phase)) = serve(stream, answering, activity, times, &stopping).await {
         counter!("standings_http_connections_timed_out_total", "while" => phase.name())
             .increment(1);
     }
@@ -100,12 +101,12 @@ async fn serve(
     answering: Answering,
     activity: Arc<Activity>,
     times: Times,
-    stop: CancellationToken,
+    stopping: &Stopping,
 ) -> Result<(), TimedOut> {
     let mut watch = Watch::new(Arc::clone(&activity), times);
     let opening = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(()),
+        () = stopping.begun() => return Ok(()),
         opening = timeout_at(watch.head_until(), opening(&mut stream)) => opening,
     };
     let Ok(opening) = opening.map_err(|_| TimedOut(Phase::Head))? else {
@@ -141,7 +142,14 @@ async fn serve(
             .max_concurrent_streams(STREAMS_MAX);
         let mut connection = Box::pin(connection.serve_connection(socket, service));
         let shut_down = http2::Connection::graceful_shutdown;
-        return run(connection.as_mut(), shut_down, &mut watch, &handover, &stop).await;
+        return run(
+            connection.as_mut(),
+            shut_down,
+            &mut watch,
+            &handover,
+            stopping,
+        )
+        .await;
     }
     let mut connection = http1::Builder::new();
     connection
@@ -152,7 +160,7 @@ async fn serve(
     let mut connection = Box::new(connection.serve_connection(socket, service));
     let shut_down = http1::Connection::graceful_shutdown;
     let pinned = Pin::new(&mut *connection);
-    run(pinned, shut_down, &mut watch, &handover, &stop).await?;
+    run(pinned, shut_down, &mut watch, &handover, stopping).await?;
     match handover.take() {
         Some(rest) => {
             let socket = connection.into_parts().io.into_inner();
@@ -168,10 +176,12 @@ async fn run<C: Future>(
     shut_down: fn(Pin<&mut C>),
     watch: &mut Watch,
     handover: &Handover,
-    stop: &CancellationToken,
+    stopping: &Stopping,
 ) -> Result<(), TimedOut> {
     let activity = Arc::clone(&watch.activity);
-    let mut stopped = std::pin::pin!(stop.cancelled());
+    // It is asked once, so that it wakes this task.
+    let mut begun = std::pin::pin!(stopping.begun());
+    let mut is_waiting = false;
     let mut is_stopping = false;
     let mut poll = |context: &mut Context<'_>| {
         loop {
@@ -183,7 +193,11 @@ async fn run<C: Future>(
             if handover.is_full() && !activity.is_blocked.load(Ordering::Acquire) {
                 return Poll::Ready(Ok(()));
             }
-            if !is_stopping && stopped.as_mut().poll(context).is_ready() {
+            if !is_waiting {
+                is_waiting = true;
+                let _ = begun.as_mut().poll(context);
+            }
+            if !is_stopping && stopping.has_begun() {
                 is_stopping = true;
                 activity.end.register(context.waker());
                 activity.is_stopping.store(true, Ordering::Release);

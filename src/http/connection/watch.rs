@@ -95,14 +95,15 @@ impl Watch {
             let Some(deadline) = self.deadline() else {
                 return Poll::Pending;
             };
-            if deadline <= Instant::now() {
-                return Poll::Ready(TimedOut(self.phase));
-            }
-            // Later is soon enough: the alarm looks again when it ends.
-            if deadline < self.alarm.deadline() || self.alarm.is_elapsed() {
+            // A later one is soon enough: it is looked at when the alarm ends.
+            if deadline < self.alarm.deadline() {
                 self.alarm.as_mut().reset(deadline);
             }
             ready!(self.alarm.as_mut().poll(context));
+            if deadline <= Instant::now() {
+                return Poll::Ready(TimedOut(self.phase));
+            }
+            self.alarm.as_mut().reset(deadline);
         }
     }
 

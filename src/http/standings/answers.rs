@@ -345,7 +345,7 @@ impl StandingBody {
     pub(super) fn found<T>(found: &FoundIn<T>) -> Self {
         let edition = Some(&found.edition).filter(|edition| !edition.is_empty());
         Self {
-            revision: edition.map(Edition::to_string),
+            revision: edition.map(Edition::text),
             ..Self::new(&found.live, &found.target, found.state)
         }
     }

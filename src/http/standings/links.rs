@@ -3,28 +3,37 @@
 use axum::http::{HeaderValue, Uri};
 use url::form_urlencoded;
 
+/// How many bytes a link has, as a rule, besides the parameters that were sent.
+const LINK_BYTES: usize = 40;
+
 /// The links of a page of so many entries, where the pages of the list have `listed` together; `None` if there is no page
 /// before or after it. Their addresses are relative, with the parameters of the request.
 pub fn links(uri: &Uri, page: u64, size: u64, listed: u64) -> Option<HeaderValue> {
     let pages = listed.div_ceil(size);
-    let link = |page: u64, relation: &str| {
-        let is_there = (1..=pages).contains(&page);
-        is_there.then(|| format!("<{}>; rel=\"{relation}\"", address(uri, page)))
-    };
-    let links = [link(page + 1, "next"), link(page - 1, "prev")];
-    let links: Vec<String> = links.into_iter().flatten().collect();
-    let value = HeaderValue::try_from(links.join(", ")).ok();
-    value.filter(|_| !links.is_empty())
+    let neighbours = [(page + 1, "next"), (page - 1, "prev")].into_iter();
+    let there = neighbours.filter(|(page, _)| (1..=pages).contains(page));
+    let links = there.fold(String::new(), |links, link| with_link(links, uri, link));
+    let value = (!links.is_empty()).then(|| HeaderValue::try_from(links));
+    value?.ok()
 }
 
-/// The same address with another page.
-fn address(uri: &Uri, page: u64) -> String {
-    let sent = form_urlencoded::parse(uri.query().unwrap_or("").as_bytes());
-    let mut query = form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
-    query
+/// Adds the same address with another page.
+fn with_link(mut links: String, uri: &Uri, (page, relation): (u64, &str)) -> String {
+    let query = uri.query().unwrap_or("");
+    links.reserve(LINK_BYTES + query.len());
+    if !links.is_empty() {
+        links.push_str(", ");
+    }
+    links.push_str("<?");
+    let begin = links.len();
+    let sent = form_urlencoded::parse(query.as_bytes());
+    let mut written = form_urlencoded::Serializer::for_suffix(links, begin);
+    written
         .extend_pairs(sent.filter(|(name, _)| name != "page"))
         .append_pair("page", &page.to_string());
-    query.finish()
+    let mut links = written.finish();
+    links.extend([">; rel=\"", relation, "\""]);
+    links
 }
 
 #[cfg(test)]
