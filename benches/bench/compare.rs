@@ -307,17 +307,17 @@ fn rows() -> Vec<Row> {
     };
     vec![
         row(
-            "one score, with an id",
+            "one score with an id",
             asked(our_single(SUM, &id, "7", ""), APPLIED, 1),
             theirs(increment(), 1),
         ),
         row(
-            "one score, without an id",
+            "one score without an id",
             asked(our_single(SUM, "", "7", ""), APPLIED, 1),
             theirs(increment(), 1),
         ),
         row(
-            "a score set, and its rank",
+            "a score set and its rank",
             asked(our_single(LAST, &id, SCORE, "?ranks=true"), RANK, 1),
             theirs(set, 1),
         ),
@@ -326,7 +326,7 @@ fn rows() -> Vec<Row> {
             asked(our_batch(LAST, &id, SCORE, "", BATCH), SCORED, BATCH),
         ),
         batch(
-            "a hundred set, and their ranks",
+            "a hundred set and their ranks",
             asked(
                 our_batch(LAST, &id, SCORE, "?ranks=true", BATCH),
                 RANK,
@@ -440,7 +440,7 @@ fn markdown(lines: &[Line]) -> String {
 /// What the table was measured on.
 fn conditions(machine: &Machine) -> String {
     format!(
-        "{}: {}, {} cores; {}; {} members; {} rounds.\n",
+        "{}: {}, {} cores; {}; {} members; rounds: {}.\n",
         machine.date,
         machine.processor,
         machine.cores,
@@ -456,8 +456,8 @@ fn in_short(lines: &[Line]) -> String {
         .iter()
         .map(|line| format!("{} {:.1}", line.title, line.ratio()));
     format!(
-        "Requests a second, as a multiple of [Podium](https://github.com/topfreegames/podium)'s on the same machine and Redis: {} \
-         ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
+        "Next to [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, it handles this many times the \
+         requests on the same machine: {} ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
         ratios.collect::<Vec<_>>().join(" · ")
     )
 }
