@@ -7,7 +7,7 @@ URL ?= http://127.0.0.1:8080
 FEATURES =
 export FEATURES
 
-.PHONY: help run test parts_of_test soak compatible clients browser kafka lint bench demo setup
+.PHONY: help run test parts_of_test soak compatible clients browser kafka lint bench compare demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
@@ -79,10 +79,15 @@ lint: ## Check the format, the lints and the documentation
 
 # The rows of Kafka need its client and a broker: `KAFKA=1`, or ARGS that name such a row.
 bench: KAFKA ?= $(findstring kafka-,$(ARGS))
-bench: ## Measure the service and its references, as BENCHMARKS.md says; takes half an hour (ARGS=--quick: four minutes)
+bench: ## Measure the service and its references, as BENCHMARKS.md says; takes forty-five minutes (ARGS=--quick: four minutes)
 	@tools/setup bench
 	$(if $(KAFKA),@tools/kafka setup)
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist $(if $(KAFKA),--features kafka) --bench bench -- $(ARGS)
+
+compare: ## Measure the service beside Podium, whose program you have: PODIUM=path; takes seven minutes (ARGS=--quick: one)
+	@test -x "$(PODIUM)" || { echo 'compare: PODIUM=path has to name the program of Podium; BENCHMARKS.md says which'; exit 1; } >&2
+	@tools/setup
+	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist --bench bench -- --compare "$(abspath $(PODIUM))" $(ARGS)
 
 demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)

@@ -120,18 +120,7 @@ impl Session {
         ours: impl AsyncFn() -> Result<Sample>,
         theirs: impl AsyncFn() -> Result<Sample>,
     ) -> Result<Measured> {
-        let (mut our_samples, mut their_samples) = (Vec::new(), Vec::new());
-        for _ in 0..self.extent.rounds {
-            our_samples.push(ours().await?);
-            their_samples.push(theirs().await?);
-        }
-        let (load, reference_load) = (median(our_samples), median(their_samples));
-        Ok(Measured {
-            figure: load.map(|sample| sample.per_second),
-            reference: reference_load.map(|sample| sample.per_second),
-            load,
-            reference_load,
-        })
+        in_turn(self.extent.rounds, ours, theirs).await
     }
 
     /// What the service answers to a request of this form.
@@ -160,6 +149,26 @@ impl Session {
             Ok(())
         }))
     }
+}
+
+/// Both in turn, so many times, and the median of each.
+pub async fn in_turn(
+    rounds: usize,
+    ours: impl AsyncFn() -> Result<Sample>,
+    theirs: impl AsyncFn() -> Result<Sample>,
+) -> Result<Measured> {
+    let (mut our_samples, mut their_samples) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        our_samples.push(ours().await?);
+        their_samples.push(theirs().await?);
+    }
+    let (load, reference_load) = (median(our_samples), median(their_samples));
+    Ok(Measured {
+        figure: load.map(|sample| sample.per_second),
+        reference: reference_load.map(|sample| sample.per_second),
+        load,
+        reference_load,
+    })
 }
 
 /// The sample with the median figure.

@@ -106,6 +106,20 @@ pub const SMALL: Board = fixed("small", DAY_AND_ALL, 1_000);
 pub const MEDIUM: Board = fixed("medium", DAY_AND_ALL, 10_000);
 /// The same.
 pub const LARGE: Board = fixed("large", DAY_AND_ALL, 100_000);
+/// The same with more than fit into any cache.
+pub const HUGE: Board = fixed("huge", DAY_AND_ALL, 10_000_000);
+/// Boards that differ from [`LARGE`] in the number of their shards only.
+pub const LARGE_BY_SHARDS: [&Board; 3] = [
+    &LARGE,
+    &Board {
+        shards: 4,
+        ..fixed("large-4", DAY_AND_ALL, 100_000)
+    },
+    &Board {
+        shards: 16,
+        ..fixed("large-16", DAY_AND_ALL, 100_000)
+    },
+];
 /// Boards that differ in the number of their windows only.
 pub const BY_WINDOWS: [&Board; 5] = [
     &fixed("windows-1", &["all"], 10_000),
@@ -150,7 +164,7 @@ const FILL_BATCH: usize = 1_000;
 /// On how many connections a board is filled.
 const FILL_CONNECTIONS: u64 = 4;
 /// The longest that filling a board may take.
-const FILL_WITHIN: Duration = Duration::from_mins(10);
+const FILL_WITHIN: Duration = Duration::from_mins(30);
 
 const fn big(name: &'static str, windows: &'static [&'static str], ties: &'static str) -> Board {
     Board {

@@ -16,6 +16,7 @@ const HEADERS_MAX: usize = 32;
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
+    unchunked: Vec<u8>,
 }
 
 /// An answer in a connection's buffer.
@@ -31,7 +32,8 @@ pub struct Answer<'a> {
 struct Head {
     status: u16,
     bytes: usize,
-    body_bytes: usize,
+    /// `None` where the body comes in chunks.
+    body_bytes: Option<usize>,
 }
 
 impl Connection {
@@ -42,6 +44,7 @@ impl Connection {
         Ok(Self {
             stream,
             buffer: vec![0; BUFFER_BYTES],
+            unchunked: Vec::new(),
         })
     }
 
@@ -62,7 +65,12 @@ impl Connection {
             if known.is_none() {
                 known = parse(&self.buffer[..filled])?;
             }
-            if let Some(head) = known.take_if(|head| filled >= head.bytes + head.body_bytes) {
+            let Some(head) = &known else { continue };
+            let is_complete = match head.body_bytes {
+                Some(bytes) => filled >= head.bytes + bytes,
+                None => unchunk(&self.buffer[head.bytes..filled], &mut self.unchunked)?,
+            };
+            if is_complete {
                 break head;
             }
         };
@@ -70,7 +78,10 @@ impl Connection {
         Ok(Answer {
             status: head.status,
             head: head_bytes,
-            body: &rest[..head.body_bytes],
+            body: match head.body_bytes {
+                Some(bytes) => &rest[..bytes],
+                None => &self.unchunked,
+            },
         })
     }
 }
@@ -93,20 +104,41 @@ fn parse(received: &[u8]) -> Result<Option<Head>> {
         return Ok(None);
     };
     let status = response.code.unwrap_or_default();
-    let length = response
-        .headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("content-length"));
-    let body_bytes = match (status, length) {
-        (204 | 304, _) => 0,
-        (_, Some(header)) => std::str::from_utf8(header.value)?.parse()?,
-        (_, None) => return Err("an answer without Content-Length".into()),
+    let header = |name: &str| {
+        let mut headers = response.headers.iter();
+        headers.find(|header| header.name.eq_ignore_ascii_case(name))
+    };
+    let body_bytes = match (status, header("content-length")) {
+        (204 | 304, _) => Some(0),
+        (_, Some(length)) => Some(std::str::from_utf8(length.value)?.parse()?),
+        (_, None) if header("transfer-encoding").is_some() => None,
+        (_, None) => return Err("an answer of unknown length".into()),
     };
     Ok(Some(Head {
         status,
         bytes,
         body_bytes,
     }))
+}
+
+/// Puts the chunks of a body together; false if the last one is not there yet.
+fn unchunk(mut chunks: &[u8], body: &mut Vec<u8>) -> Result<bool> {
+    body.clear();
+    loop {
+        let size = httparse::parse_chunk_size(chunks).map_err(|_| "a chunk without a size")?;
+        let httparse::Status::Complete((start, size)) = size else {
+            return Ok(false);
+        };
+        let end = start + usize::try_from(size)?;
+        let Some((chunk, rest)) = chunks.split_at_checked(end + "\r\n".len()) else {
+            return Ok(false);
+        };
+        if size == 0 {
+            return Ok(true);
+        }
+        body.extend(&chunk[start..end]);
+        chunks = rest;
+    }
 }
 
 /// The bytes of a request without a body; each of `headers` ends with a line break.

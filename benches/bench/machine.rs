@@ -6,7 +6,8 @@ use chrono::Utc;
 use serde::Serialize;
 
 use crate::Result;
-use crate::session::Session;
+use crate::redis::Redis;
+use crate::session::Extent;
 
 /// A machine, what is installed on it, and when.
 #[derive(Debug, Serialize)]
@@ -33,8 +34,8 @@ pub struct Machine {
 
 impl Machine {
     /// Looks around. What a system doesn't tell is `-`.
-    pub async fn look(session: &Session) -> Result<Self> {
-        let info = session.redis.call(&["INFO", "server"]).await?.text();
+    pub async fn look(redis: &Redis, extent: &Extent) -> Result<Self> {
+        let info = redis.call(&["INFO", "server"]).await?.text();
         let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         let redis = match line("valkey_version:") {
             Some(version) => format!("Valkey {version}"),
@@ -48,8 +49,8 @@ impl Machine {
             system: said_by("uname", "-sm").unwrap_or_else(unknown),
             redis: redis.trim().to_owned(),
             rustc: said_by("rustc", "--version").unwrap_or_else(unknown),
-            members: session.extent.members,
-            rounds: session.extent.rounds,
+            members: extent.members,
+            rounds: extent.rounds,
         })
     }
 }

@@ -10,6 +10,7 @@ mod boards;
 #[path = "../../tests/kit/broker.rs"]
 #[expect(dead_code, reason = "the tests need more of it")]
 mod broker;
+mod compare;
 mod growth;
 mod http;
 mod kafka;
@@ -84,13 +85,16 @@ struct Options {
     /// Measure boards of 1, 4 and 16 shards on 1 and 3 servers, and print a table of that alone.
     #[arg(long, conflicts_with_all = ["only", "publish"])]
     shards: bool,
+    /// Measure the service beside this program of Podium, and print a table of that alone.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["only", "members", "shards"])]
+    compare: Option<PathBuf>,
     /// One short round on smaller boards: to try things out.
     #[arg(long)]
     quick: bool,
     /// How many members the big boards have, 1,000,000 unless it is --quick.
     #[arg(long, value_name = "N")]
     members: Option<usize>,
-    /// Write the results into BENCHMARKS.md and docs/benchmarks.svg; of a whole run only.
+    /// Write the results into BENCHMARKS.md and docs/benchmarks.svg; of a whole run only. With --compare: into BENCHMARKS.md and README.md.
     #[arg(long, conflicts_with_all = ["only", "quick", "members", "service"])]
     publish: bool,
     /// Another build of the service to measure.
@@ -144,9 +148,9 @@ fn measure(options: &Options) -> Result<()> {
 }
 
 async fn run(options: &Options) -> Result<()> {
-    if options.shards {
-        shards::run(options).await
-    } else {
-        run::run(options).await
+    match &options.compare {
+        Some(podium) => compare::run(podium, options).await,
+        None if options.shards => shards::run(options).await,
+        None => run::run(options).await,
     }
 }

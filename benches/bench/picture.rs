@@ -27,11 +27,14 @@ const LEGEND_MARK: u32 = 12;
 /// From this growth on the steps of the axis are decades, and otherwise doublings.
 const DECADES_FROM: f64 = 100.0;
 
-/// Draws all curves into an SVG file.
+/// Draws all curves of speed into an SVG file.
 pub fn draw(curves: &[Curve], path: &Path) -> Result<()> {
+    let has_speed = |curve: &&Curve| curve.points.iter().all(|point| point.cpu_us.is_none());
+    let curves: Vec<&Curve> = curves.iter().filter(has_speed).collect();
     let picture = SVGBackend::new(path, SIZE).into_drawing_area();
     picture.fill(&WHITE)?;
-    for (panel, curve) in picture.split_evenly((1, curves.len())).iter().zip(curves) {
+    let panels = picture.split_evenly((1, curves.len()));
+    for (panel, curve) in panels.iter().zip(curves) {
         draw_curve(panel, curve)?;
     }
     picture.present()?;

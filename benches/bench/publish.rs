@@ -29,10 +29,21 @@ pub fn publish(results: &Results) -> Result<()> {
     Ok(())
 }
 
+/// Replaces the comparison with Podium, and what README.md says of it.
+pub fn comparison(table: &str, in_short: &str) -> Result<()> {
+    for (page, text) in [("BENCHMARKS.md", table), ("README.md", in_short)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        let page = std::fs::read_to_string(&path)?;
+        std::fs::write(path, replace(&page, "podium", text)?)?;
+    }
+    say("BENCHMARKS.md and README.md were written");
+    Ok(())
+}
+
 /// Puts a text between `<!-- name -->` and `<!-- /name -->`.
 fn replace(page: &str, name: &str, text: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
-    let missing = || format!("BENCHMARKS.md has no {begin}");
+    let missing = || format!("the page has no {begin}");
     let (before, rest) = page.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
     Ok(format!("{before}{begin}\n{text}\n{end}{after}"))

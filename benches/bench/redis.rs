@@ -19,6 +19,12 @@ pub async fn start() -> Redis {
     Redis::start_with(&[&["--port", "0"], &IN_MEMORY[..]].concat()).await
 }
 
+/// Starts a server that also listens on a port.
+pub async fn start_on(port: u16) -> Redis {
+    let port = port.to_string();
+    Redis::start_with(&[&["--port", &port, "--bind", "127.0.0.1"], &IN_MEMORY[..]].concat()).await
+}
+
 /// Starts a cluster.
 pub async fn start_cluster() -> RedisServers {
     RedisServers::start_cluster_with(&[IN_MEMORY, BUSY_MS_MAX].concat()).await

@@ -1,5 +1,6 @@
 //! The requests of one connection: bytes that are there beforehand, in which only some digits change.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,15 +11,21 @@ use crate::http;
 pub const ID: &str = "<---- id ---->";
 /// Stands for a member in a request; members have this width.
 pub const MEMBER: &str = "<-- member -->";
+/// Stands for the number of the member before it in a request.
+pub const NUMBER: &str = "<numb>";
+/// Stands for the number of a page in a request.
+pub const PAGE: &str = "<pg>";
 /// Stands for a voter in a request; voters have this width.
 const VOTER: &str = "<-- voter --->";
 /// Stands for a score.
-const SCORE: &str = "<scor>";
+pub const SCORE: &str = "<scor>";
 /// How many voters there are.
 const VOTERS: u64 = 100_000;
 
 /// How many entries a page has.
 pub const PAGE_SIZE: usize = 50;
+/// The numbers of pages, where they are random.
+const PAGES: Range<u64> = 1_000..5_000;
 /// The page in the middle: behind 50,000 members.
 const DEEP_PAGE: usize = 1_000;
 
@@ -47,6 +54,8 @@ pub struct Requests {
     bytes: Vec<u8>,
     ids: Vec<usize>,
     members: Vec<usize>,
+    numbers: Vec<usize>,
+    pages: Vec<usize>,
     voters: Vec<usize>,
     scores: Vec<usize>,
     choice: Members,
@@ -62,6 +71,8 @@ impl Requests {
             bytes: form.into(),
             ids: places(form, ID),
             members: places(form, MEMBER),
+            numbers: places(form, NUMBER),
+            pages: places(form, PAGE),
             voters: places(form, VOTER),
             scores: places(form, SCORE),
             choice,
@@ -78,7 +89,7 @@ impl Requests {
             write_digits(&mut id[1..], self.next_id);
             self.next_id += 1;
         }
-        for &place in &self.members {
+        for (index, &place) in self.members.iter().enumerate() {
             let number = match &self.choice {
                 Members::Random(of) => self.random.usize(..*of),
                 Members::Each(next, of) => match next.fetch_add(1, Ordering::Relaxed) {
@@ -89,6 +100,13 @@ impl Requests {
             let member = &mut self.bytes[place..place + MEMBER.len()];
             member[..2].copy_from_slice(b"m:");
             write_digits(&mut member[2..], number as u64);
+            if let Some(&place) = self.numbers.get(index) {
+                write_digits(&mut self.bytes[place..place + NUMBER.len()], number as u64);
+            }
+        }
+        for &place in &self.pages {
+            let page = &mut self.bytes[place..place + PAGE.len()];
+            write_digits(page, self.random.u64(PAGES));
         }
         for &place in &self.voters {
             let voter = &mut self.bytes[place..place + VOTER.len()];

@@ -44,7 +44,7 @@ pub async fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
     let session = Session::start(options).await?;
     let mut results = Results {
-        machine: Machine::look(&session).await?,
+        machine: Machine::look(&session.redis, &session.extent).await?,
         rows: Vec::new(),
         growth: Vec::new(),
     };
@@ -58,7 +58,7 @@ pub async fn run(options: &Options) -> Result<()> {
     for (cause, name, title) in curves {
         results
             .growth
-            .push(curve(&session, cause, name, title).await?);
+            .push(curve(&session, options, (cause, name, title)).await?);
     }
     hand_out(&results, options)?;
     say(&format!("done in {:.0} s", begun.elapsed().as_secs_f64()));
@@ -144,12 +144,11 @@ fn megabytes(bytes: Option<u64>) -> Measured {
 
 async fn curve(
     session: &Session,
-    cause: Cause,
-    name: &'static str,
-    title: &'static str,
+    options: &Options,
+    (cause, name, title): (Cause, &'static str, &'static str),
 ) -> Result<Curve> {
     let begun = Instant::now();
-    let points = session.curve(cause).await?;
+    let points = session.curve(cause, options).await?;
     say(&format!("{name} ({:.1} s)", begun.elapsed().as_secs_f64()));
     Ok(Curve {
         name,

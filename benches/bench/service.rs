@@ -89,23 +89,32 @@ impl Service {
         settings: &[(&str, &str)],
     ) -> Result<Self> {
         let address = free_address();
+        let mut command = Command::new(program.canonicalize()?);
+        command
+            .arg("serve")
+            .env_clear()
+            .env("STANDINGS_REDIS_URL", url)
+            .env("STANDINGS_LISTEN", address.to_string())
+            .env("STANDINGS_LOG", "warn")
+            .envs(settings.iter().copied());
+        Ok(Self::run(command, redis, address, "/readyz").await)
+    }
+
+    /// Starts any service that uses a Redis server, and waits until a `GET` of this path finds it ready.
+    pub async fn run(
+        mut command: Command,
+        redis: &Redis,
+        address: SocketAddr,
+        ready: &str,
+    ) -> Self {
         let socket = redis.socket();
-        let process = Process::start(
-            Command::new(program.canonicalize()?)
-                .arg("serve")
-                .env_clear()
-                .env("STANDINGS_REDIS_URL", url)
-                .env("STANDINGS_LISTEN", address.to_string())
-                .env("STANDINGS_LOG", "warn")
-                .envs(settings.iter().copied())
-                .current_dir(socket.parent().unwrap_or(&socket)),
-        );
+        let process = Process::start(command.current_dir(socket.parent().unwrap_or(&socket)));
         let is_ready = async || {
-            let ready = call(address, &http::get("/readyz", "")).await;
+            let ready = call(address, &http::get(ready, "")).await;
             ready.is_ok_and(|answer| answer.status == 200)
         };
         eventually("the service is ready", is_ready).await;
-        Ok(Self { process, address })
+        Self { process, address }
     }
 
     /// Where it listens.

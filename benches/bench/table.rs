@@ -142,7 +142,8 @@ fn none() -> String {
     "-".to_owned()
 }
 
-fn seconds(cpu: Cpu) -> String {
+/// The CPU seconds of Redis, the service and the generator.
+pub fn seconds(cpu: Cpu) -> String {
     [cpu.redis, cpu.service, cpu.generator]
         .map(|seconds| seconds.map_or_else(none, |seconds| format!("{seconds:.1}")))
         .join(" / ")
@@ -166,18 +167,27 @@ pub fn number(number: f64) -> String {
 
 /// The points of a curve in Markdown.
 pub fn points(title: &str, points: &[Point]) -> String {
-    let rows: Vec<Vec<String>> = points
-        .iter()
-        .map(|point| {
-            let pages = point.pages.map(|pages| number(pages.round()));
-            let size = number(float(point.size as u64));
-            let events = number(point.events.round());
-            [Some(size), Some(events), pages]
+    let header: &[&str] = match points {
+        [
+            Point {
+                cpu_us: Some(_), ..
+            },
+            ..,
+        ] => &[title, "Redis, µs an event", "service, µs an event"],
+        [Point { pages: Some(_), .. }, ..] => &[title, "events/s", "pages/s"],
+        _ => &[title, "events/s"],
+    };
+    let row = |point: &Point| {
+        let figures = match point.cpu_us {
+            Some([redis, service]) => vec![redis, service],
+            None => [Some(point.events), point.pages]
                 .into_iter()
                 .flatten()
-                .collect()
-        })
-        .collect();
-    let columns = rows.first().map_or(0, Vec::len);
-    aligned(&[title, "events/s", "pages/s"][..columns], &rows)
+                .collect(),
+        };
+        let size = float(point.size as u64);
+        let cells = std::iter::once(size).chain(figures);
+        cells.map(|figure| number(figure.round())).collect()
+    };
+    aligned(header, &points.iter().map(row).collect::<Vec<_>>())
 }
