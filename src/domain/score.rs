@@ -5,6 +5,7 @@
 //! (`DBL_DIG` of C). A score is read from the text of a JSON number and written as one, digit by digit. No float comes
 //! between.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -121,7 +122,11 @@ impl Score {
             return Err(ScoreError::Syntax);
         }
 
-        let digits = [whole, fraction].concat();
+        let digits = if fraction.is_empty() {
+            Cow::Borrowed(whole)
+        } else {
+            Cow::Owned([whole, fraction].concat())
+        };
         let significant = digits.trim_end_matches('0');
         // The value is `significant` × 10^power, and `significant` doesn't end in a zero.
         let dropped = digits.len() - significant.len();

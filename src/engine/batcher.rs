@@ -85,7 +85,8 @@ pub fn admit(load: &mut usize, job: usize, max: usize) -> bool {
 /// Puts jobs together into calls.
 pub struct Batcher<W: Work> {
     work: W,
-    queue: Mutex<Queue<W>>,
+    /// `None` while it is idle, as most are.
+    queue: Mutex<Option<Box<Queue<W>>>>,
     /// Held from taking jobs until their call is made.
     calling: Mutex<()>,
 }
@@ -120,11 +121,7 @@ impl<W: Work> Batcher<W> {
     pub fn new(work: W) -> Arc<Self> {
         Arc::new(Self {
             work,
-            queue: Mutex::new(Queue {
-                next: Next::default(),
-                behind: VecDeque::new(),
-                calls: 0,
-            }),
+            queue: Mutex::default(),
             calling: Mutex::default(),
         })
     }
@@ -150,6 +147,7 @@ impl<W: Work> Batcher<W> {
     /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
     fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
+        let queue = queue.get_or_insert_default();
         queue.put(&self.work, (job, sender));
         let is_idle = queue.calls == 0;
         if !is_idle && (!queue.is_full() || queue.calls >= self.calls_max()) {
@@ -170,7 +168,8 @@ impl<W: Work> Batcher<W> {
 
     /// Whether more waits than goes into the next call.
     pub fn is_behind(&self) -> bool {
-        self.queue.lock().is_full()
+        let queue = self.queue.lock();
+        queue.as_ref().is_some_and(|queue| queue.is_full())
     }
 
     fn spawn(self: &Arc<Self>) {
@@ -228,19 +227,33 @@ impl<W: Work> Batcher<W> {
 
     /// The jobs of the next call, if there is one to make.
     fn take_next(&self) -> Option<Next<W>> {
-        let mut queue = self.queue.lock();
-        let next = self.has_call(&queue).then(|| queue.take(&self.work));
+        let mut held = self.queue.lock();
+        let queue = held.as_mut()?;
+        let next = self.has_call(queue).then(|| queue.take(&self.work));
         let next = next.filter(|next| !next.jobs.is_empty());
-        queue.calls -= usize::from(next.is_none());
+        if next.is_none() {
+            Self::end(&mut held);
+        }
         next
     }
 
     /// Whether the one who asks ends, since there is no call to make.
     fn ends(&self) -> bool {
-        let mut queue = self.queue.lock();
-        let ends = queue.next.jobs.is_empty() || !self.has_call(&queue);
-        queue.calls -= usize::from(ends);
+        let mut held = self.queue.lock();
+        let waits = |queue: &Queue<W>| !queue.next.jobs.is_empty() && self.has_call(queue);
+        let ends = !held.as_deref().is_some_and(waits);
+        if ends {
+            Self::end(&mut held);
+        }
         ends
+    }
+
+    /// Takes note that one ends who carries out calls. Behind the last one nothing waits.
+    fn end(held: &mut Option<Box<Queue<W>>>) {
+        drop(held.take_if(|queue| {
+            queue.calls -= 1;
+            queue.calls == 0
+        }));
     }
 
     /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
@@ -299,6 +312,16 @@ impl<W: Work> Next<W> {
         self.jobs.push(job);
         self.senders.push(sender);
         Ok(())
+    }
+}
+
+impl<W: Work> Default for Queue<W> {
+    fn default() -> Self {
+        Self {
+            next: Next::default(),
+            behind: VecDeque::new(),
+            calls: 0,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -24,12 +24,14 @@ use crate::problems::{Problem, parse_json};
 #[schema(as = BatchEvent)]
 pub struct EventBody<'a> {
     /// The board's id.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BoardId, required = true)]
     pub board: Option<Cow<'a, str>>,
     /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
     /// says, and answers a retry with the first outcome. Without an id a retry counts again.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EventId>)]
     pub id: Option<Cow<'a, str>>,
     /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
@@ -42,23 +44,28 @@ pub struct EventBody<'a> {
     pub score: &'a RawValue,
     /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
     /// `accept_late`. Left out, it is the time at which the service reads the event.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     pub at: Option<Cow<'a, str>>,
     /// Who sent the event. Quotas count by it.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub voter: Option<Cow<'a, str>>,
     /// Through which channel the event came. Quotas count by it.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub channel: Option<Cow<'a, str>>,
     /// From which device the event came. Quotas count by it.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub device: Option<Cow<'a, str>>,
     /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "203.0.113.7")]
     pub ip: Option<Cow<'a, str>>,
     /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
@@ -66,6 +73,14 @@ pub struct EventBody<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EntryData>)]
     pub data: Option<&'a RawValue>,
+}
+
+/// A text that may be left out. By itself `serde` copies one that is optional, also where it could borrow it.
+fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let text = Option::<Text<'_>>::deserialize(from)?;
+    Ok(text.map(|Text(text)| text))
 }
 
 /// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
