@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! http/events.rs        JSON in, JSON out                         http/standings.rs
-//! engine/submission.rs  its states                                service/page.rs, member.rs, …
+//! engine/submission.rs  its way, step by step                     service/page.rs, member.rs, …
 //! domain/plan.rs        which standings, what amount (pure)       service/period.rs
 //! engine/batcher.rs     concurrent requests share a call          engine/reader.rs
 //! store/events.rs       one typed call per script                 store/standings.rs

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::LiveBoard;
 use super::batcher::{Batcher, Work, admit};
 use super::queue::putting::Putter;
-use super::submission::Submission;
+use super::submission::{Attempt, Submission};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::join_all;
@@ -14,13 +14,13 @@ use crate::store::events::{Answer, CALL_COST_US_MAX, Ready};
 use crate::store::{Store, StoreError};
 
 /// Sends the events that are planned, and takes note of the answers.
-pub(crate) async fn apply(live: &Arc<LiveBoard>, submissions: &mut [Submission], now: Timestamp) {
-    let mut groups = Groups::new(live, now);
+pub(crate) async fn apply(attempt: &Attempt, submissions: &mut [Submission]) {
+    let mut groups = Groups::new(attempt);
     for (index, submission) in submissions.iter_mut().enumerate() {
         groups.push(index, submission);
     }
     for (index, reply) in groups.send().await {
-        submissions[index].hear(live, reply, now);
+        submissions[index].state = submissions[index].heard(attempt, reply);
     }
 }
 
@@ -87,13 +87,13 @@ pub(crate) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// No groups yet. Their events are planned at `now`.
-    pub(crate) fn new(live: &'a LiveBoard, now: Timestamp) -> Self {
+    /// No groups yet.
+    pub(crate) fn new(attempt: &'a Attempt) -> Self {
         Self {
-            live,
+            live: &attempt.live,
             all: Vec::new(),
-            last_of: vec![None; live.shards.len()],
-            planned_at: now,
+            last_of: vec![None; attempt.live.shards.len()],
+            planned_at: attempt.now,
         }
     }
 

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use super::applier::{Reply, one_each};
-use super::submission::Submission;
+use super::submission::{Attempt, Submission};
 use super::{Engine, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
 use crate::domain::ids::{EventId, MemberId};
-use crate::domain::league::Section;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::join::{join_all, try_join_all};
@@ -99,19 +98,15 @@ impl Engine {
     /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both take
     /// no more events: an id that is unknown there now will never be known there. (If the cohort is not decided yet, its member
     /// has no later seat. Then the event is planned again once it has one.)
-    pub(crate) async fn recall(
-        &self,
-        live: &Arc<LiveBoard>,
-        submissions: &mut [Submission],
-        now: Timestamp,
-    ) {
+    pub(crate) async fn recall(&self, attempt: &Attempt, submissions: &mut [Submission]) {
+        let Attempt { live, now, .. } = attempt;
         for former in live.remembering(self.clock.redis_now()) {
             let shards: Vec<&Shard> = former.shards.iter().collect();
             let places = |submission: &Submission| {
                 let member = &submission.incoming().member;
                 vec![former.sharding.index_of(member)]
             };
-            self.recall_from(live, &shards, places, submissions, now)
+            self.recall_from(attempt, &shards, places, submissions)
                 .await;
         }
         if live.board.is_league() {
@@ -120,10 +115,10 @@ impl Engine {
                 if submission.searches {
                     (0..shards.len()).collect()
                 } else {
-                    Vec::from_iter(earlier_shard(&live.board, submission, now))
+                    Vec::from_iter(earlier_shard(&live.board, submission, *now))
                 }
             };
-            self.recall_from(live, &shards, places, submissions, now)
+            self.recall_from(attempt, &shards, places, submissions)
                 .await;
         }
     }
@@ -131,33 +126,25 @@ impl Engine {
     /// Ends the planned events that these shards remember; `places` tells in which of them that may be.
     async fn recall_from(
         &self,
-        live: &Arc<LiveBoard>,
+        attempt: &Attempt,
         shards: &[&Shard],
         places: impl Fn(&Submission) -> Vec<usize>,
         submissions: &mut [Submission],
-        now: Timestamp,
     ) {
         for (index, known) in self.known_in(shards, places, submissions).await {
             let submission = &mut submissions[index];
-            let reply = match known {
-                Ok(_) if submission.planned().is_none() => continue,
-                Ok(None) => continue,
+            match known {
+                // Another shard has said it.
+                _ if submission.planned().is_none() => {}
+                Ok(None) => {}
                 Ok(Some(recalled)) => {
-                    let member = submission.incoming().member.clone();
+                    let member = &submission.incoming().member;
+                    let reply = self.answer(&attempt.live, member, recalled).await;
                     submission.send();
-                    // Its own cohort may lie in the same shard, and have taken it meanwhile.
-                    let is_in = |earlier: &Section| match &recalled {
-                        Recalled::Taken(known) => earlier.period.contains(known.outcome.at),
-                        Recalled::Reused => false,
-                    };
-                    if let Some(earlier) = submission.sitting.before.filter(is_in) {
-                        submission.move_to(earlier);
-                    }
-                    self.answer(live, &member, recalled).await
+                    submission.state = submission.heard(attempt, reply);
                 }
-                Err(error) => Err(error),
-            };
-            submission.hear(live, reply, now);
+                Err(error) => submission.state = error.into(),
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::LiveBoard;
 use super::applier::{Groups, Reply, one_each, share_out};
 use super::batcher::{Batcher, Work, admit};
-use super::submission::{Obstacle, Submission};
+use super::submission::{Attempt, Obstacle, State, Submission};
 use crate::domain::board::Board;
 use crate::domain::event::{Rejection, Shortage};
 use crate::domain::quota::QuotaUse;
@@ -234,9 +234,8 @@ impl Reservation {
                 self.refuse(shortage.quota, Some(shortage));
             }
             Ok(Reserved::Waits { quota }) => self.refuse(quota, None),
-            Err(StoreError::Stale) => self.submission.block(Obstacle::StaleBoard),
             // It may be reserved or not: if it is, there is a note.
-            Err(error) => self.submission.fail(error.into()),
+            Err(error) => self.submission.state = error.into(),
         }
     }
 
@@ -254,11 +253,11 @@ impl Reservation {
 
     /// Refuses the event if a quota does, or has it wait.
     fn judge(&mut self) {
-        let Some(ready) = self.submission.planned_mut() else {
+        let State::Planned(ready) = &mut self.submission.state else {
             return;
         };
         match self.refusal {
-            Some((_, None)) => self.submission.block(Obstacle::Others),
+            Some((_, None)) => self.submission.state = State::Blocked(Obstacle::Others),
             Some((_, Some(shortage))) => {
                 ready.plan.rejection = Some(Rejection::Quota(shortage));
             }
@@ -269,18 +268,19 @@ impl Reservation {
     /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
     fn complete(&mut self, is_in_time: bool) {
         self.judge();
-        let planned = self.submission.planned_mut();
-        let Some(ready) = planned.filter(|ready| ready.plan.rejection.is_none()) else {
-            return;
-        };
-        ready.token = Some(self.token);
-        if !is_in_time && !self.held.is_empty() {
-            self.submission.block(Obstacle::VoidReservation);
+        match &mut self.submission.state {
+            State::Planned(ready) if ready.plan.rejection.is_none() => {
+                ready.token = Some(self.token);
+                if !is_in_time && !self.held.is_empty() {
+                    self.submission.state = State::Blocked(Obstacle::VoidReservation);
+                }
+            }
+            _ => {}
         }
     }
 
     /// Takes note of what became of its event.
-    fn end(&mut self, live: &Arc<LiveBoard>, mut reply: Reply<Answer>, now: Timestamp) {
+    fn end(&mut self, attempt: &Attempt, mut reply: Reply<Answer>) {
         self.is_kept = match &mut reply {
             Ok(Answer::Taken { remaining, .. }) => {
                 self.remaining.sort_unstable();
@@ -290,20 +290,16 @@ impl Reservation {
             Err(_) if self.refusal.is_none() => None,
             _ => Some(false),
         };
-        self.submission.hear(live, reply, now);
+        self.submission.state = self.submission.heard(attempt, reply);
     }
 }
 
 /// Refuses those planned events that quotas refuse, of members of a league who have no seat: so no refused event takes one. What is
 /// reserved to find that out is given back.
-pub(crate) async fn judge(
-    live: &Arc<LiveBoard>,
-    submissions: Vec<Submission>,
-    now: Timestamp,
-) -> Vec<Submission> {
-    to_its_end(live, submissions, async move |live, mut reservations| {
-        reserve(&live, &mut reservations, false, now).await;
-        settle(&live, &reservations).await;
+pub(crate) async fn judge(attempt: &Attempt, submissions: Vec<Submission>) -> Vec<Submission> {
+    to_its_end(attempt, submissions, async |attempt, mut reservations| {
+        reserve(&attempt, &mut reservations, false).await;
+        settle(&attempt.live, &reservations).await;
         for reservation in &mut reservations {
             reservation.judge();
         }
@@ -315,25 +311,24 @@ pub(crate) async fn judge(
 /// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events that wait
 /// for each other's reservations don't do so again and again.
 pub(crate) async fn apply(
-    live: &Arc<LiveBoard>,
-    submissions: Vec<Submission>,
+    attempt: &Attempt,
+    events: Vec<Submission>,
     is_careful: bool,
-    now: Timestamp,
 ) -> Vec<Submission> {
-    to_its_end(live, submissions, async move |live, mut reservations| {
+    to_its_end(attempt, events, async move |attempt, mut reservations| {
         let begun = Instant::now();
-        reserve(&live, &mut reservations, is_careful, now).await;
+        reserve(&attempt, &mut reservations, is_careful).await;
         hold_up(&mut reservations);
         let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
-        let mut groups = Groups::new(&live, now);
+        let mut groups = Groups::new(&attempt);
         for (index, reservation) in reservations.iter_mut().enumerate() {
             reservation.complete(is_in_time);
             groups.push(index, &mut reservation.submission);
         }
         for (index, reply) in groups.send().await {
-            reservations[index].end(&live, reply, now);
+            reservations[index].end(&attempt, reply);
         }
-        settle(&live, &reservations).await;
+        settle(&attempt.live, &reservations).await;
         reservations
     })
     .await
@@ -341,9 +336,9 @@ pub(crate) async fn apply(
 
 /// A client that goes away leaves nothing behind: what was begun is brought to its end.
 async fn to_its_end<F>(
-    live: &Arc<LiveBoard>,
+    attempt: &Attempt,
     submissions: Vec<Submission>,
-    steps: impl FnOnce(Arc<LiveBoard>, Vec<Reservation>) -> F,
+    steps: impl FnOnce(Attempt, Vec<Reservation>) -> F,
 ) -> Vec<Submission>
 where
     F: Future<Output = Vec<Reservation>> + Send + 'static,
@@ -354,23 +349,22 @@ where
     let request = Arc::clone(&first.request);
     let indexes: Vec<usize> = submissions.iter().map(|one| one.index).collect();
     let reservations = submissions.into_iter().map(Reservation::new).collect();
-    match tokio::spawn(steps(Arc::clone(live), reservations)).await {
+    match tokio::spawn(steps(attempt.clone(), reservations)).await {
         Ok(reservations) => reservations.into_iter().map(|one| one.submission).collect(),
         Err(error) => {
             tracing::error!(%error, "events have no results: the steps of their reservations broke off");
-            let lost = indexes.into_iter();
-            lost.map(|index| Submission::lost(&request, index))
-                .collect()
+            let lost = indexes.into_iter().map(|index| {
+                let mut lost = Submission::new(&request, index);
+                lost.state = StoreError::Unexpected("an event without its result".into()).into();
+                lost
+            });
+            lost.collect()
         }
     }
 }
 
-async fn reserve(
-    live: &LiveBoard,
-    reservations: &mut [Reservation],
-    is_careful: bool,
-    now: Timestamp,
-) {
+async fn reserve(attempt: &Attempt, reservations: &mut [Reservation], is_careful: bool) {
+    let Attempt { live, now, .. } = attempt;
     let uses = reservations.iter().flat_map(Reservation::uses);
     let homes: BTreeSet<usize> = uses.map(|used| live.board.home_of(used)).collect();
     let homes: Vec<usize> = homes.into_iter().collect();
@@ -382,7 +376,7 @@ async fn reserve(
             wait_behind_others(reservations);
             let calls = cursors.iter_mut().map(|cursor| {
                 let part = cursor.part(live, reservations);
-                reserve_part(&live.homes[cursor.home], part, now)
+                reserve_part(&live.homes[cursor.home], part, *now)
             });
             let replies = join_all(calls).await;
             for (cursor, replies) in cursors.iter_mut().zip(replies) {

@@ -6,19 +6,17 @@
 use std::collections::HashMap;
 use std::mem;
 
-use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
 use super::seats::Reason;
-use super::submission::{Obstacle, Submission};
+use super::submission::Submission;
 use super::{Engine, LiveBoard};
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::player::Player;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::join::join_all;
-use crate::store::StoreError;
 
 /// A list of seats in memory begins anew when it has so many. Two of them are kept.
 const KNOWN_MAX: usize = 20_000;
@@ -122,26 +120,20 @@ impl Engine {
                         }
                         submission.sitting = sitting;
                     }
-                    Err(StoreError::Stale) => submission.block(Obstacle::StaleBoard),
-                    Err(error) => submission.fail(error.clone().into()),
+                    Err(error) => submission.state = error.clone().into(),
                 }
             }
         }
     }
 
-    /// Seats the members of events that wait for that, in the running period. What fails for one member fails its events.
-    pub(crate) async fn seat_all(&self, live: &LiveBoard, open: &mut [Submission]) {
-        let mut unseated: HashMap<MemberId, Vec<usize>> = HashMap::new();
-        for (index, submission) in open.iter().enumerate() {
-            if submission.obstacle() == Some(Obstacle::Unseated) {
-                let member = submission.incoming().member.clone();
-                unseated.entry(member).or_default().push(index);
-            }
-        }
-        if unseated.is_empty() {
-            return;
-        }
-        let (id, waiting) = (&live.board.id, &*open);
+    /// Seats members in the running period, whose events with these indexes wait for that. What fails for one member fails its events.
+    pub(crate) async fn seat_all(
+        &self,
+        id: &BoardId,
+        open: &mut [Submission],
+        unseated: HashMap<MemberId, Vec<usize>>,
+    ) {
+        let waiting = &*open;
         let seated = unseated.into_iter();
         let seated = seated.map(async |(member, indexes)| {
             let times = indexes.iter().map(|index| waiting[*index].incoming().at);
@@ -153,11 +145,10 @@ impl Engine {
         let seated: Vec<_> = stream::iter(seated.collect::<Vec<_>>())
             .buffer_unordered(SEATED_AT_ONCE)
             .collect()
-            .boxed()
             .await;
         for (error, indexes) in seated {
             for (index, error) in indexes.into_iter().zip(error.into_iter().cycle()) {
-                open[index].fail(error);
+                open[index].state = error.into();
             }
         }
     }

@@ -1,24 +1,25 @@
 //! The way of an event, from the request to what became of it.
 //!
 //! ```text
-//!            plan              send             hear
-//!    New ───────────▶ Planned ───────▶ Sent ───────────▶ Ended
-//!     ▲                 │                │                 ▲
-//!     │ attempt         │ reserve        │ hear            │ plan: it is refused at once
-//!     │                 ▼                │                 │ recall: it is remembered elsewhere
-//!     └───────────── Blocked ◀───────────┘                 │ any step: it fails
+//!      ┌──────────────────────── the next attempt ◀────────────────────────┐
+//!      ▼                                                                   │
+//!    plan ───▶ recall ───▶ seats ───▶ reserve ───▶ send ───▶ clear obstacles
+//!      │          │          │           │           │             │
+//!      └──────────┴──────────┴───────────┴───────────┴─────────────┴──▶ ended
 //! ```
 //!
-//! The events of a request that are for one board go through these states together. An attempt
-//! - finds out, in a league, in which cohorts their members sit (`sittings.rs`), and plans them (`domain/plan.rs`);
-//! - looks for events that a former shard, or an earlier cohort, remembers (`recall.rs`);
+//! The events of a request that are for one board go this way together ([`Engine::submit`]). An attempt
+//! - plans them (`domain/plan.rs`). In a league it finds out first in which cohorts their members sit (`sittings.rs`);
+//! - recalls those that a former shard, or an earlier cohort, remembers (`recall.rs`);
+//! - in a league, keeps back those whose members have no seat;
 //! - reserves what they take of quotas that are counted in other slots (`reservations.rs`);
-//! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and hears what became of them.
+//! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and hears what became of them;
+//! - clears the obstacles of those that are left.
 //!
-//! An event that is blocked has changed nothing. The attempt removes the obstacle, and the next attempt plans the event again.
-//! Each event has its own result. If one event fails, the others go on.
+//! Any step may end an event, or find an [`Obstacle`] in its way; then the later steps leave it alone. An event with an obstacle has
+//! changed nothing, and the next attempt plans it again. Each event has its own result. If one event fails, the others go on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,13 +31,12 @@ use super::applier::{self, Reply};
 use super::events::{Incoming, RemainingQuota, Report, Submitted};
 use super::sittings::Sitting;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated, reservations};
-use crate::clock::Clock;
 use crate::domain::board::Board;
-use crate::domain::event::{Detail, Rejection};
-use crate::domain::ids::BoardId;
+use crate::domain::event::{Detail, Outcome, Rejection};
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
-use crate::domain::period::{Period, Unit};
-use crate::domain::plan::{Instants, Plan, Route};
+use crate::domain::period::Period;
+use crate::domain::plan::{Instants, Route};
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -55,540 +55,85 @@ const QUEUED_PAUSES_MAX: usize = 3;
 /// from: clearly less than a lease of the queue. What a removal waits for may be another event that the same worker has in hand.
 const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 
-/// An event of a request on its way.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(super) request: Arc<[Incoming]>,
-    /// Which event of the request it is.
-    pub(super) index: usize,
-    /// Whether the history of its rolling windows is sent with it, because a standing was missing without that.
-    with_history: bool,
-    /// When it came in; a later time, if it had to count for one.
-    arrived_at: Timestamp,
-    /// How often it was blocked at this time. At first nothing that came in after it is ahead of it.
-    blocked: usize,
-    /// The times by which it is judged, if it waits in a queue as well.
-    waiting: Option<WaitingTimes>,
-    /// In a league, where its member sits in its period.
-    pub(super) sitting: Sitting,
-    /// In a league, whether any cohort may remember its id.
-    pub(super) searches: bool,
-    state: State,
-}
-
-/// When an event was queued, and what it counts for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct WaitingTimes {
-    /// The instant that it counts for.
-    at: Timestamp,
-    /// By this it is too late, or in the future.
-    queued_at: Timestamp,
-}
-
-/// Where an event is on its way.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every event is planned: a box for each would cost more"
-)]
-enum State {
-    /// It has to be planned.
-    New,
-    /// It is known what it writes and what it takes of quotas.
-    Planned(Ready),
-    /// The store has it: the instant that it counts for, and where it goes.
-    Sent(Timestamp, Arc<Route>, Option<Section>),
-    /// It has changed nothing, and has to be planned anew.
-    Blocked(Obstacle),
-    /// It is known what became of it.
-    Ended(Result<Submitted, Error>),
-}
-
-/// Why an event has to be planned anew.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Obstacle {
-    /// The board in memory is not the stored one.
-    StaleBoard,
-    /// The standing of this window that ends with the period of this instant, or of a cohort, is not complete.
-    IncompleteStanding(Window, Timestamp, Option<Section>),
-    /// It was sent without the history of its rolling windows, and a standing was missing.
-    MissingHistory,
-    /// Nothing will be applied any more with its reservation.
-    VoidReservation,
-    /// Whether a quota is used up depends on others that are on their way.
-    Others,
-    /// It counts for the time at which it came in, and that has to be this instant or a later one.
-    TooEarly(Timestamp),
-    /// Something is left of its member, who was erased.
-    Erasing,
-    /// Its member has no seat in the running period of a league.
-    Unseated,
-    /// Its id may be remembered by any cohort: its member was erased.
-    Elsewhere,
-    /// Its member has lost the seat that was in memory.
-    SeatLost,
-    /// It waits in a queue as well, and is to be judged by these times.
-    Waiting(WaitingTimes),
-}
-
-impl Submission {
-    /// An event of a request that has done nothing yet.
-    pub(crate) fn new(request: &Arc<[Incoming]>, index: usize) -> Self {
-        Self {
-            request: Arc::clone(request),
-            index,
-            with_history: false,
-            arrived_at: request[index].arrived_at,
-            blocked: 0,
-            waiting: None,
-            sitting: Sitting::default(),
-            searches: false,
-            state: State::New,
-        }
-    }
-
-    /// An event whose result is missing, by a fault of this program.
-    pub(crate) fn lost(request: &Arc<[Incoming]>, index: usize) -> Self {
-        let mut lost = Self::new(request, index);
-        lost.fail(StoreError::Unexpected("an event without its result".into()).into());
-        lost
-    }
-
-    /// Which event of its request it was, and what became of it. [`Outdated::Queue`]: that is not for this caller to tell.
-    pub(crate) fn into_result(self) -> (usize, Result<Submitted, Error>) {
-        match self.state {
-            State::Ended(result) => (self.index, result),
-            state => panic!("an event that is {state:?} has no result"),
-        }
-    }
-
-    /// The event as it came in.
-    pub(crate) fn incoming(&self) -> &Incoming {
-        &self.request[self.index]
-    }
-
-    /// The event with its plan, if it is planned.
-    pub(crate) fn planned(&self) -> Option<&Ready> {
-        match &self.state {
-            State::Planned(ready) => Some(ready),
-            _ => None,
-        }
-    }
-
-    /// The same, to be completed.
-    pub(crate) fn planned_mut(&mut self) -> Option<&mut Ready> {
-        match &mut self.state {
-            State::Planned(ready) => Some(ready),
-            _ => None,
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended(_))
-    }
-
-    /// The instant that it counts for.
-    pub(crate) fn at(&self) -> Timestamp {
-        self.fixed_at().unwrap_or(self.arrived_at)
-    }
-
-    /// The instant that it counts for, if nothing moves that.
-    fn fixed_at(&self) -> Option<Timestamp> {
-        let waiting = self.waiting.map(|waiting| waiting.at);
-        waiting.or_else(|| self.incoming().fixed_at())
-    }
-
-    /// When it came in, or was queued.
-    fn came_in(&self) -> Timestamp {
-        let queued = self.incoming().queued.map(|queued| queued.held.queued_at);
-        let waiting = self.waiting.map(|waiting| waiting.queued_at);
-        waiting.or(queued).unwrap_or(self.arrived_at)
-    }
-
-    /// Whether its script may put it behind what its member has, if the time there is only a little later than its own: another
-    /// instance has given that, or a record of the same time stands before this one in the log.
-    fn may_follow(&self) -> bool {
-        self.fixed_at().is_none() && self.blocked == 0 || self.incoming().has_time_of_record()
-    }
-
-    /// The instants by which it is planned at `now`.
-    fn instants(&self, now: Timestamp) -> Instants {
-        let now = self.planned_at(now);
-        Instants {
-            at: self.at(),
-            came_in: self.came_in(),
-            now,
-        }
-    }
-
-    /// The time now, which is not before it came in: a clock may go back.
-    fn planned_at(&self, now: Timestamp) -> Timestamp {
-        now.max(self.arrived_at)
-    }
-
-    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
-        match self.state {
-            State::Blocked(obstacle) => Some(obstacle),
-            _ => None,
-        }
-    }
-
-    /// It can't go on before this is removed.
-    pub(crate) fn block(&mut self, obstacle: Obstacle) {
-        self.with_history |= obstacle == Obstacle::MissingHistory;
-        self.searches |= obstacle == Obstacle::Elsewhere;
-        if let Obstacle::Waiting(times) = obstacle {
-            self.waiting = Some(times);
-        }
-        self.state = State::Blocked(obstacle);
-    }
-
-    /// It failed: nobody may know whether it was taken.
-    pub(crate) fn fail(&mut self, error: Error) {
-        self.state = State::Ended(Err(error));
-    }
-
-    /// A rule refuses it, or it has to count for a later time.
-    fn refuse(&mut self, board: &Board, rejection: Rejection, came_in: Timestamp) {
-        match rejection.not_before() {
-            Some(first) if self.fixed_at().is_none() => self.block(Obstacle::TooEarly(first)),
-            _ => self.fail(Error::rejected(board, rejection, self.at(), came_in)),
-        }
-    }
-
-    /// In a league, its member has no seat in its period: it gets one if that is the running one, and none any more if it is over.
-    fn want_seat(&mut self, board: &Board, period: &Period, now: Timestamp) {
-        let is_over = |end: &Timestamp| *end <= now;
-        match period.end().filter(is_over) {
-            _ if period.contains(now) => self.block(Obstacle::Unseated),
-            Some(end) if self.fixed_at().is_none() => self.block(Obstacle::TooEarly(end)),
-            _ => self.refuse(board, Rejection::NotSeated, now),
-        }
-    }
-
-    /// It begins again, if it was blocked.
-    fn begin(&mut self, clock: &Clock) {
-        let Some(obstacle) = self.obstacle() else {
-            return;
-        };
-        self.blocked += 1;
-        if let Obstacle::TooEarly(first) = obstacle {
-            (self.arrived_at, self.blocked) = (clock.arrival_from(first), 0);
-        }
-        self.state = State::New;
-    }
-
-    /// Plans it if it is new, or refuses it at once. One that has an id is never refused at once: the id may be known. Neither is one whose
-    /// period may be closed: that is the reason that is told.
-    fn plan(&mut self, live: &LiveBoard, report: Report, now: Timestamp) {
-        if !matches!(self.state, State::New) {
-            return;
-        }
-        let incoming = &self.request[self.index];
-        let board = &live.board;
-        let event = match incoming.event(board) {
-            Ok(event) => event,
-            Err(error) => return self.fail(error),
-        };
-        let instants = self.instants(now);
-        let mut plan = live.plan(event, instants);
-        plan.cohort = self.sitting.cohort;
-        let follows_until = if self.may_follow() {
-            plan.until(board)
-        } else {
-            None
-        };
-        self.state = match plan.rejection {
-            Some(rejection) if incoming.id.is_none() && !board.closes_periods() => {
-                let came_in = instants.came_in;
-                State::Ended(Err(Error::rejected(board, rejection, plan.at, came_in)))
-            }
-            _ => State::Planned(Ready {
-                plan,
-                detail: report.detail,
-                asks_quotas: report.quotas,
-                follows_until,
-                with_history: self.with_history,
-                token: None,
-                is_recalled: self.searches,
-                queued: incoming.queued.map(|queued| queued.held),
-            }),
-        };
-    }
-
-    /// Its plan, if it is planned for a period of a league in which its member has no seat.
-    fn unseated(&self) -> Option<&Plan> {
-        let plan = self.planned().map(|ready| &ready.plan);
-        plan.filter(|plan| plan.cohort.is_none())
-    }
-
-    /// In a league, has its id looked up in all cohorts if its member was erased, and has no seat in its period.
-    fn look_for_id(&mut self) {
-        let has_id = self.incoming().id.is_some();
-        if has_id && self.sitting.was_erased && !self.searches && self.unseated().is_some() {
-            self.block(Obstacle::Elsewhere);
-        }
-    }
-
-    /// Whether it is planned for the running period of a league, in which its member has no seat yet.
-    fn is_to_be_seated(&self, live: &LiveBoard, unit: Unit, now: Timestamp) -> bool {
-        self.unseated().is_some_and(|plan| {
-            let period = live.board.calendar.containing(unit, plan.at);
-            plan.rejection.is_none() && period.contains(self.planned_at(now))
-        })
-    }
-
-    /// In a league, keeps it from being sent if its member has no seat in its period: no cohort knows its id.
-    fn look_for_seat(&mut self, board: &Board, unit: Unit, now: Timestamp) {
-        let Some(plan) = self.unseated() else {
-            return;
-        };
-        let period = board.calendar.containing(unit, plan.at);
-        let now = self.planned_at(now);
-        match plan.rejection {
-            Some(rejection) => self.refuse(board, rejection, now),
-            None => self.want_seat(board, &period, now),
-        }
-    }
-
-    /// What goes to the store, if it is planned; from then on it is sent.
-    pub(crate) fn send(&mut self) -> Option<Ready> {
-        let plan = &self.planned()?.plan;
-        let sent = State::Sent(plan.at, Arc::clone(&plan.route), plan.section());
-        match mem::replace(&mut self.state, sent) {
-            State::Planned(ready) => Some(ready),
-            _ => None,
-        }
-    }
-
-    /// Whether it holds up later events of its member, if these come out of a queue: it waits, or nobody knows what became of it.
-    pub(crate) fn holds_up(&self) -> bool {
-        matches!(
-            self.state,
-            State::Blocked(_) | State::Ended(Err(Error::Again(_) | Error::Store(_)))
-        )
-    }
-
-    /// Takes note that this cohort remembers it, and not the one that it was planned for.
-    pub(crate) fn move_to(&mut self, earlier: Section) {
-        if let State::Sent(_, _, section) = &mut self.state {
-            *section = Some(earlier);
-        }
-    }
-
-    /// Takes note of what the store says of it.
-    pub(crate) fn hear(&mut self, live: &Arc<LiveBoard>, reply: Reply<Answer>, now: Timestamp) {
-        match reply {
-            Ok(answer) => self.answered(live, answer, now),
-            Err(StoreError::Stale) => self.block(Obstacle::StaleBoard),
-            // It is not sent again, since a part of its call may have been done.
-            Err(error) => self.fail(error.into()),
-        }
-    }
-
-    fn answered(&mut self, live: &Arc<LiveBoard>, answer: Answer, now: Timestamp) {
-        let State::Sent(at, route, section) = mem::replace(&mut self.state, State::New) else {
-            panic!("an event is answered that was not sent");
-        };
-        let came_in = self.came_in();
-        let (outcome, is_duplicate, remaining, changed) = match answer {
-            Answer::Taken {
-                outcome,
-                remaining,
-                changed,
-            } => (outcome, false, remaining, changed),
-            Answer::Duplicate(outcome, changed) => (outcome, true, Vec::new(), changed),
-            Answer::Rejected(rejection) => return self.refuse(&live.board, rejection, came_in),
-            Answer::Behind(first) => return self.block(Obstacle::TooEarly(first)),
-            Answer::NeedsHistory => return self.block(Obstacle::MissingHistory),
-            Answer::NeedsStanding(window) => {
-                return self.block(Obstacle::IncompleteStanding(window, at, section));
-            }
-            Answer::Void => return self.block(Obstacle::VoidReservation),
-            Answer::Erasing => return self.block(Obstacle::Erasing),
-            Answer::Elsewhere => return self.block(Obstacle::Elsewhere),
-            Answer::Gone => return self.fail(Error::Again(Outdated::Queue)),
-            Answer::Waiting {
-                at,
-                queued_at,
-                rejection,
-            } => match rejection.filter(|_| self.waiting.is_some()) {
-                Some(rejection) => {
-                    return self.fail(Error::rejected(&live.board, rejection, at, came_in));
-                }
-                None => return self.block(Obstacle::Waiting(WaitingTimes { at, queued_at })),
-            },
-            Answer::Unseated => {
-                let section = section.expect("invariant: only a cohort has no seat for a member");
-                let member = &self.incoming().member;
-                live.known_seats.forget(member, &section.period);
-                if self.sitting.is_remembered {
-                    return self.block(Obstacle::SeatLost);
-                }
-                return self.want_seat(&live.board, &section.period, self.planned_at(now));
-            }
-        };
-        self.state = State::Ended(Ok(Submitted {
-            live: Arc::clone(live),
-            outcome,
-            is_duplicate,
-            quotas: RemainingQuota::of_board(&live.board, &remaining, at, now),
-            route,
-            section,
-            changed,
-        }));
-    }
-}
-
-/// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
-/// then a little longer.
-#[derive(Default)]
-pub(crate) struct Attempts {
-    count: usize,
-    /// The pauses since some have got on.
-    pauses: usize,
-    pauses_max: usize,
-    /// For how much longer what erased members have left is removed. The first one has half of that.
-    forgetting: Duration,
-    /// Whether they have waited in vain.
-    is_careful: bool,
-}
-
-impl Attempts {
-    /// Those of events of a request.
-    pub(crate) fn of_request(engine: &Engine) -> Self {
-        Self {
-            pauses_max: PAUSES_MAX,
-            forgetting: 2 * engine.steps_wait_max(),
-            ..Self::default()
-        }
-    }
-
-    /// Those of events out of a queue. If they have to wait for others, or for what an erased member has left, they fail soon.
-    /// `is_careful`: they have waited in vain before.
-    pub(crate) fn of_queue(is_careful: bool) -> Self {
-        Self {
-            pauses_max: QUEUED_PAUSES_MAX,
-            forgetting: QUEUED_FORGETTING_MAX,
-            is_careful,
-            ..Self::default()
-        }
-    }
-
-    /// Prepares the next attempt, of those of `before` events that are `open`. Fails if there is none.
-    async fn next(&mut self, before: usize, open: &[Submission]) -> Result<(), Error> {
-        let mut obstacles = open.iter().filter_map(Submission::obstacle);
-        if !obstacles.any(|obstacle| obstacle == Obstacle::Others) {
-            self.count += 1;
-            return (self.count < ATTEMPTS_MAX)
-                .then_some(())
-                .ok_or_else(Error::busy);
-        }
-        if open.len() < before {
-            self.pauses = 0;
-            self.is_careful = false;
-            return Ok(());
-        }
-        if self.pauses >= self.pauses_max {
-            let message = "whether a quota is used up depends on events that are on their way";
-            return Err(StoreError::Unavailable(message.into()).into());
-        }
-        let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
-        self.pauses += 1;
-        self.is_careful = true;
-        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-        Ok(())
-    }
-}
-
-/// Keeps planned events of a league from being sent whose members have no seat in their periods.
-async fn look_for_seats(
-    live: &Arc<LiveBoard>,
-    unit: Unit,
-    open: &mut Vec<Submission>,
-    now: Timestamp,
-) {
-    for submission in open.iter_mut() {
-        submission.look_for_id();
-    }
-    if live.board.reserves() {
-        let unseated = open.extract_if(.., |event| event.is_to_be_seated(live, unit, now));
-        let unseated = unseated.collect();
-        open.extend(reservations::judge(live, unseated, now).await);
-    }
-    for submission in open.iter_mut() {
-        submission.look_for_seat(&live.board, unit, now);
-    }
+/// What the events of an attempt go by.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(super) live: Arc<LiveBoard>,
+    pub(super) now: Timestamp,
+    report: Report,
 }
 
 impl Engine {
-    /// Takes events of one request, or out of a queue, that are of this board. All of them have ended when this returns.
+    /// Takes events of one request, or out of a queue: those with these indexes, which are of this board. Returns what became of each,
+    /// by its index. ([`Outdated::Queue`]: that is not for the caller to tell.)
     pub(crate) async fn submit(
         &self,
         board: &BoardId,
-        mut open: Vec<Submission>,
+        request: &Arc<[Incoming]>,
+        indexes: Vec<usize>,
         report: Report,
-        mut attempts: Attempts,
-    ) -> Vec<Submission> {
-        let mut ended = Vec::with_capacity(open.len());
+        mut budget: Budget,
+    ) -> Vec<(usize, Result<Submitted, Error>)> {
+        let mut ended = Vec::with_capacity(indexes.len());
+        let open = indexes.into_iter();
+        let mut open: Vec<_> = open.map(|index| Submission::new(request, index)).collect();
         while !open.is_empty() {
-            let before = open.len();
-            let attempt = self.attempt(board, &mut open, report, &mut attempts).await;
-            ended.extend(open.extract_if(.., |submission| submission.has_ended()));
-            let next = match attempt {
-                Ok(()) if open.is_empty() => Ok(()),
-                Ok(()) => attempts.next(before, &open).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = next {
-                for submission in &mut open {
-                    submission.fail(error.clone());
+            let attempt = self.attempt(board, &mut open, report, &mut budget).await;
+            for event in mem::take(&mut open) {
+                match (event.state, &attempt) {
+                    (State::Ended(result), _) => ended.push((event.index, result)),
+                    (_, Err(error)) => ended.push((event.index, Err(error.clone()))),
+                    (state, Ok(())) => open.push(Submission { state, ..event }),
                 }
-                ended.append(&mut open);
             }
         }
         ended
     }
 
-    /// Sends events once, and removes what blocks them.
+    /// Takes events to their ends, or to obstacles, which it clears.
     async fn attempt(
         &self,
         id: &BoardId,
         open: &mut Vec<Submission>,
         report: Report,
-        attempts: &mut Attempts,
+        budget: &mut Budget,
     ) -> Result<(), Error> {
-        let live = self.live_board(id).await?;
-        // A cohort lies in one shard.
-        let is_spread = live.shards.len() > 1 && !live.board.is_league();
-        if is_spread && report.detail == Detail::Ranks {
-            let detail =
-                format!("board {id} has several shards, which can't tell ranks in one step");
-            return Err(Problem::invalid_parameter("ranks", detail).into());
+        let live = self.with_board(id, async |live| {
+            // A cohort lies in one shard.
+            let is_spread = live.shards.len() > 1 && !live.board.is_league();
+            if is_spread && report.detail == Detail::Ranks {
+                let detail =
+                    format!("board {id} has several shards, which can't tell ranks in one step");
+                return Err(Problem::invalid_parameter("ranks", detail).into());
+            }
+            self.note_use(&live).await.map(|()| live)
+        });
+        let (live, now) = (live.await?, self.clock.now());
+        let attempt = &Attempt { live, now, report };
+        let is_league = attempt.live.board.is_league();
+        // What most events do without is in boxes: otherwise each of them would have room for it.
+        if is_league {
+            self.find_seats(&attempt.live, open).boxed().await;
         }
-        match self.note_use(&live).await {
-            Err(Error::Again(_)) => return self.reload(id).await,
-            noted => noted?,
+        for event in open.iter_mut().filter(|event| event.is_new()) {
+            event.state = event.plan(attempt).unwrap_or_else(State::from);
         }
-        let now = self.clock.now();
-        for submission in open.iter_mut() {
-            submission.begin(&self.clock);
+        if is_league || !attempt.live.former.is_empty() {
+            self.recall(attempt, open).boxed().await;
         }
-        self.find_seats(&live, open).await;
-        for submission in open.iter_mut() {
-            submission.plan(&live, report, now);
+        if is_league {
+            keep_unseated(attempt, open).boxed().await;
         }
-        self.recall(&live, open, now).await;
-        if let Some(unit) = live.board.league_unit() {
-            look_for_seats(&live, unit, open, now).await;
-        }
-        if live.board.reserves() {
-            let is_careful = attempts.is_careful;
-            *open = reservations::apply(&live, mem::take(open), is_careful, now).await;
+        if attempt.live.board.reserves() {
+            let reserving = reservations::apply(attempt, mem::take(open), budget.is_careful);
+            *open = reserving.boxed().await;
         } else {
-            applier::apply(&live, open, now).await;
+            applier::apply(attempt, open).await;
         }
-        self.remove_obstacles(&live, open, attempts).await
+        if !open.iter().all(Submission::has_ended) {
+            self.clear(&attempt.live, open, budget).boxed().await?;
+        }
+        Ok(())
     }
 
     /// Notes that a board of several shards has events, before it gets the first.
@@ -599,68 +144,447 @@ impl Engine {
         }
         Ok(())
     }
+}
 
-    async fn remove_obstacles(
+/// Keeps planned events of a league from being sent whose members have no seat in their periods.
+async fn keep_unseated(attempt: &Attempt, open: &mut Vec<Submission>) {
+    // So no member is seated for an event that a quota refuses.
+    if attempt.live.board.reserves() {
+        let is_to_be_seated = |event: &mut Submission| {
+            let state = event.without_seat(attempt);
+            matches!(state, Some(State::Blocked(Obstacle::Unseated)))
+        };
+        let unseated = open.extract_if(.., is_to_be_seated).collect();
+        open.extend(reservations::judge(attempt, unseated).await);
+    }
+    for event in open {
+        if let Some(state) = event.without_seat(attempt) {
+            event.state = state;
+        }
+    }
+}
+
+/// What is in the way of an event, and what [`Engine::clear`] does about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Obstacle {
+    /// The board in memory is not the stored one: that is read.
+    StaleBoard,
+    /// The standing of this window that ends with a period, or of a cohort, is not complete: it is completed.
+    IncompleteStanding(Window, Section),
+    /// It was sent without the history of its rolling windows, and a standing was missing: it is sent with the history.
+    MissingHistory,
+    /// Nothing will be applied any more with its reservation: it gets another one.
+    VoidReservation,
+    /// Whether a quota is used up depends on others that are on their way: it waits for them.
+    Others,
+    /// It counts for the time at which it came in, and that has to be this instant or a later one: it gets such a time.
+    TooEarly(Timestamp),
+    /// Something is left of its member, who was erased: that is removed.
+    Erasing,
+    /// Its member has no seat in the running period of a league: it gets one.
+    Unseated,
+    /// Its member has lost the seat that was in memory: it is looked up again.
+    SeatLost,
+    /// Its id may be remembered by any cohort, since its member was erased: all of them are asked.
+    Elsewhere,
+    /// It waits in a queue as well, where it counts for the instant `at`: it is judged by that and by when it was queued.
+    Waiting { at: Timestamp, queued_at: Timestamp },
+}
+
+impl Engine {
+    /// Clears what is in the way of events before the next attempt. Fails if there is none.
+    async fn clear(
         &self,
         live: &LiveBoard,
         open: &mut [Submission],
-        attempts: &mut Attempts,
+        budget: &mut Budget,
     ) -> Result<(), Error> {
-        self.seat_all(live, open).await;
-        self.forget_erased(live, open, attempts).await?;
-        let obstacles = || open.iter().filter_map(Submission::obstacle);
-        if obstacles().any(|obstacle| obstacle == Obstacle::StaleBoard) {
+        let mut unseated: HashMap<_, Vec<_>> = HashMap::new();
+        let (mut erasing, mut incomplete) = (BTreeSet::new(), HashSet::new());
+        let (mut is_stale, mut has_to_wait, mut too_early) = (false, false, Vec::new());
+        for (index, event) in open.iter_mut().enumerate() {
+            let State::Blocked(obstacle) = event.state else {
+                continue;
+            };
+            event.state = State::New;
+            // From now on events that have come in later may be ahead of it.
+            event.may_follow &= event.incoming().has_time_of_record();
+            let member = || event.incoming().member.clone();
+            match obstacle {
+                Obstacle::StaleBoard => is_stale = true,
+                Obstacle::IncompleteStanding(window, section) => {
+                    incomplete.insert((window, section));
+                }
+                Obstacle::MissingHistory => event.with_history = true,
+                // Each attempt makes reservations, and looks up what is not in memory.
+                Obstacle::VoidReservation | Obstacle::SeatLost => {}
+                Obstacle::Others => has_to_wait = true,
+                Obstacle::TooEarly(first) => too_early.push((index, first)),
+                Obstacle::Erasing => _ = erasing.insert(member()),
+                Obstacle::Unseated => unseated.entry(member()).or_default().push(index),
+                Obstacle::Elsewhere => event.searches = true,
+                Obstacle::Waiting { at, queued_at } => {
+                    (event.fixed_at, event.came_in) = (Some(at), queued_at);
+                }
+            }
+        }
+        self.seat_all(&live.board.id, open, unseated).await;
+        for member in erasing {
+            self.forget_erased(&live.board.id, &member, open, budget)
+                .await?;
+        }
+        if is_stale {
             self.reload(&live.board.id).await?;
         }
-        for obstacle in obstacles() {
-            if let Obstacle::IncompleteStanding(window, at, section) = obstacle {
-                let series = live.board.series(window, Track::Shown);
-                let period = || live.board.calendar.containing(window.unit(), at);
-                let section = section.unwrap_or_else(|| period().into());
-                for shard in live.shards_of(section) {
-                    self.complete_from(&shard.shard, series, at.ms(), None)
-                        .await?;
-                    let standing = Standing::of(series, section);
-                    let followed = shard.follow_hides(standing).await;
-                    let followed = self.unless_again(&live.board.id, followed).await?;
-                    if followed.is_some_and(|followed| followed.is_narrow) {
-                        self.widen(&shard.shard, &standing).await?;
-                    }
-                }
+        for (window, section) in incomplete {
+            self.complete(live, window, section).await?;
+        }
+        let some_got_on = open.iter().any(Submission::has_ended);
+        budget.next(has_to_wait, some_got_on).await?;
+        // At last, so that nothing that comes in meanwhile is ahead of them.
+        for (index, first) in too_early {
+            let event = &mut open[index];
+            event.may_follow = event.fixed_at.is_none();
+            if event.may_follow {
+                event.came_in = self.clock.arrival_from(first);
             }
         }
         Ok(())
     }
 
-    /// Removes what erased members have left whose events are blocked by that. All events of a member fail that takes too long.
+    /// Removes what an erased member has left. If that takes too long, all events of the member fail.
     async fn forget_erased(
         &self,
-        live: &LiveBoard,
+        id: &BoardId,
+        member: &MemberId,
         open: &mut [Submission],
-        attempts: &mut Attempts,
+        budget: &mut Budget,
     ) -> Result<(), Error> {
-        let erasing = open
-            .iter()
-            .filter(|submission| submission.obstacle() == Some(Obstacle::Erasing));
-        let erasing: BTreeSet<_> = erasing
-            .map(|submission| submission.incoming().member.clone())
-            .collect();
-        for member in erasing {
-            // So one that takes long leaves some time to the others.
-            let (begun, wait_max) = (Instant::now(), attempts.forgetting / 2);
-            let forgotten = self.forget_within(wait_max, &live.board.id, &member).await;
-            attempts.forgetting = attempts.forgetting.saturating_sub(begun.elapsed());
-            match forgotten {
-                Err(error) if error.is_turn_of_others() => {
-                    let is_own =
-                        |submission: &&mut Submission| submission.incoming().member == member;
-                    for submission in open.iter_mut().filter(is_own) {
-                        submission.fail(error.clone());
-                    }
+        // So one that takes long leaves some time to the others.
+        let (begun, wait_max) = (Instant::now(), budget.forgetting / 2);
+        let forgotten = self.forget_within(wait_max, id, member).await;
+        budget.forgetting = budget.forgetting.saturating_sub(begun.elapsed());
+        match forgotten {
+            Err(error) if error.is_turn_of_others() => {
+                let events = open.iter_mut().filter(|event| !event.has_ended());
+                for event in events.filter(|event| event.incoming().member == *member) {
+                    event.state = error.clone().into();
                 }
-                forgotten => forgotten?,
+                Ok(())
+            }
+            forgotten => forgotten,
+        }
+    }
+
+    /// Completes the standing of a window that ends with a period, or of a cohort.
+    async fn complete(
+        &self,
+        live: &LiveBoard,
+        window: Window,
+        section: Section,
+    ) -> Result<(), Error> {
+        let series = live.board.series(window, Track::Shown);
+        let standing = Standing::of(series, section);
+        for live_shard in live.shards_of(section) {
+            let shard = &live_shard.shard;
+            self.complete_from(shard, series, section.period.start_ms, None)
+                .await?;
+            let followed = live_shard.follow_hides(standing).await;
+            let followed = self.unless_again(&live.board.id, followed).await?;
+            if followed.is_some_and(|followed| followed.is_narrow) {
+                self.widen(shard, &standing).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
+/// then a little longer.
+#[derive(Default)]
+pub(crate) struct Budget {
+    attempts: usize,
+    /// The pauses since some have got on.
+    pauses: usize,
+    pauses_max: usize,
+    /// For how much longer what erased members have left is removed. The first one has half of that.
+    forgetting: Duration,
+    /// Whether they have waited in vain.
+    is_careful: bool,
+}
+
+impl Budget {
+    /// That of events of a request.
+    pub(crate) fn of_request(engine: &Engine) -> Self {
+        Self {
+            pauses_max: PAUSES_MAX,
+            forgetting: 2 * engine.steps_wait_max(),
+            ..Self::default()
+        }
+    }
+
+    /// That of events out of a queue. If they have to wait for others, or for what an erased member has left, they fail soon.
+    /// `is_careful`: they have waited in vain before.
+    pub(crate) fn of_queue(is_careful: bool) -> Self {
+        Self {
+            pauses_max: QUEUED_PAUSES_MAX,
+            forgetting: QUEUED_FORGETTING_MAX,
+            is_careful,
+            ..Self::default()
+        }
+    }
+
+    /// Waits for the next attempt, if events have to wait for others. Fails if there is none.
+    async fn next(&mut self, has_to_wait: bool, some_got_on: bool) -> Result<(), Error> {
+        match (has_to_wait, some_got_on) {
+            (false, _) if self.attempts + 1 < ATTEMPTS_MAX => self.attempts += 1,
+            (false, _) => return Err(Error::busy()),
+            (true, true) => (self.pauses, self.is_careful) = (0, false),
+            (true, false) if self.pauses < self.pauses_max => {
+                let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
+                (self.pauses, self.is_careful) = (self.pauses + 1, true);
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            }
+            (true, false) => {
+                let message = "whether a quota is used up depends on events that are on their way";
+                return Err(StoreError::Unavailable(message.into()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An event of a request on its way.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(super) request: Arc<[Incoming]>,
+    /// Which event of the request it is.
+    pub(super) index: usize,
+    /// The instant that it counts for, if nothing moves that.
+    fixed_at: Option<Timestamp>,
+    /// When it came in, or was queued; a later time, if it had to count for one.
+    came_in: Timestamp,
+    /// Whether its script may put it behind what its member has, if the time there is only a little later than its own: another
+    /// instance has given that, or a record of the same time stands before this one in the log.
+    may_follow: bool,
+    /// Whether the history of its rolling windows is sent with it.
+    with_history: bool,
+    /// In a league, where its member sits in its period.
+    pub(super) sitting: Sitting,
+    /// In a league, whether any cohort may remember its id.
+    pub(super) searches: bool,
+    pub(super) state: State,
+}
+
+/// How far an event has come.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every event is planned: a box for each would cost more"
+)]
+pub(super) enum State {
+    /// It has to be planned.
+    New,
+    /// It is known what it writes and what it takes of quotas.
+    Planned(Ready),
+    /// The store has it: where it goes.
+    Sent(Arc<Route>, Option<Section>),
+    /// It has changed nothing, and has to be planned again.
+    Blocked(Obstacle),
+    /// It is known what became of it, or that nobody may know.
+    Ended(Result<Submitted, Error>),
+}
+
+impl<E: Into<Error>> From<E> for State {
+    fn from(error: E) -> Self {
+        match error.into() {
+            Error::Again(Outdated::Board) => Self::Blocked(Obstacle::StaleBoard),
+            error => Self::Ended(Err(error)),
+        }
+    }
+}
+
+impl Submission {
+    /// An event of a request that has done nothing yet.
+    pub(super) fn new(request: &Arc<[Incoming]>, index: usize) -> Self {
+        let incoming = &request[index];
+        let fixed_at = incoming.fixed_at();
+        Self {
+            request: Arc::clone(request),
+            index,
+            fixed_at,
+            came_in: incoming.arrived_at,
+            may_follow: fixed_at.is_none() || incoming.has_time_of_record(),
+            with_history: false,
+            sitting: Sitting::default(),
+            searches: false,
+            state: State::New,
+        }
+    }
+
+    /// The event as it came in.
+    pub(super) fn incoming(&self) -> &Incoming {
+        &self.request[self.index]
+    }
+
+    /// The event with its plan, if it is planned.
+    pub(super) fn planned(&self) -> Option<&Ready> {
+        match &self.state {
+            State::Planned(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    fn is_new(&self) -> bool {
+        matches!(self.state, State::New)
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+
+    /// Whether it holds up later events of its member, if these come out of a queue: it waits, or nobody knows what became of it.
+    pub(super) fn holds_up(&self) -> bool {
+        matches!(
+            self.state,
+            State::Blocked(_) | State::Ended(Err(Error::Again(_) | Error::Store(_)))
+        )
+    }
+
+    /// The instant that it counts for.
+    pub(super) fn at(&self) -> Timestamp {
+        self.fixed_at.unwrap_or(self.came_in)
+    }
+
+    /// The event with its plan. One that has an id is never refused at once: the id may be known. Neither is one whose period may be closed:
+    /// that is the reason that is told.
+    fn plan(&self, attempt: &Attempt) -> Result<State, Error> {
+        let (incoming, board) = (self.incoming(), &attempt.live.board);
+        let instants = Instants {
+            at: self.at(),
+            came_in: self.came_in,
+            now: attempt.now.max(self.came_in),
+        };
+        let mut plan = attempt.live.plan(incoming.event(board)?, instants);
+        plan.cohort = self.sitting.cohort;
+        let is_sent = incoming.id.is_some() || board.closes_periods();
+        if let Some(rejection) = plan.rejection.filter(|_| !is_sent) {
+            return Ok(self.refused(board, rejection));
+        }
+        Ok(State::Planned(Ready {
+            follows_until: plan.until(board).filter(|_| self.may_follow),
+            plan,
+            detail: attempt.report.detail,
+            asks_quotas: attempt.report.quotas,
+            with_history: self.with_history,
+            token: None,
+            is_recalled: self.searches,
+            queued: incoming.queued.map(|queued| queued.held),
+        }))
+    }
+
+    /// A rule refuses it, or it has to count for a later time.
+    fn refused(&self, board: &Board, rejection: Rejection) -> State {
+        match rejection.not_before() {
+            Some(first) if self.fixed_at.is_none() => State::Blocked(Obstacle::TooEarly(first)),
+            _ => Error::rejected(board, rejection, self.at(), self.came_in).into(),
+        }
+    }
+
+    /// What becomes of it in a league if it is planned and its member has no seat in its period: no cohort knows its id.
+    fn without_seat(&self, attempt: &Attempt) -> Option<State> {
+        let (board, plan) = (&attempt.live.board, &self.planned()?.plan);
+        let period = board.calendar.containing(board.league_unit()?, plan.at);
+        let has_id = plan.event.id.is_some();
+        Some(match plan.rejection {
+            _ if plan.cohort.is_some() => return None,
+            _ if has_id && self.sitting.was_erased && !self.searches => {
+                State::Blocked(Obstacle::Elsewhere)
+            }
+            Some(rejection) => self.refused(board, rejection),
+            None => self.unseated(board, &period, attempt.now),
+        })
+    }
+
+    /// Its member gets a seat if its period is the running one, and none any more if that is over.
+    fn unseated(&self, board: &Board, period: &Period, now: Timestamp) -> State {
+        let now = now.max(self.came_in);
+        match period.end().filter(|end| *end <= now) {
+            _ if period.contains(now) => State::Blocked(Obstacle::Unseated),
+            Some(end) if self.fixed_at.is_none() => State::Blocked(Obstacle::TooEarly(end)),
+            _ => self.refused(board, Rejection::NotSeated),
+        }
+    }
+
+    /// What goes to the store, if it is planned; from then on it is sent.
+    pub(super) fn send(&mut self) -> Option<Ready> {
+        let plan = &self.planned()?.plan;
+        let sent = State::Sent(Arc::clone(&plan.route), plan.section());
+        match mem::replace(&mut self.state, sent) {
+            State::Planned(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    /// What the store's answer makes of it, once it was sent.
+    pub(super) fn heard(&self, attempt: &Attempt, reply: Reply<Answer>) -> State {
+        let State::Sent(route, section) = &self.state else {
+            panic!("an event is answered that was not sent");
+        };
+        let (live, board, at) = (&attempt.live, &attempt.live.board, self.at());
+        let taken = |outcome: Outcome, is_duplicate, remaining: &[i64], changed| {
+            // The first time another cohort may have taken it.
+            let before = self.sitting.before;
+            let before = before.filter(|before| before.period.contains(outcome.at));
+            State::Ended(Ok(Submitted {
+                live: Arc::clone(live),
+                outcome,
+                is_duplicate,
+                quotas: RemainingQuota::of_board(board, remaining, at, attempt.now),
+                route: Arc::clone(route),
+                section: before.or(*section),
+                changed,
+            }))
+        };
+        State::Blocked(match reply {
+            Ok(Answer::Taken {
+                outcome,
+                remaining,
+                changed,
+            }) => return taken(outcome, false, &remaining, changed),
+            Ok(Answer::Duplicate(outcome, changed)) => return taken(outcome, true, &[], changed),
+            Ok(Answer::Rejected(rejection)) => return self.refused(board, rejection),
+            Ok(Answer::Gone) => return Error::Again(Outdated::Queue).into(),
+            // It is not sent again, since a part of its call may have been done.
+            Err(error) => return error.into(),
+            Ok(Answer::NeedsHistory) => Obstacle::MissingHistory,
+            Ok(Answer::NeedsStanding(window)) => {
+                let period = board.calendar.containing(window.unit(), at);
+                Obstacle::IncompleteStanding(window, section.unwrap_or(period.into()))
+            }
+            Ok(Answer::Void) => Obstacle::VoidReservation,
+            Ok(Answer::Erasing) => Obstacle::Erasing,
+            Ok(Answer::Behind(first)) => Obstacle::TooEarly(first),
+            Ok(Answer::Elsewhere) => Obstacle::Elsewhere,
+            Ok(Answer::Unseated) => {
+                let Section { period, .. } =
+                    section.expect("invariant: only a cohort has no seat for a member");
+                live.known_seats.forget(&self.incoming().member, &period);
+                if !self.sitting.is_remembered {
+                    return self.unseated(board, &period, attempt.now);
+                }
+                Obstacle::SeatLost
+            }
+            Ok(Answer::Waiting {
+                at,
+                queued_at,
+                rejection,
+            }) => match rejection {
+                Some(rejection) if (self.fixed_at, self.came_in) == (Some(at), queued_at) => {
+                    return self.refused(board, rejection);
+                }
+                _ => Obstacle::Waiting { at, queued_at },
+            },
+        })
     }
 }

@@ -10,7 +10,7 @@ use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
-use crate::engine::submission::{Attempts, Submission};
+use crate::engine::submission::Budget;
 use crate::join::join_all;
 
 /// How many events there were, by what became of them.
@@ -125,18 +125,12 @@ impl Service {
             indexes = batch.left;
         }
         if !indexes.is_empty() {
-            let submissions = indexes.into_iter();
-            let submissions = submissions.map(|index| Submission::new(request, index));
-            let (submissions, attempts) =
-                (submissions.collect(), Attempts::of_request(&self.engine));
+            let budget = Budget::of_request(&self.engine);
             let submitted = self
                 .engine
-                .submit(board, submissions, options.report, attempts);
+                .submit(board, request, indexes, options.report, budget);
             let submitted = submitted.boxed().await.into_iter();
-            results.extend(submitted.map(|submission| {
-                let (index, result) = submission.into_result();
-                (index, result.map(Received::Taken))
-            }));
+            results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
         }
         self.counted(results)
     }

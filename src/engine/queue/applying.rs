@@ -30,7 +30,7 @@ use crate::engine::events::{Incoming, Queued, Report, Submitted};
 use crate::engine::jobs::faults::Subject;
 use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
-use crate::engine::submission::{Attempts, Submission};
+use crate::engine::submission::Budget;
 use crate::engine::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
@@ -401,18 +401,15 @@ impl<'a> Worker<'a> {
         request: &Arc<[Incoming]>,
         indexes: Vec<usize>,
     ) -> Result<Vec<(usize, Fate)>, Error> {
-        let submissions = indexes.into_iter();
-        let submissions = submissions.map(|index| Submission::new(request, index));
-        let (id, attempts) = (&self.name.id, Attempts::of_queue(self.hold.is_careful));
+        let (id, budget) = (&self.name.id, Budget::of_queue(self.hold.is_careful));
         let submitted = self
             .engine
-            .submit(id, submissions.collect(), Report::default(), attempts);
+            .submit(id, request, indexes, Report::default(), budget);
         let submitted = submitted.boxed().await;
         let now = self.engine.clock.now();
-        let fates = submitted.into_iter().map(|submission| {
-            let (index, result) = submission.into_result();
-            Ok((index, self.fate(&request[index], result, now)?))
-        });
+        let fates = submitted
+            .into_iter()
+            .map(|(index, result)| Ok((index, self.fate(&request[index], result, now)?)));
         fates.collect()
     }
 

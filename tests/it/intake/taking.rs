@@ -477,3 +477,21 @@ async fn of_records_without_a_time_of_their_own_the_last_one_in_the_partition_wi
         assert!(reached_at.starts_with("2026-11-21T12:00:00.000"), "{found}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_would_come_into_another_period_behind_what_its_member_has_keeps_its_time() {
+    let site = Site::start_at(1, "2026-11-22T00:00:00Z", QueueBounds::default()).await;
+    let definition = json!({"windows": ["day", "all"], "update": "last"});
+    site.client().define("b", definition).await;
+    let newer = json!({"member": "ann", "score": 7});
+    let newer = site.client().post("/v1/boards/b/events", newer).await;
+    newer.expect(200);
+    let mut older = record("b", None, "ann");
+    older.logged_at = instant("2026-11-21T23:59:59.8Z");
+    site.log.write(0, older);
+    site.finish().await;
+    assert_eq!(site.scores("b").await["ann"], 7);
+    let path = "/v1/boards/b/standings/day?key=2026-11-21";
+    let day = site.client().get(path).await.expect(200);
+    assert_eq!(day["entries"][0]["score"], 1, "{day}");
+}
