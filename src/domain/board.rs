@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
@@ -20,6 +19,7 @@ use super::score::{Bound, Decimals, Ratio, Score};
 use super::shard::SHARDS_MAX;
 use super::ties::Ties;
 use super::time::{Span, Timestamp};
+use super::timezone::Zone;
 use super::weight::Weights;
 use super::window::Window;
 
@@ -172,21 +172,6 @@ impl<'de> Deserialize<'de> for AcceptLate {
         text.parse()
             .map(Self::Within)
             .map_err(serde::de::Error::custom)
-    }
-}
-
-/// An IANA time zone, by its name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Zone(pub Tz);
-
-impl<'de> Deserialize<'de> for Zone {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map(Self).map_err(|_| {
-            let name: String = name.chars().take(64).collect();
-            serde::de::Error::custom(format!("{name:?} is no IANA time zone"))
-        })
     }
 }
 
@@ -365,7 +350,7 @@ pub(super) fn one<T: From<u8>>() -> T {
 }
 
 fn utc() -> Zone {
-    Zone(Tz::UTC)
+    Zone::UTC
 }
 
 fn accept_late() -> AcceptLate {
@@ -671,7 +656,7 @@ impl Board {
         epochs: BTreeMap<Window, u64>,
     ) -> Self {
         let calendar = Calendar {
-            tz: definition.timezone.0,
+            tz: definition.timezone,
             week_start: definition.week_start.into(),
             season: definition.season,
         };

@@ -45,6 +45,7 @@ pub mod task;
 pub(crate) mod texts;
 pub mod ties;
 pub mod time;
+pub mod timezone;
 pub mod webhook;
 pub mod weight;
 pub mod window;

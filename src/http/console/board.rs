@@ -68,7 +68,7 @@ impl Frame {
         self.heading = Heading::new(&self.visitor, board, summary, tab);
         self.title = format!("{tab} of {}", self.heading.name());
         if let Some(summary) = summary {
-            self.clock = Clock(summary.timezone.0);
+            self.clock = Clock(summary.timezone);
         }
     }
 

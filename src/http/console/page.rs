@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use chrono_tz::Tz;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,6 +10,7 @@ use super::board::Heading;
 use super::shown::{self, Clock};
 use super::{Form, Path, Query, Viewer, Visitor, address, v1, v1_with};
 use crate::domain::access::Scope;
+use crate::domain::timezone::Zone;
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
 
@@ -99,7 +99,7 @@ impl Frame {
             token: visitor.token(),
             visitor: visitor.clone(),
             heading: Heading::default(),
-            clock: Clock(Tz::UTC),
+            clock: Clock(Zone::UTC),
             done: None,
             form: Form::default(),
             problem: None,

