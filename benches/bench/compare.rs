@@ -454,7 +454,7 @@ fn conditions(machine: &Machine) -> String {
 fn in_short(lines: &[Line]) -> String {
     let ratios = lines
         .iter()
-        .map(|line| format!("{} {:.1}", line.title, line.ratio()));
+        .map(|line| format!("{}: {:.1}", line.title, line.ratio()));
     format!(
         "Next to [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, it handles this many times the \
          requests on the same machine: {} ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
