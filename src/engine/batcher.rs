@@ -2,8 +2,9 @@
 //!
 //! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
 //! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
-//! begun beside the first when there are enough jobs to fill it, so that Redis has work while the answers of the first
-//! are taken apart. Work that makes way for other work has one call under way at a time.
+//! begun beside the first when as many jobs wait as the first has, or more than go into a call, so that Redis has work while the
+//! answers of the first are taken apart. Fewer are not enough: what is asked twice costs a call only once, and each call costs Redis
+//! something for itself. Work that makes way for other work has one call under way at a time.
 //!
 //! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
 //! calls are made in the order of their jobs, whichever tasks make them.
@@ -97,6 +98,8 @@ struct Queue<W: Work> {
     behind: VecDeque<Waiting<W>>,
     /// Calls under way.
     calls: usize,
+    /// How many jobs the call has that was made last.
+    last_jobs: usize,
 }
 
 /// The jobs of the next call, those who wait for their answers, and what the jobs amount to. A job is weighed when it comes in here.
@@ -150,7 +153,7 @@ impl<W: Work> Batcher<W> {
         let queue = queue.get_or_insert_default();
         queue.put(&self.work, (job, sender));
         let is_idle = queue.calls == 0;
-        if !is_idle && (!queue.is_full() || queue.calls >= self.calls_max()) {
+        if !is_idle && (queue.calls >= self.calls_max() || !queue.fills_second()) {
             return None;
         }
         queue.calls += 1;
@@ -258,7 +261,7 @@ impl<W: Work> Batcher<W> {
 
     /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
-        queue.calls == 1 || queue.is_full() && queue.calls <= self.calls_max()
+        queue.calls == 1 || queue.calls <= self.calls_max() && queue.fills_second()
     }
 }
 
@@ -266,6 +269,11 @@ impl<W: Work> Queue<W> {
     /// Whether more waits than goes into the next call.
     fn is_full(&self) -> bool {
         !self.behind.is_empty()
+    }
+
+    /// Whether enough waits for a second call beside the first.
+    fn fills_second(&self) -> bool {
+        self.is_full() || self.next.jobs.len() >= self.last_jobs
     }
 
     /// Puts a job behind all others.
@@ -287,6 +295,7 @@ impl<W: Work> Queue<W> {
             next = mem::take(&mut self.next);
         }
         self.move_up(work);
+        self.last_jobs = next.jobs.len();
         next
     }
 
@@ -321,6 +330,7 @@ impl<W: Work> Default for Queue<W> {
             next: Next::default(),
             behind: VecDeque::new(),
             calls: 0,
+            last_jobs: 0,
         }
     }
 }
@@ -426,6 +436,13 @@ mod tests {
             Self { work, batcher }
         }
 
+        /// One whose work makes way.
+        fn with_one_call_at_a_time() -> Self {
+            let bench = Self::new();
+            bench.work.makes_way.store(true, Ordering::Relaxed);
+            bench
+        }
+
         /// Submits a number, and lets the others run.
         async fn submit(&self, number: u32) -> JoinHandle<Option<u32>> {
             let batcher = Arc::clone(&self.batcher);
@@ -452,29 +469,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_in_during_a_call_goes_together_in_the_next() {
+    async fn what_comes_in_during_calls_goes_together_in_the_next() {
         let bench = Bench::new();
         let first = bench.submit(1).await;
         assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
-        let others = [bench.submit(2).await, bench.submit(3).await];
-        assert_eq!(bench.begun().len(), 1);
-        bench.end_calls(2).await;
-        assert_eq!(bench.begun(), [vec![1], vec![2, 3]]);
-        assert_eq!(first.await.unwrap(), Some(2));
-        for (answer, expected) in others.into_iter().zip([4, 6]) {
+        let second = bench.submit(2).await;
+        assert_eq!(bench.begun(), [[1], [2]], "as much waits as is under way");
+        let others = [bench.submit(3).await, bench.submit(4).await];
+        assert_eq!(bench.begun().len(), 2);
+        bench.end_calls(3).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2], vec![3, 4]]);
+        let answers = [first, second].into_iter().chain(others);
+        for (answer, expected) in answers.zip([2, 4, 6, 8]) {
             assert_eq!(answer.await.unwrap(), Some(expected));
         }
     }
 
     #[tokio::test]
-    async fn a_second_call_begins_when_there_is_enough_to_fill_it_and_no_third() {
+    async fn a_second_call_begins_when_as_many_wait_as_the_first_has_and_no_third() {
         let bench = Bench::new();
-        for number in 1..=9 {
+        for number in 1..=5 {
             bench.submit(number).await;
         }
-        assert_eq!(bench.begun(), [vec![1], vec![2, 3, 4]]);
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2], vec![3, 4, 5]]);
+        for number in 6..=7 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun().len(), 3);
+        for number in 8..=12 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun()[3..], [[6, 7, 8]]);
         bench.end_calls(9).await;
-        assert_eq!(bench.begun()[2..], [vec![5, 6, 7], vec![8, 9]]);
+        assert_eq!(bench.begun()[4..], [vec![9, 10, 11], vec![12]]);
     }
 
     #[tokio::test]
@@ -503,7 +531,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_nobody_waits_for_any_more_is_not_done() {
-        let bench = Bench::new();
+        let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await.abort();
         bench.submit(3).await;
@@ -513,8 +541,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_behind_move_up_to_the_places_of_what_nobody_waits_for() {
-        let bench = Bench::new();
-        bench.work.makes_way.store(true, Ordering::Relaxed);
+        let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await;
         bench.submit(3).await.abort();
@@ -530,7 +557,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_goes_on_when_its_submitter_goes_away() {
-        let bench = Bench::new();
+        let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await.abort();
         let next = bench.submit(2).await;
         assert_eq!(bench.begun(), [[1]]);
@@ -543,7 +570,7 @@ mod tests {
     #[tokio::test]
     async fn a_small_job_alone_takes_no_further_task() {
         let tasks = || Handle::current().metrics().num_alive_tasks();
-        let bench = Bench::new();
+        let bench = Bench::with_one_call_at_a_time();
         let first = bench.submit(1).await;
         assert_eq!(
             (bench.begun().len(), tasks()),
