@@ -116,7 +116,7 @@
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:s:day:2026-11-21  st:{b}:1:e:x1
---   ARGV  '1-1', …, {{{3, 1, 1024, 1, 0}}}
+--   ARGV  '1-1', …, {{{3, 1, 1024, 1, 0}, {}, {}}}
 --         {'ann'}, {1}, {4}, {4004294400000001}, {77}, {1}, {1}, {}, {{-5}}
 --         {}
 --   reply {'OK', record, '1 4f0c2a9be41d'}
@@ -175,15 +175,15 @@ local notes_keys = hides or board[2] ~= version
 
 -- Looks at what is written of a standing beside its entries.
 local function look_at(standing)
-  standing.count = call('ZCARD', standing.zset)
-  notes_keys = notes_keys or standing.count == 0
+  standing.stored_count = call('ZCARD', standing.zset)
+  notes_keys = notes_keys or standing.stored_count == 0
   if layout.dense then call('ZCARD', standing.dense) end
   if layout.summed then standing.stored_total = call('HMGET', standing.total, 'high', 'low') end
   if hides then
     call('ZCARD', hidden_of(standing).list)
     if layout.dense then call('ZCARD', standing.hidden.scores) end
   end
-  if standing.expires and (standing.count == 0 or board[2] ~= version) then
+  if standing.expires and (standing.stored_count == 0 or board[2] ~= version) then
     load_periods()
     local index = index_of(REGISTRY, standing.zset)
     if index then call('ZCARD', index) end
@@ -195,7 +195,7 @@ local function add_target(route, standing, column, code, is_reported)
   local target = {standing = standing, amounts = amounts[column], code = code, is_reported = is_reported}
   route.targets[#route.targets + 1] = target
   load(standing, route.members)
-  if not standing.count then look_at(standing) end
+  if not standing.stored_count then look_at(standing) end
   return target
 end
 
@@ -245,22 +245,6 @@ local function load_values(indexes)
   return values
 end
 
--- Looks at the logs of quotas; those of the first event are read before anything is written.
-local function look_at_logs()
-  local seen = {}
-  call('SCARD', keys[quotas.registry])
-  for e = 2, #members do
-    for _, use in ipairs(quotas.uses[e]) do
-      for _, index in ipairs(quotas.rules[use[1]].log > 0 and use[4] or {}) do
-        if index > 0 and not seen[index] then
-          seen[index] = true
-          call('ZCARD', KEYS[index])
-        end
-      end
-    end
-  end
-end
-
 for index = 1, #routes do routes[index].members = {} end
 for e = 1, #members do
   local of_route = routes[on_routes[e]].members
@@ -279,7 +263,7 @@ if hides then
     call('ZCARD', of_shard.hidden)
   end
 end
-if quotas then look_at_logs() end
+if quotas then counts.look_at(quotas.uses, keys[quotas.registry]) end
 -- While the board moves, changes are noted (lib/capture.lua).
 if changes then call('HLEN', changes) end
 -- The records of events by their keys, and the keys of those that this call has taken.
@@ -389,14 +373,6 @@ local function evaluate_absent(absent, e, m)
   end
 end
 
--- The code of a window that is to be reported, and can't be shown before more is known of the hidden members.
-local function unseen_of(targets)
-  for _, target in ipairs(targets) do
-    local standing = target.standing
-    if target.is_reported and not (is_list_current(standing) and not is_short(standing)) then return target.code end
-  end
-end
-
 -- Computes the result of the event in its targets, and checks that everything to be reported is there. Changes nothing.
 -- Returns an answer, or nil and whether anything changes.
 local function evaluate(e, m, route)
@@ -456,26 +432,12 @@ local function flush_standings()
   end
 end
 
--- The rank of a member in a standing, as it is stored; 0 if it is hidden, or behind the last that is listed.
-local function rank_of(standing, m)
-  local score = standing.score[m]
-  if not score then return 0 end
-  local text = number_text(score)
-  if ranking ~= 'ordinal' and layout.keep == 0 and not hidden_entries(standing) then
-    return count_ahead(standing, ranking, text) + 1
-  end
-  local position = position_of_entry(standing, text, zmember(standing, m, standing.time[m]))
-  invariant(position ~= -1 or layout.keep > 0, 'a listed member is in its sorted set')
-  if not position or position < 0 then return 0 end
-  return ranking == 'ordinal' and position + 1 or count_ahead(standing, ranking, text) + 1
-end
-
 -- The ranks of a member in the targets that are reported, as they are stored.
 local function ranks_of(targets, m)
   flush_standings()
   local ranks = {}
   for _, target in ipairs(targets) do
-    if target.is_reported then ranks[#ranks + 1] = rank_of(target.standing, m) end
+    if target.is_reported then ranks[#ranks + 1] = rank_of(target.standing, m, ranking) end
   end
   return ranks
 end

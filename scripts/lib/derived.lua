@@ -21,7 +21,7 @@
 -- A member that is listed has its exact sum at every moment, even in a standing that is being built. A member that is not
 -- listed has the sum of the terms; in a complete standing this is zero. A member whose sum is zero is not listed. With
 -- initial scores it is listed if one of the terms lists it.
--- Apart from this file only apply.lua, advance.lua, initial.lua and the scripts that read know the state.
+-- Apart from this file only lib/sums.lua, advance.lua, initial.lua and the scripts that read know the state.
 
 local function derived_entries(state)
   local packed = redis.call('GET', state)

@@ -176,6 +176,22 @@ local function open_counts(rules, uses_of_events)
     return chosen
   end
 
+  -- Looks at what is only written, before anything is: the registry, and the logs of all events but the first, which are read before that.
+  local function look_at(uses_of_all, registry)
+    local seen = {}
+    call('SCARD', registry)
+    for e = 2, #uses_of_all do
+      for _, use in ipairs(uses_of_all[e]) do
+        for _, index in ipairs(rules[use[1]].log > 0 and use[4] or {}) do
+          if index > 0 and not seen[index] then
+            seen[index] = true
+            call('ZCARD', KEYS[index])
+          end
+        end
+      end
+    end
+  end
+
   -- Takes from the chosen pools: from logs at once, from sums in memory. `name` makes the event's entries in logs
   -- different from others of the same millisecond, if they may be removed again; otherwise they are numbered.
   local function take_from(pools, instant, now, name)
@@ -210,6 +226,6 @@ local function open_counts(rules, uses_of_events)
   load_sums(uses_of_events)
   return {
     sums = sums, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of, shortage_of = shortage_of,
-    choose_pools = choose_pools, take_from = take_from, flush = flush,
+    choose_pools = choose_pools, look_at = look_at, take_from = take_from, flush = flush,
   }
 end

@@ -48,10 +48,3 @@ end
 local function bare(record)
   return string.sub(record, 1, HEAD_BYTES - 1) .. string.char(STATUS_ALONE)
 end
-
--- Ranks, and those before, as they stand in a record.
-local function pack_ranks(ranks, old_ranks)
-  local packed = {}
-  for index, rank in ipairs(ranks) do packed[index] = struct.pack(RANKS_FORM, rank, old_ranks[index]) end
-  return table.concat(packed)
-end

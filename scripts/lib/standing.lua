@@ -35,7 +35,7 @@
 --   old_score[m], old_time[m], old_data[m]   the same as they are stored
 --   touched        numbers of members that may have to be flushed
 --   stored_total   its total, if that was looked at and has not changed since
---   count          how many entries the sorted set has, if that was looked at and has not changed since
+--   stored_count   how many entries the sorted set has, if that was looked at and has not changed since
 --   hidden         its hidden list, once that was looked at (lib/hidden.lua)
 
 -- What the two parts of a total are split at: 2^32.
@@ -258,22 +258,23 @@ local function count_members(standing)
   return call('ZCARD', standing.zset)
 end
 
--- Writes what has changed of the distinct scores. `scores`: what members have now, and had, in turns; false for none.
+-- Writes what has changed of the distinct scores. `scores`: what members have now, and had, in turns; false for none. Each is a member
+-- under its own value, so it has to be the same text whatever the server makes of a number.
 local function flush_distinct(standing, scores)
   local listed = {}
   for index = 1, #scores, 2 do
-    local score = scores[index]
-    if score then listed[#listed + 1], listed[#listed + 2] = score, score end
+    local text = scores[index] and number_text(scores[index])
+    if text then listed[#listed + 1], listed[#listed + 2] = text, text end
   end
   if #listed > 0 then call('ZADD', standing.dense, unpack(listed)) end
   for index = 2, #scores, 2 do
-    local score = scores[index]
-    if score and call('ZCOUNT', standing.zset, score, score) == 0 then call('ZREM', standing.dense, score) end
+    local text = scores[index] and number_text(scores[index])
+    if text and call('ZCOUNT', standing.zset, text, text) == 0 then call('ZREM', standing.dense, text) end
   end
 end
 
--- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Numbers go to Redis as they are:
--- it reads 17 digits of them.
+-- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Scores go to the sorted set as
+-- numbers: however the server writes them, as 100000000 or 1e+8, it reads the same.
 local function flush(standing)
   local touched = standing.touched
   if #touched == 0 then return false end
@@ -326,8 +327,8 @@ local function flush(standing)
   if hashed and gone_ids then call('HDEL', standing.hash, unpack(gone_ids)) end
   if dense then flush_distinct(standing, distinct) end
   keep_best(standing)
-  local before = standing.count
-  standing.count = nil
+  local before = layout.keep == 0 and standing.stored_count
+  standing.stored_count = nil
   local is_new = added > 0 and (before or count_members(standing) - added) == 0
   if summed and (high ~= 0 or low ~= 0 or is_new) then add_to_total(standing, high, low) end
   if summed and added < 0 and count_members(standing) == 0 then call('UNLINK', standing.total) end

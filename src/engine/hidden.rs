@@ -48,6 +48,11 @@ impl Work for Listing {
         load * LIST_COST_US
     }
 
+    /// Those that wait for the same standing share what is done for it, so one call at a time does least.
+    fn makes_way(&self) -> bool {
+        true
+    }
+
     async fn call(&self, standings: Vec<Standing>, _: usize) -> Vec<Self::Answer> {
         let mut followed: HashMap<Standing, Self::Answer> = HashMap::new();
         let mut answers = Vec::with_capacity(standings.len());

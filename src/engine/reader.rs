@@ -159,7 +159,11 @@ impl Calls {
         self.is_torn |= called.changed != seen.changed;
         let standings = query.standings().into_iter().zip(seen.has_entries);
         let with_entries = standings.filter_map(|(standing, has)| standing.filter(|_| has));
-        called.with_entries.extend(with_entries);
+        for standing in with_entries {
+            if !called.with_entries.contains(&standing) {
+                called.with_entries.push(standing);
+            }
+        }
     }
 
     /// Whether there was one.

@@ -220,7 +220,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "ranks", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
         with [results, details, refusals, flags, record, bounds, queues];
     /// Puts events into the queue of a shard.
     PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
