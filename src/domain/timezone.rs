@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_zone_of_the_database_has_its_own_name() {
-        for name in ZONES.keys().copied() {
+        for &name in ZONES.keys() {
             let zone: Zone = name.parse().unwrap();
             assert_eq!(zone.to_string(), name);
             let json = serde_json::to_string(&zone).unwrap();

@@ -8,7 +8,7 @@
 //!      └──────────┴──────────┴───────────┴───────────┴─────────────┴──▶ ended
 //! ```
 //!
-//! The events of a request that are for one board go this way together ([`Engine::submit`]). An attempt
+//! The events of a request that are for one board go this way together (`Engine::submit`). An attempt
 //! - plans them (`domain/plan.rs`). In a league it finds out first in which cohorts their members sit (`sittings.rs`);
 //! - recalls those that a former shard, or an earlier cohort, remembers (`recall.rs`);
 //! - in a league, keeps back those whose members have no seat;
@@ -16,7 +16,7 @@
 //! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and hears what became of them;
 //! - clears the obstacles of those that are left.
 //!
-//! Any step may end an event, or find an [`Obstacle`] in its way; then the later steps leave it alone. An event with an obstacle has
+//! Any step may end an event, or find an `Obstacle` in its way; then the later steps leave it alone. An event with an obstacle has
 //! changed nothing, and the next attempt plans it again. Each event has its own result. If one event fails, the others go on.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
