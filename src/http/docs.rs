@@ -19,9 +19,9 @@ const TITLES: (&str, &str) = (
     "<title>standings: HTTP interface</title>",
 );
 
-/// The document, as it lies in the repository: a test compares it with the table of routes. A service that made it from the
-/// table would hold it in memory, some 20 MB with what it is made of.
-pub(super) const DOCUMENT: &str = include_str!("../../openapi/openapi.json");
+/// The document as it lies in the repository, packed (`build.rs`): a test compares it with the table of routes. A service that made it
+/// from the table would hold it in memory, some 20 MB with what it is made of.
+const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
 /// The routes of the page.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
@@ -34,10 +34,14 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
+/// The document.
+pub(super) fn document() -> Vec<u8> {
+    unpacked(PACKED_DOCUMENT).expect("invariant: the build has packed it")
+}
+
 /// Answers with the document.
-pub(super) async fn document() -> impl IntoResponse {
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    (json, DOCUMENT)
+pub(super) async fn answer_document() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], document())
 }
 
 /// A file of the page. The page keeps the API key in the browser when it is loaded again.

@@ -144,7 +144,7 @@ pub fn router(app: Arc<App>, options: &Options) -> Router {
     let console = Console::new(Arc::clone(&app), gate, called, options.is_local);
     let routed = table
         .merge(docs::router())
-        .route("/openapi.json", get(docs::document))
+        .route("/openapi.json", get(docs::answer_document))
         .route("/problems", get(problem::list))
         .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)

@@ -390,6 +390,8 @@ async fn the_page_is_served_from_the_binary_alone() {
             "{file}"
         );
     }
+    let style = client.get("/docs/swagger-ui.css").await;
+    assert!(style.text.starts_with(".swagger-ui"), "it is packed");
     let start = client.get("/docs/swagger-initializer.js").await;
     assert!(start.text.contains("/openapi.json"), "{}", start.text);
     let keeps_key = start.text.contains("\"persistAuthorization\": true");

@@ -50,7 +50,7 @@ struct Setting {
 
 /// The parts of the form, each with its name and its settings.
 static PARTS: LazyLock<Vec<(&str, Vec<Setting>)>> = LazyLock::new(|| {
-    let document: Value = serde_json::from_str(docs::DOCUMENT).unwrap_or_default();
+    let document: Value = serde_json::from_slice(&docs::document()).unwrap_or_default();
     let fields = &document["components"]["schemas"]["Definition"]["properties"];
     let setting = |name: &str| Setting {
         name: name.to_owned(),
