@@ -32,6 +32,15 @@ impl Zone {
     /// Coordinated Universal Time.
     pub const UTC: Self = Self(&TimeZone::UTC);
 
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        let zones = ZONES.keys().map(|name| name.parse());
+        zones
+            .collect::<Result<_, _>>()
+            .expect("the library reads every zone")
+    }
+
     /// Its name, as `Europe/Berlin`.
     pub fn name(self) -> &'static str {
         self.0.iana_name().unwrap_or_default()
