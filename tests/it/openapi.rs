@@ -309,6 +309,12 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     define_league(client).await;
+    // On the page, `standings` come before the profiles that they show.
+    let profiles = json!({"profiles": [
+        {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
+        {"member": "alice", "name": "Alice"},
+    ]});
+    client.post("/v1/profiles", profiles).await.expect(200);
     let document = Document::of_code();
     let mut examples = BTreeMap::new();
     let text = standings::http::document_text().unwrap();
