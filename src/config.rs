@@ -138,8 +138,8 @@ pub struct ServeArgs {
     pub max_staleness_ms: u32,
     /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback address.
     ///
-    /// The roles are `read`, `write` and `admin`. A key has at least 8 visible ASCII characters and no comma. Spaces around commas are
-    /// ignored. See docs/keys.md.
+    /// With the role `read` a key reads standings, with `write` it also sends events, and with `admin` it may do everything. A key has at
+    /// least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See docs/keys.md.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
