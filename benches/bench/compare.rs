@@ -456,8 +456,8 @@ fn in_short(lines: &[Line]) -> String {
         .iter()
         .map(|line| format!("{}: {:.1}", line.title, line.ratio()));
     format!(
-        "Next to [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, it handles this many times the \
-         requests on the same machine: {} ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
+        "Requests per second compared with [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, on the \
+         same machine (Podium = 1): {} ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
         ratios.collect::<Vec<_>>().join(" · ")
     )
 }

@@ -54,7 +54,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             Command::Reshard(args) => reshard::command(*args).await?,
             Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
             Command::Openapi => {
-                let document = http::document().to_pretty_json()?;
+                let document = http::document_text()?;
                 writeln!(io::stdout(), "{document}")?;
             }
             Command::Healthcheck { url } => healthcheck::command(&url).await?,

@@ -162,7 +162,7 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 /// it anew. All instances accept the key within a second. A service without keys in its configuration is open: it lets
 /// everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
-    put, path = "/v1/keys/{name}", tag = "keys", operation_id = "put_key",
+    put, path = "/v1/keys/{name}", operation_id = "put_key",
     request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
@@ -186,7 +186,7 @@ pub async fn put(
 /// The answer has the new secret, and the service shows it this once. With `grace` the service accepts the secret before for a
 /// while too, so that clients can change over. It does not accept one that was replaced still earlier.
 #[utoipa::path(
-    post, path = "/v1/keys/{name}/rotate", tag = "keys", operation_id = "rotate_key",
+    post, path = "/v1/keys/{name}/rotate", operation_id = "rotate_key",
     request_body(content = Rotation, example = json!({"grace": "1h"})),
     responses((status = 200, description = "The API key has another secret", body = KeyWithSecret))
 )]
@@ -208,7 +208,7 @@ pub async fn rotate(
 
 /// List API keys.
 #[utoipa::path(
-    get, path = "/v1/keys", tag = "boards", operation_id = "list_keys",
+    get, path = "/v1/keys", operation_id = "list_keys",
     params(PartParams),
     responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
 )]
@@ -221,7 +221,7 @@ pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answe
 
 /// Read what an API key allows.
 #[utoipa::path(
-    get, path = "/v1/keys/{name}", tag = "boards", operation_id = "get_key",
+    get, path = "/v1/keys/{name}", operation_id = "get_key",
     responses((status = 200, description = "The API key, without its secret", body = KeyBody))
 )]
 pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
@@ -233,7 +233,7 @@ pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
 ///
 /// No instance accepts it any more within a second. Its webhooks outlive it, unless the request says `with=webhooks`.
 #[utoipa::path(
-    delete, path = "/v1/keys/{name}", tag = "boards", operation_id = "delete_key",
+    delete, path = "/v1/keys/{name}", operation_id = "delete_key",
     params(KeyDeletionParams),
     responses(
         (status = 200, description = "The service has deleted the API key, which had webhooks", body = KeyDeletion, example = json!({

@@ -239,7 +239,7 @@ impl From<Line> for AuditLine {
 /// created, changed or deleted an API key or a webhook, and of those that tried to. The newest line is the first. One request looks at 10,000 lines at
 /// the most: a part may have few lines or none, though `next` leads on.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "operations", operation_id = "list_audit",
+    get, path = "/v1/audit", operation_id = "list_audit",
     params(AuditParams),
     responses((status = 200, description = "The lines, the newest first", body = AuditLog))
 )]

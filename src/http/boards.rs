@@ -184,7 +184,7 @@ pub struct DefinitionPatchSchema {}
 /// while the board has events. The service deletes a window that has data only if `drop_windows` names it. What `GET` answers
 /// can be sent back.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}", tag = "define", operation_id = "put_board",
+    put, path = "/v1/boards/{board}", operation_id = "put_board",
     params(
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service replaces only this version"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the service creates the board, and never replaces one"),
@@ -218,7 +218,7 @@ pub async fn put(
 /// The body is a merge patch (RFC 7396) of the definition. A field that it leaves out stays; null gives a field its default.
 /// Members of objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` hold.
 #[utoipa::path(
-    patch, path = "/v1/boards/{board}", tag = "define", operation_id = "patch_board",
+    patch, path = "/v1/boards/{board}", operation_id = "patch_board",
     params(
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service changes only this version"),
         ChangeParams,
@@ -271,7 +271,7 @@ async fn change(
 
 /// Read a board's definition.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}", tag = "boards", operation_id = "get_board",
+    get, path = "/v1/boards/{board}", operation_id = "get_board",
     responses((status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))))
 )]
 pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem> {
@@ -281,7 +281,7 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
 
 /// List boards.
 #[utoipa::path(
-    get, path = "/v1/boards", tag = "boards", operation_id = "list_boards",
+    get, path = "/v1/boards", operation_id = "list_boards",
     params(ListParams),
     responses((status = 200, description = "The boards in the order of their ids", body = BoardList))
 )]
@@ -306,7 +306,7 @@ pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answe
 
 /// Delete a board with all its standings.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}", tag = "boards", operation_id = "delete_board",
+    delete, path = "/v1/boards/{board}", operation_id = "delete_board",
     params(
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service deletes the board only in this version"),
     ),

@@ -12,7 +12,7 @@ use super::results::{PeriodPath, ResultBody};
 /// The rest of the wait, `finalize`, is skipped. Every period of the board that ends no later becomes final, too. The same request
 /// again changes nothing.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/standings/{window}/periods/{key}/close", tag = "results", operation_id = "close_period",
+    post, path = "/v1/boards/{board}/standings/{window}/periods/{key}/close", operation_id = "close_period",
     params(PeriodPath),
     responses(
         (status = 200, description = "The period is final: its result", body = ResultBody),

@@ -125,7 +125,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LetterId {
 ///
 /// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/dead-letters", tag = "operations", operation_id = "list_dead_letters",
+    get, path = "/v1/boards/{board}/dead-letters", operation_id = "list_dead_letters",
     params(PartParams),
     responses((status = 200, description = "The dead letters, the oldest first", body = DeadLetterList))
 )]
@@ -147,7 +147,7 @@ pub async fn list(
 /// letter. The event is judged when it is applied, as every queued event is. An event that was queued more than 24 hours ago is not
 /// taken again.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/dead-letters/{id}/replay", tag = "operations", operation_id = "replay_dead_letter",
+    post, path = "/v1/boards/{board}/dead-letters/{id}/replay", operation_id = "replay_dead_letter",
     responses(
         (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
@@ -172,7 +172,7 @@ pub async fn replay(
 ///
 /// Its event never counts, unless it is sent again.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/dead-letters/{id}", tag = "operations", operation_id = "delete_dead_letter",
+    delete, path = "/v1/boards/{board}/dead-letters/{id}", operation_id = "delete_dead_letter",
     responses(
         (status = 204, description = "The service has deleted the dead letter"),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),

@@ -9,16 +9,20 @@ mod values;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use indexmap::IndexMap;
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::Tag;
+use utoipa::openapi::{Components, Content, Info, OpenApi, OpenApiVersion, Ref, RefOr, Response};
 use utoipa::{OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::ProblemBody;
 use super::streams::message::{EndBody, PeriodBody};
+use super::table::Route;
 use super::{observe, table};
 use crate::domain::ids::BoardId;
 
@@ -29,23 +33,8 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing is a pure function of the set of events that the service has accepted: order, retries and batches never show.\n\nThe examples of requests work as they stand, from the top to the bottom of this page; those of `leagues` need a board `run_league`, and those of `results` work once the day is over. The last ones delete what the first ones have made.\n\nEvery error is `application/problem+json` (RFC 9457). Programs go by its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. Beside the errors that an operation names, the service answers 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` where an API key has a rate.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing depends only on which events were accepted: late, duplicate or batched events never distort ranks.\n\nThe examples of requests work as they stand, from the top to the bottom of this page, if you leave the `DELETE`s for the end. Those of `leagues` need a board `run_league`, and those of `results` work once the day is over.\n\nEvery error is `application/problem+json` (RFC 9457). Programs should use its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. In addition to the errors that an operation lists, the service may return 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` if the API key has a rate.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
-    ),
-    tags(
-        (name = "define", description = "Create and change boards, and set initial scores."),
-        (name = "events", description = "Send scores, one or up to 1,000 in a request, and read what is left of quotas."),
-        (name = "profiles", description = "Give members names and pictures."),
-        (name = "names", description = "Review the names of members."),
-        (name = "standings", description = "Read ranked lists: pages, members, subsets and statistics, by themselves or many in one request."),
-        (name = "leagues", description = "Let members compete in cohorts, each at its own level: on a board `run_league`, whose definition has a `league` and the window `day`."),
-        (name = "results", description = "See who has won a period that is over."),
-        (name = "moderation", description = "Hide members of boards, and bring them back. Erase them."),
-        (name = "hides", description = "See how a member of a board is hidden, and bring it back."),
-        (name = "keys", description = "Create API keys, and give them new secrets."),
-        (name = "webhooks", description = "Be told of what happens on boards: register addresses, give them new secrets, and test them."),
-        (name = "operations", description = "See whether the service works, read its metrics, and spread a board over a cluster."),
-        (name = "boards", description = "List, read and delete boards, API keys and webhooks, and read and delete profiles."),
     ),
     security((), ("api_key" = [])),
     components(schemas(ProblemBody, PeriodBody, EndBody)),
@@ -301,6 +290,7 @@ fn add_examples(document: &mut OpenApi) {
 pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
+    document.tags = Some(table::tags());
     add_api_keys(&mut document);
     describe_paths(&mut document);
     describe_reads(&mut document);
@@ -308,4 +298,50 @@ pub fn document() -> OpenApi {
     schemas::settle(&mut document);
     add_examples(&mut document);
     document
+}
+
+/// The document with its operations in the order of the table of routes.
+#[derive(Serialize)]
+struct Ordered {
+    openapi: OpenApiVersion,
+    info: Info,
+    paths: IndexMap<String, IndexMap<String, Operation>>,
+    components: Option<Components>,
+    security: Option<Vec<SecurityRequirement>>,
+    tags: Option<Vec<Tag>>,
+}
+
+/// The text of the document. Its operations have the order of the table of routes, so that `/docs` shows those of a tag in this order; utoipa
+/// would sort them by path and method.
+///
+/// # Errors
+///
+/// Fails if the document can't be written as JSON.
+pub fn text() -> serde_json::Result<String> {
+    let mut document = document();
+    let mut paths = IndexMap::<_, IndexMap<_, _>>::new();
+    for Route { method, path, .. } in table::routes() {
+        let item = document.paths.paths.get_mut(&path);
+        let mut operations = item.map(table::operations).into_iter().flatten();
+        let operation = operations.find(|(other, _)| *other == method);
+        let (_, operation) = operation.expect("invariant: the document has all routes");
+        let operations = paths.entry(path).or_default();
+        operations.insert(method.as_str().to_ascii_lowercase(), operation.clone());
+    }
+    let OpenApi {
+        openapi,
+        info,
+        components,
+        security,
+        tags,
+        ..
+    } = document;
+    serde_json::to_string_pretty(&Ordered {
+        openapi,
+        info,
+        paths,
+        components,
+        security,
+        tags,
+    })
 }

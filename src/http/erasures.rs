@@ -14,7 +14,7 @@ use crate::domain::ids::{BoardId, MemberId};
 /// standings in the background. An event of the member counts only if it lies after the erasure, and then the member begins
 /// from nothing. A hide of the member stays. Nobody need be there to be erased: the answer is the same.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/members/{member}", tag = "moderation", operation_id = "delete_member",
+    delete, path = "/v1/boards/{board}/members/{member}", operation_id = "delete_member",
     responses((status = 204, description = "The service has erased the member"))
 )]
 pub async fn delete(
@@ -31,7 +31,7 @@ pub async fn delete(
 /// From the answer on nothing of the member is shown on any board, as if each had erased it by itself. The job removes what the
 /// member has left; its `failed` names boards on which that is not possible. Boards that are created later are not concerned.
 #[utoipa::path(
-    delete, path = "/v1/members/{member}", tag = "moderation", operation_id = "delete_member_everywhere",
+    delete, path = "/v1/members/{member}", operation_id = "delete_member_everywhere",
     responses(
         (status = 202, description = "The service has erased the member, and removes what it has left", body = TaskBody, headers(
             ("Location" = String, description = "The address of the job"))),

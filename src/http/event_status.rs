@@ -173,7 +173,7 @@ impl EventStatusBody {
 /// taken, or that was refused when it was to be applied. The answer is an empty list if it knows none under this id, or none any more. A
 /// player finds the events that it has sent itself.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/events", tag = "events", operation_id = "get_events",
+    get, path = "/v1/boards/{board}/events", operation_id = "get_events",
     params(BoardPath, EventStatusParams),
     responses(
         (status = 200, description = "What became of the events of this id", body = EventStatuses, example = json!({"events": [

@@ -302,7 +302,7 @@ impl RejectedEvent {
 /// queue, and applies it as soon as it can. What can be judged at once is: such a refusal is answered as ever. What else becomes of the
 /// event, `GET /v1/boards/{board}/events` tells. A league applies events before it answers.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/events", tag = "events", operation_id = "post_event",
+    post, path = "/v1/boards/{board}/events", operation_id = "post_event",
     params(
         BoardPath,
         SubmitParams,
@@ -368,7 +368,7 @@ pub async fn post_one(
 /// Events of boards with `ingest: async` are queued, and with the header `Prefer: respond-async` all but those of leagues. If there is no
 /// room for an event in its queue, its result is `queue-full`; if the log of queued events does not answer, `log-unavailable`.
 #[utoipa::path(
-    post, path = "/v1/events", tag = "events", operation_id = "post_events",
+    post, path = "/v1/events", operation_id = "post_events",
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Gives the events that have no id the ids `KEY/0`, `KEY/1`, …, by their places in the batch"),
         ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the events are queued (RFC 7240)"),

@@ -90,7 +90,7 @@ struct Outgoing {
 ///
 /// The whole standing in rank order. Cells of a CSV that a spreadsheet would take for formulas begin with an apostrophe.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", tag = "results", operation_id = "export_period",
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", operation_id = "export_period",
     params(PeriodPath, ExportParams),
     responses(
         (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),

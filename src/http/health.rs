@@ -67,7 +67,7 @@ impl From<Fault> for FaultBody {
 
 /// See whether the process and its background tasks live.
 #[utoipa::path(
-    get, path = "/livez", tag = "operations", operation_id = "livez", security(()),
+    get, path = "/livez", operation_id = "livez", security(()),
     responses(
         (status = 200, description = "They live", body = Alive),
         (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
@@ -88,7 +88,7 @@ pub async fn livez() -> Answer<Alive> {
 /// It can if it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis takes no writes,
 /// because reads go on; then `warnings` says so.
 #[utoipa::path(
-    get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
+    get, path = "/readyz", operation_id = "readyz", security(()),
     responses(
         (status = 200, description = "The service can work", body = Ready),
         (status = 503, description = "`store-unavailable`"),
@@ -114,7 +114,7 @@ pub async fn readyz(State(app): Shared) -> Answer<Ready> {
 
 /// Read the metrics, for Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operations", operation_id = "metrics", security(()),
+    get, path = "/metrics", operation_id = "metrics", security(()),
     responses((status = 200, description = "The metrics in the text format of Prometheus", body = String, content_type = "text/plain", example = json!("# TYPE standings_events_total counter\nstandings_events_total{status=\"applied\"} 3\n")))
 )]
 pub async fn metrics(State(app): Shared) -> Response {

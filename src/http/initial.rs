@@ -62,7 +62,7 @@ pub struct InitialList {
 /// beginning; what they get there is added. If one of the scores is wrong, nothing is done. All others are set one after
 /// the other, each at once in all standings; a request that failed half-way can be sent again.
 #[utoipa::path(
-    patch, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "patch_initial_scores",
+    patch, path = "/v1/boards/{board}/initial-scores", operation_id = "patch_initial_scores",
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The service has set the initial scores", body = InitialCount),
@@ -96,7 +96,7 @@ pub async fn patch(
 ///
 /// On boards with `keep_top` only the best are listed.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/initial-scores", tag = "define", operation_id = "list_initial_scores",
+    get, path = "/v1/boards/{board}/initial-scores", operation_id = "list_initial_scores",
     params(PartParams),
     responses((status = 200, description = "The initial scores", body = InitialList))
 )]

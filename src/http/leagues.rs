@@ -163,7 +163,7 @@ pub(super) fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, 
 /// its entry bonus, or 0. A member that has its seat keeps it, so that the request can be sent again. To join takes back that the
 /// member has left.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/league/members", tag = "leagues", operation_id = "join_league",
+    post, path = "/v1/boards/{board}/league/members", operation_id = "join_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
@@ -193,7 +193,7 @@ pub async fn join(
 /// That holds from the next period on: then events of the member do not seat it, and are refused. In the running period it keeps its
 /// seat. To join again takes it back.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/league/leave", tag = "leagues", operation_id = "leave_league",
+    post, path = "/v1/boards/{board}/league/leave", operation_id = "leave_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
@@ -221,7 +221,7 @@ pub async fn leave(
 /// The member plays in it from the next period on, whatever the running one leads to. The member need not have joined yet. An order
 /// that was given before for the next period is replaced.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/league/members/{member}", tag = "leagues", operation_id = "put_league_member",
+    put, path = "/v1/boards/{board}/league/members/{member}", operation_id = "put_league_member",
     params(LeaguePath, MemberPath),
     request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
     responses(
@@ -251,7 +251,7 @@ pub async fn put(
 /// For those who moderate: also of members who are hidden. Anybody else is known by `GET …/standings/{window}/members/{member}`. A
 /// member that never joined is told as it would begin.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/league/members/{member}", tag = "leagues", operation_id = "get_league_member",
+    get, path = "/v1/boards/{board}/league/members/{member}", operation_id = "get_league_member",
     params(LeaguePath, MemberPath),
     responses(
         (status = 200, description = "What is known of the member", body = LeagueMemberState),

@@ -73,7 +73,7 @@ use self::streams::Streams;
 use crate::domain::profile::Rules;
 use crate::service::Service;
 
-pub use self::document::document;
+pub use self::document::{document, text as document_text};
 
 /// What handlers work with.
 pub struct App {

@@ -237,7 +237,7 @@ impl ModerationBody {
 /// sum of any window. Its events go on counting out of sight. A member that is not on the board yet can be hidden. A member
 /// that is hidden already gets the new reason and the new end; the answer is the same.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/hidden/{member}", tag = "moderation", operation_id = "put_hidden",
+    put, path = "/v1/boards/{board}/hidden/{member}", operation_id = "put_hidden",
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
@@ -264,7 +264,7 @@ pub async fn put(
 ///
 /// When this is answered, every read that begins later shows the member where its events have put it, ties too.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "delete_hidden",
+    delete, path = "/v1/boards/{board}/hidden/{member}", operation_id = "delete_hidden",
     responses(
         (status = 204, description = "The member is not hidden any more"),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
@@ -282,7 +282,7 @@ pub async fn delete(
 
 /// Read how a member of a board is hidden.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/hidden/{member}", tag = "hides", operation_id = "get_hidden",
+    get, path = "/v1/boards/{board}/hidden/{member}", operation_id = "get_hidden",
     responses(
         (status = 200, description = "How the member is hidden", body = HiddenMember),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
@@ -295,7 +295,7 @@ pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer
 
 /// List the hidden members of a board.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/hidden", tag = "moderation", operation_id = "list_hidden",
+    get, path = "/v1/boards/{board}/hidden", operation_id = "list_hidden",
     params(HiddenParams),
     responses(
         (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
@@ -327,7 +327,7 @@ pub async fn hidden(
 /// created later, before their creation is answered (a *standing order*). `unhide` on all boards ends that. The last order
 /// for a member counts: it takes the place of a job that is under way.
 #[utoipa::path(
-    post, path = "/v1/moderation", tag = "moderation", operation_id = "post_moderation",
+    post, path = "/v1/moderation", operation_id = "post_moderation",
     request_body(content = ModerationBody, example = json!({
         "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
     responses(
@@ -396,7 +396,7 @@ pub async fn post(
 ///
 /// These are the standing orders: each hides a member also on boards that are created later.
 #[utoipa::path(
-    get, path = "/v1/moderation", tag = "moderation", operation_id = "list_orders",
+    get, path = "/v1/moderation", operation_id = "list_orders",
     params(HiddenParams),
     responses(
         (status = 200, description = "The members in the order of the bytes of their ids", body = HiddenList, example = json!({

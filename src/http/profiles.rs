@@ -202,7 +202,7 @@ fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result
 /// stored in NFC, with single spaces and none at its ends. A player's token writes the profile of its own `sub`; the
 /// attributes stay as they are then.
 #[utoipa::path(
-    put, path = "/v1/members/{member}/profile", tag = "profiles", operation_id = "put_profile",
+    put, path = "/v1/members/{member}/profile", operation_id = "put_profile",
     params(MemberPath),
     request_body(content = Draft, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
     responses((status = 200, description = "The profile as it is now", body = MemberProfile))
@@ -227,7 +227,7 @@ pub async fn put(
 /// A request has 1 to 1,000 profiles. The service writes or rejects each by itself. It refuses the request as a whole only if
 /// that isn't JSON of this form, or if Redis does not answer; then send it again.
 #[utoipa::path(
-    post, path = "/v1/profiles", tag = "profiles", operation_id = "post_profiles",
+    post, path = "/v1/profiles", operation_id = "post_profiles",
     request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
@@ -294,7 +294,7 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
 ///
 /// It has the name also where that is blocked, and what was said of it.
 #[utoipa::path(
-    get, path = "/v1/members/{member}/profile", tag = "boards", operation_id = "get_profile",
+    get, path = "/v1/members/{member}/profile", operation_id = "get_profile",
     params(MemberPath),
     responses(
         (status = 200, description = "The profile", body = MemberProfile),
@@ -313,7 +313,7 @@ pub async fn get(
 
 /// Delete the profile of a member.
 #[utoipa::path(
-    delete, path = "/v1/members/{member}/profile", tag = "boards", operation_id = "delete_profile",
+    delete, path = "/v1/members/{member}/profile", operation_id = "delete_profile",
     params(MemberPath),
     responses(
         (status = 204, description = "The service has deleted the profile, and what was said of the name"),
@@ -333,7 +333,7 @@ pub async fn delete(
 /// The review holds for the name that was judged. If the member is called something else by now, nothing happens (412). Who
 /// has written a name can't approve it (403).
 #[utoipa::path(
-    put, path = "/v1/members/{member}/name-review", tag = "names", operation_id = "put_name_review",
+    put, path = "/v1/members/{member}/name-review", operation_id = "put_name_review",
     params(MemberPath),
     request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
     responses(
@@ -388,7 +388,7 @@ impl ReviewBody {
 ///
 /// `status=pending`, which is the default, is what moderators have to look at.
 #[utoipa::path(
-    get, path = "/v1/name-reviews", tag = "names", operation_id = "list_name_reviews",
+    get, path = "/v1/name-reviews", operation_id = "list_name_reviews",
     params(ReviewParams),
     responses((status = 200, description = "The profiles in the order of their members", body = NameReviews))
 )]

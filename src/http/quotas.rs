@@ -106,7 +106,7 @@ impl QuotaState {
 /// something which the request does not name. Who names a voter, a member, a device or an address needs the scope
 /// `configure`. A player reads what is left for itself.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/quotas", tag = "events", operation_id = "get_quotas",
+    get, path = "/v1/boards/{board}/quotas", operation_id = "get_quotas",
     params(QuotasParams),
     responses((status = 200, description = "What is left of each quota", body = QuotaStates))
 )]

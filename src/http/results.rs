@@ -267,7 +267,7 @@ pub(super) fn answer<T: Serialize>(
 ///
 /// Those that have data or a result, the newest first. They are not one snapshot.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/periods", tag = "results", operation_id = "list_periods",
+    get, path = "/v1/boards/{board}/standings/{window}/periods", operation_id = "list_periods",
     params(StandingPath, PeriodsParams, IfNoneMatch),
     responses(
         (status = 200, description = "The periods", body = PeriodsBody),
@@ -300,7 +300,7 @@ pub async fn list(
 /// A final period has a result, which stays when its entries are gone. The digest is made when it is first asked for. In a league
 /// each cohort has a result of its own; without `cohort` the answer tells how many cohorts have one.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}", tag = "results", operation_id = "get_period",
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}", operation_id = "get_period",
     params(PeriodPath, CohortParams, IfNoneMatch),
     responses(
         (status = 200, description = "The period", body = ResultBody),

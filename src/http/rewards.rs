@@ -242,7 +242,7 @@ impl From<FoundRevision> for RevisionBody {
 ///
 /// By rules, then by ranks. All hides that were answered before are taken into account.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", tag = "results", operation_id = "list_rewards",
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", operation_id = "list_rewards",
     params(PeriodPath, RewardsParams),
     responses(
         (status = 200, description = "The rewards", body = RewardsBody),
@@ -274,7 +274,7 @@ pub async fn list(
 /// Claim a reward before you grant it, and grant it under the name `by`. The same request again has the same answer, so it can
 /// be repeated as often as is needed. A claim under another name is refused.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim", tag = "results", operation_id = "claim_reward",
+    put, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim", operation_id = "claim_reward",
     params(RewardPath),
     request_body(content = ClaimBody, example = json!({"by": "grant-88"})),
     responses(
@@ -313,7 +313,7 @@ pub async fn claim(
 /// When a member of the standing is hidden or brought back, the result gets another revision. One revision may be that of several
 /// members.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", tag = "results", operation_id = "list_revisions",
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", operation_id = "list_revisions",
     params(PeriodPath, RevisionsParams),
     responses(
         (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),

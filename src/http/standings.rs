@@ -122,7 +122,7 @@ where
 ///
 /// The whole page is one snapshot. A period without events is an empty page with `total` 0.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}", tag = "standings", operation_id = "get_page",
+    get, path = "/v1/boards/{board}/standings/{window}", operation_id = "get_page",
     params(StandingPath, PageParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))))
 )]
@@ -149,7 +149,7 @@ pub async fn page(
 /// The last entry with at least this percentile: at 90 the last of the best tenth, at 100 the last of the first rank, at 0 the last
 /// of all.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", tag = "standings", operation_id = "get_at_percentile",
+    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", operation_id = "get_at_percentile",
     params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The entry", body = PercentileBody))
 )]
@@ -168,7 +168,7 @@ pub async fn at_percentile(
 /// Its rank, its neighbours, and where it stood the period before, as one snapshot. In a league it is found in its own cohort,
 /// unless `cohort` names one.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/members/{member}", tag = "standings", operation_id = "get_member",
+    get, path = "/v1/boards/{board}/standings/{window}/members/{member}", operation_id = "get_member",
     params(StandingPath, MemberPath, MemberParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The member", body = MemberBody),
@@ -202,7 +202,7 @@ pub async fn member_named_query(
 ///
 /// A circle of friends: each with its rank on the board and its position in the set.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/members", tag = "standings", operation_id = "get_subset",
+    get, path = "/v1/boards/{board}/standings/{window}/members", operation_id = "get_subset",
     params(StandingPath, SubsetParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The members", body = SubsetBody))
 )]
@@ -230,7 +230,7 @@ pub struct SubsetIdsBody {
 ///
 /// The same as with `?ids=`, for long lists and for ids that contain commas.
 #[utoipa::path(
-    post, path = "/v1/boards/{board}/standings/{window}/members/query", tag = "standings", operation_id = "query_subset",
+    post, path = "/v1/boards/{board}/standings/{window}/members/query", operation_id = "query_subset",
     params(StandingPath, EntryParams, NoCache),
     request_body(content = SubsetIdsBody, example = json!({"ids": ["999", "alice"]})),
     responses((status = 200, description = "The members", body = SubsetBody))
@@ -265,7 +265,7 @@ pub async fn query_subset(
 /// How many members it has, and on boards with `uniques` how many voters, events and points. The voters are an
 /// estimate, which is read right after the rest.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/stats", tag = "standings", operation_id = "get_stats",
+    get, path = "/v1/boards/{board}/standings/{window}/stats", operation_id = "get_stats",
     params(StandingPath, PeriodParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "What it amounts to", body = StatsBody))
 )]

@@ -89,7 +89,7 @@ impl From<&Summary> for SummaryBody {
 /// The answer tells how to show scores and times, and for each window the running period and how many members it has. The
 /// windows are not one snapshot.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/summary", tag = "standings", operation_id = "get_summary",
+    get, path = "/v1/boards/{board}/summary", operation_id = "get_summary",
     params(IfNoneMatch, NoCache),
     responses((status = 200, description = "The summary", body = SummaryBody))
 )]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::http::Method;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
-use utoipa::openapi::path::PathItem;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::tag::{self, TagBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
@@ -18,6 +19,8 @@ use super::{
     streams, summary, tasks, upkeep, webhooks,
 };
 use crate::domain::access::Scope;
+use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
+use Access as A;
 
 /// A row of the table: what a route needs, and what it is answered by. There is no route without its access.
 type Row = (Access, UtoipaMethodRouter<Arc<App>>);
@@ -33,92 +36,197 @@ pub struct Route {
     pub access: Access,
 }
 
-fn rows() -> Vec<Row> {
-    use Access as A;
-    use Scope::{Admin, Configure, Moderate, Read, Write};
+/// A tag of the `OpenAPI` document.
+struct Tag {
+    name: &'static str,
+    description: &'static str,
+    rows: fn() -> Vec<Row>,
+}
+
+/// The tags, in the order in which the page `/docs` shows them. It shows the routes of a tag in the order of their rows, but those of one path
+/// together.
+const TAGS: [Tag; 10] = [
+    Tag {
+        name: "boards",
+        description: "Create, change, list and delete boards, and set initial scores.",
+        rows: boards_rows,
+    },
+    Tag {
+        name: "events",
+        description: "Submit scores, one event or up to 1,000 in a request. Look up the outcome of an event, and the remaining quotas.",
+        rows: events_rows,
+    },
+    Tag {
+        name: "standings",
+        description: "Read ranked lists: pages, members, subsets and statistics. Read many in one request, or follow one live.",
+        rows: standings_rows,
+    },
+    Tag {
+        name: "members",
+        description: "Give members names and pictures, review their names, and erase members.",
+        rows: members_rows,
+    },
+    Tag {
+        name: "moderation",
+        description: "Hide members of a board, or of all boards, and bring them back. Follow the jobs that work on all boards.",
+        rows: moderation_rows,
+    },
+    Tag {
+        name: "results",
+        description: "Read who won a period that is over, export it, and claim rewards.",
+        rows: results_rows,
+    },
+    Tag {
+        name: "leagues",
+        description: "Join and leave leagues, in which members compete in cohorts, each at its own level. The examples need a board `run_league` with a `league` and the window `day`.",
+        rows: leagues_rows,
+    },
+    Tag {
+        name: "webhooks",
+        description: "Register addresses that are notified of what happens on boards, and look up deliveries.",
+        rows: webhooks_rows,
+    },
+    Tag {
+        name: "access",
+        description: "Create, rotate and delete API keys, and read the audit log.",
+        rows: access_rows,
+    },
+    Tag {
+        name: "operations",
+        description: "Check health, read metrics, watch queues, replay dead letters, and spread a board over a cluster.",
+        rows: operations_rows,
+    },
+];
+
+fn boards_rows() -> Vec<Row> {
     vec![
         (A::board(Configure).audited(), routes!(boards::put)),
         (A::board(Configure).audited(), routes!(boards::patch)),
+        (A::board(Configure), routes!(boards::get)),
         (A::board(Configure).audited(), routes!(boards::delete)),
-        (A::board(Admin).audited(), routes!(erasures::delete)),
-        (
-            A::all(Admin).audited(),
-            routes!(erasures::delete_everywhere),
-        ),
-        (A::board(Configure).audited(), routes!(upkeep::spread)),
-        (A::board(Configure).audited(), routes!(closings::post)),
+        (A::all(Configure), routes!(boards::list)),
+        (A::public(), routes!(summary::get)),
         (A::board(Configure).audited(), routes!(initial::patch)),
+        (A::board(Configure), routes!(initial::get)),
+    ]
+}
+
+fn events_rows() -> Vec<Row> {
+    vec![
         (A::board(Write).for_players(), routes!(events::post_one)),
-        (A::each(Write).for_players(), routes!(events::post_many)),
         (A::board(Write).for_players(), routes!(event_status::get)),
-        (A::board(Write).for_players(), routes!(leagues::join)),
-        (A::board(Write).for_players(), routes!(leagues::leave)),
+        (A::each(Write).for_players(), routes!(events::post_many)),
+        (A::board(Read), routes!(quotas::get)),
+    ]
+}
+
+fn standings_rows() -> Vec<Row> {
+    vec![
+        (A::public(), routes!(standings::page)),
+        (A::public(), routes!(standings::member)),
+        (A::public(), routes!(standings::subset)),
+        (A::board(Read), routes!(standings::query_subset)),
+        (A::public(), routes!(standings::at_percentile)),
+        (A::public(), routes!(standings::stats)),
+        (A::each(Read), routes!(standings::across::standings_of)),
+        (A::each(Read), routes!(standings::queries::query)),
+        (A::public().streamed(), routes!(streams::stream)),
+        (A::each(Read), routes!(streams::tokens::make)),
+    ]
+}
+
+fn members_rows() -> Vec<Row> {
+    vec![
         (A::all(Write).for_players(), routes!(profiles::put)),
         (A::all(Write).for_players(), routes!(profiles::get)),
         (A::all(Write), routes!(profiles::delete)),
         (A::all(Write), routes!(profiles::post_many)),
         (A::all(Moderate).audited(), routes!(profiles::put_review)),
         (A::all(Moderate), routes!(profiles::list_reviews)),
-        (A::all(Configure), routes!(boards::list)),
-        (A::board(Configure), routes!(boards::get)),
-        (A::board(Configure), routes!(upkeep::shards)),
-        (A::board(Configure), routes!(upkeep::queue)),
-        (A::all(Configure), routes!(upkeep::queues)),
-        (A::all(Configure), routes!(upkeep::log)),
-        (A::all(Configure), routes!(upkeep::instances)),
-        (A::board(Configure), routes!(upkeep::memory)),
-        (A::board(Configure), routes!(dead_letters::list)),
-        (A::board(Configure).audited(), routes!(dead_letters::replay)),
-        (A::board(Configure).audited(), routes!(dead_letters::delete)),
-        (A::board(Read), routes!(quotas::get)),
-        (A::board(Configure), routes!(initial::get)),
-        (A::public(), routes!(summary::get)),
-        (A::public(), routes!(standings::page)),
-        (A::public().streamed(), routes!(streams::stream)),
-        (A::public(), routes!(standings::subset)),
-        (A::board(Read), routes!(standings::query_subset)),
-        (A::public(), routes!(standings::member)),
-        (A::public(), routes!(standings::stats)),
-        (A::public(), routes!(standings::at_percentile)),
-        (A::public(), routes!(tiers::list)),
-        (A::public(), routes!(tiers::cohorts)),
-        (A::public(), routes!(tiers::history)),
+        (A::board(Admin).audited(), routes!(erasures::delete)),
+        (
+            A::all(Admin).audited(),
+            routes!(erasures::delete_everywhere),
+        ),
+    ]
+}
+
+fn moderation_rows() -> Vec<Row> {
+    vec![
+        (A::board(Moderate).audited(), routes!(moderation::put)),
+        (A::board(Moderate), routes!(moderation::get)),
+        (A::board(Moderate).audited(), routes!(moderation::delete)),
+        (A::board(Moderate), routes!(moderation::hidden)),
+        (A::each(Moderate).audited(), routes!(moderation::post)),
+        (A::all(Moderate), routes!(moderation::orders)),
+        (A::all(Moderate), routes!(tasks::get)),
+        (A::all(Moderate), routes!(tasks::list)),
+    ]
+}
+
+fn results_rows() -> Vec<Row> {
+    vec![
+        (A::board(Configure).audited(), routes!(closings::post)),
         (A::public(), routes!(results::list)),
         (A::public(), routes!(results::get)),
+        (A::board(Read), routes!(export::get)),
         (A::board(Read), routes!(rewards::list)),
         (A::board(Write), routes!(rewards::claim)),
         (A::board(Read), routes!(rewards::revisions)),
-        (A::board(Read), routes!(export::get)),
-        (A::each(Read), routes!(streams::tokens::make)),
-        (A::each(Read), routes!(standings::queries::query)),
-        (A::each(Read), routes!(standings::across::standings_of)),
-        (A::board(Moderate).audited(), routes!(moderation::put)),
-        (A::each(Moderate).audited(), routes!(moderation::post)),
-        (A::all(Moderate), routes!(tasks::get)),
-        (A::all(Moderate), routes!(tasks::list)),
-        (A::board(Moderate), routes!(moderation::hidden)),
-        (A::board(Moderate), routes!(moderation::get)),
-        (A::all(Moderate), routes!(moderation::orders)),
+    ]
+}
+
+fn leagues_rows() -> Vec<Row> {
+    vec![
+        (A::board(Write).for_players(), routes!(leagues::join)),
         (A::board(Moderate).audited(), routes!(leagues::put)),
         (A::board(Moderate), routes!(leagues::get)),
-        (A::board(Moderate).audited(), routes!(moderation::delete)),
-        (A::all(Admin).audited(), routes!(api_keys::put)),
-        (A::all(Admin).audited(), routes!(api_keys::rotate)),
-        (A::all(Admin), routes!(api_keys::list)),
-        (A::all(Admin), routes!(api_keys::get)),
-        (A::all(Admin).audited(), routes!(api_keys::delete)),
+        (A::public(), routes!(tiers::list)),
+        (A::public(), routes!(tiers::cohorts)),
+        (A::public(), routes!(tiers::history)),
+        (A::board(Write).for_players(), routes!(leagues::leave)),
+    ]
+}
+
+fn webhooks_rows() -> Vec<Row> {
+    vec![
         (A::each(Configure).audited(), routes!(webhooks::put)),
-        (A::each(Configure).audited(), routes!(webhooks::rotate)),
-        (A::each(Configure).audited(), routes!(webhooks::test)),
-        (A::each(Configure), routes!(webhooks::list)),
         (A::each(Configure), routes!(webhooks::get)),
         (A::each(Configure).audited(), routes!(webhooks::delete)),
+        (A::each(Configure), routes!(webhooks::list)),
+        (A::each(Configure).audited(), routes!(webhooks::test)),
         (A::each(Configure), routes!(webhooks::deliveries)),
         (A::each(Configure).audited(), routes!(webhooks::retry)),
+        (A::each(Configure).audited(), routes!(webhooks::rotate)),
+    ]
+}
+
+fn access_rows() -> Vec<Row> {
+    vec![
+        (A::all(Admin).audited(), routes!(api_keys::put)),
+        (A::all(Admin), routes!(api_keys::get)),
+        (A::all(Admin).audited(), routes!(api_keys::delete)),
+        (A::all(Admin), routes!(api_keys::list)),
+        (A::all(Admin).audited(), routes!(api_keys::rotate)),
         (A::all(Admin), routes!(audit::list)),
+    ]
+}
+
+fn operations_rows() -> Vec<Row> {
+    vec![
         (A::OPEN, routes!(health::livez)),
         (A::OPEN, routes!(health::readyz)),
         (A::OPEN, routes!(health::metrics)),
+        (A::all(Configure), routes!(upkeep::instances)),
+        (A::all(Configure), routes!(upkeep::queues)),
+        (A::board(Configure), routes!(upkeep::queue)),
+        (A::all(Configure), routes!(upkeep::log)),
+        (A::board(Configure), routes!(dead_letters::list)),
+        (A::board(Configure).audited(), routes!(dead_letters::replay)),
+        (A::board(Configure).audited(), routes!(dead_letters::delete)),
+        (A::board(Configure), routes!(upkeep::memory)),
+        (A::board(Configure).audited(), routes!(upkeep::spread)),
+        (A::board(Configure), routes!(upkeep::shards)),
     ]
 }
 
@@ -136,13 +244,21 @@ pub fn routes() -> Vec<Route> {
         }
         found
     };
-    rows().into_iter().flat_map(of_row).collect()
+    let rows = TAGS.iter().flat_map(|tag| (tag.rows)());
+    rows.flat_map(of_row).collect()
+}
+
+/// The tags, as the `OpenAPI` document describes them.
+pub(super) fn tags() -> Vec<tag::Tag> {
+    let described = |tag: &Tag| {
+        let builder = TagBuilder::new().name(tag.name);
+        builder.description(Some(tag.description)).build()
+    };
+    TAGS.iter().map(described).collect()
 }
 
 /// The operations of a path.
-pub(super) fn operations(
-    item: &mut PathItem,
-) -> Vec<(Method, &mut utoipa::openapi::path::Operation)> {
+pub(super) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
     let operations = [
         (Method::GET, &mut item.get),
         (Method::PUT, &mut item.put),
@@ -161,34 +277,65 @@ pub(super) fn router(
     router: OpenApiRouter<Arc<App>>,
     gate: Option<&Arc<Gate>>,
 ) -> OpenApiRouter<Arc<App>> {
-    let router = gate.into_iter().fold(router, members_named_query);
-    rows()
-        .into_iter()
-        .fold(router, |router, (access, mut route)| {
-            let Some(scope) = access.scope else {
-                let unkept = map_response(caching::unkept);
-                return router.routes(route.map(|methods| methods.route_layer(unkept)));
-            };
+    let mut router = gate.into_iter().fold(router, members_named_query);
+    for tag in &TAGS {
+        for (access, mut route) in (tag.rows)() {
             for item in route.1.paths.values_mut() {
                 for (_, operation) in operations(item) {
-                    operation.security = Some(vec![
-                        SecurityRequirement::default(),
-                        SecurityRequirement::new("api_key", [scope.name()]),
-                    ]);
+                    describe(operation, tag, access);
                 }
             }
-            router.routes(match gate {
-                Some(gate) => route.map(|methods| {
-                    let methods = if access.is_audited {
-                        methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
-                    } else {
-                        methods
-                    };
-                    methods.route_layer(gate.guard(access))
-                }),
-                None => route,
-            })
-        })
+            router = router.routes(guarded(route, access, gate));
+        }
+    }
+    router
+}
+
+/// Gives an operation its tag, and the scope that it needs.
+fn describe(operation: &mut Operation, tag: &Tag, access: Access) {
+    operation.tags = Some(vec![tag.name.to_owned()]);
+    let Some(scope) = access.scope.map(Scope::name) else {
+        return;
+    };
+    operation.security = Some(vec![
+        SecurityRequirement::default(),
+        SecurityRequirement::new("api_key", [scope]),
+    ]);
+    let callers = match access {
+        Access {
+            is_public: true, ..
+        } => "; none on a public board",
+        Access {
+            is_for_players: true,
+            ..
+        } => ", or a player's token",
+        _ => "",
+    };
+    let description = operation.description.take();
+    let description = description.map(|text| text + "\n\n").unwrap_or_default();
+    operation.description = Some(format!("{description}Scope: `{scope}`{callers}."));
+}
+
+/// A route behind its guard.
+fn guarded(
+    route: UtoipaMethodRouter<Arc<App>>,
+    access: Access,
+    gate: Option<&Arc<Gate>>,
+) -> UtoipaMethodRouter<Arc<App>> {
+    if access.scope.is_none() {
+        return route.map(|methods| methods.route_layer(map_response(caching::unkept)));
+    }
+    let Some(gate) = gate else {
+        return route;
+    };
+    route.map(|methods| {
+        let methods = if access.is_audited {
+            methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
+        } else {
+            methods
+        };
+        methods.route_layer(gate.guard(access))
+    })
 }
 
 /// Routes the reads of a member whose id is `query`: their paths take `POST` with the ids of a subset, too, and a router prefers a

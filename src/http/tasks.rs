@@ -105,7 +105,7 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
 /// A job does something on all boards, one after the other, and survives a restart of the service. When its `status` is
 /// `done`, what it has done holds for every read, by any instance. It is kept for seven days after its end.
 #[utoipa::path(
-    get, path = "/v1/jobs/{id}", tag = "operations", operation_id = "get_job",
+    get, path = "/v1/jobs/{id}", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id", example = "1")),
     responses(
         (status = 200, description = "The job", body = TaskBody),
@@ -128,7 +128,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
 /// `status=running`, which is the default, lists those under way, in the order in which they were begun; `status=done` those at their
 /// end, for seven days, the one first that ended last. A job that a newer release has begun, and that this one can't read, is left out.
 #[utoipa::path(
-    get, path = "/v1/jobs", tag = "operations", operation_id = "list_jobs",
+    get, path = "/v1/jobs", operation_id = "list_jobs",
     params(JobListParams),
     responses((status = 200, description = "The jobs", body = JobList))
 )]

@@ -73,7 +73,7 @@ impl QueueBody {
 
 /// Read how much waits on a board.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/queue", tag = "operations", operation_id = "get_queue",
+    get, path = "/v1/boards/{board}/queue", operation_id = "get_queue",
     responses((status = 200, description = "What waits", body = QueueBody))
 )]
 pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
@@ -85,7 +85,7 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
 ///
 /// The service looks at `limit` boards. A part may have fewer, though more follow.
 #[utoipa::path(
-    get, path = "/v1/queues", tag = "operations", operation_id = "list_queues",
+    get, path = "/v1/queues", operation_id = "list_queues",
     params(PartParams),
     responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
 )]
@@ -100,7 +100,7 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
 ///
 /// What waits in the queues of boards, in Redis, is not counted.
 #[utoipa::path(
-    get, path = "/v1/log", tag = "operations", operation_id = "get_log",
+    get, path = "/v1/log", operation_id = "get_log",
     responses(
         (status = 200, description = "What waits, by partition", body = LogBody,
             example = json!({"partitions": [{"partition": "events/0", "end": 1200, "taken": 1180, "left": 20}]})),
@@ -138,7 +138,7 @@ pub struct MemoryBody {
 /// The service asks Redis for the sizes of up to 128 keys, which it chooses by chance. So with more keys the answer is another one
 /// each time. Counts of quotas that expire are not in it.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/memory", tag = "operations", operation_id = "get_memory",
+    get, path = "/v1/boards/{board}/memory", operation_id = "get_memory",
     responses((status = 200, description = "How much it takes", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
@@ -165,7 +165,7 @@ pub struct SpreadBody {
 ///
 /// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "put_shards",
+    put, path = "/v1/boards/{board}/shards", operation_id = "put_shards",
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
         (status = 200, description = "The board is spread over this number of shards", body = Spread),
@@ -191,7 +191,7 @@ pub async fn spread(
 
 /// Read how a board is spread, and how far a move has come.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/shards", tag = "operations", operation_id = "get_shards",
+    get, path = "/v1/boards/{board}/shards", operation_id = "get_shards",
     responses((status = 200, description = "How it is spread", body = Spread))
 )]
 pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
@@ -244,7 +244,7 @@ impl InstanceBody {
 
 /// List the instances of the service.
 #[utoipa::path(
-    get, path = "/v1/instances", tag = "operations", operation_id = "list_instances",
+    get, path = "/v1/instances", operation_id = "list_instances",
     responses((status = 200, description = "The instances", body = InstanceList))
 )]
 pub async fn instances(State(app): Shared) -> Answer<InstanceList> {

@@ -194,7 +194,7 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
 /// the request that creates a webhook has its secret, and the service shows that this once. One that exists keeps its secret
 /// and its deliveries, and is enabled again if it was disabled.
 #[utoipa::path(
-    put, path = "/v1/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook",
+    put, path = "/v1/webhooks/{name}", operation_id = "put_webhook",
     request_body(content = Wanted, example = json!({
         "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
     responses(
@@ -225,7 +225,7 @@ pub async fn put(
 /// The answer has the new secret, and the service shows it this once. For 24 hours each message has a signature by the secret
 /// before, too. One that was replaced still earlier does not sign any more.
 #[utoipa::path(
-    post, path = "/v1/webhooks/{name}/rotate", tag = "webhooks", operation_id = "rotate_webhook",
+    post, path = "/v1/webhooks/{name}/rotate", operation_id = "rotate_webhook",
     responses((status = 200, description = "The webhook has another secret", body = WebhookWithSecret))
 )]
 pub async fn rotate(
@@ -245,7 +245,7 @@ pub async fn rotate(
 /// The service queues a message whose `type` is `webhook.test`, whatever the webhook is told of. The list of deliveries says what
 /// becomes of it.
 #[utoipa::path(
-    post, path = "/v1/webhooks/{name}/test", tag = "webhooks", operation_id = "test_webhook",
+    post, path = "/v1/webhooks/{name}/test", operation_id = "test_webhook",
     responses(
         (status = 202, description = "The service will send the message", body = DeliveryBody),
         (status = 409, description = "`webhook-disabled`"),
@@ -262,7 +262,7 @@ pub async fn test(
 
 /// List webhooks.
 #[utoipa::path(
-    get, path = "/v1/webhooks", tag = "operations", operation_id = "list_webhooks",
+    get, path = "/v1/webhooks", operation_id = "list_webhooks",
     params(PartParams),
     responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
 )]
@@ -281,7 +281,7 @@ pub async fn list(
 
 /// Read a webhook.
 #[utoipa::path(
-    get, path = "/v1/webhooks/{name}", tag = "operations", operation_id = "get_webhook",
+    get, path = "/v1/webhooks/{name}", operation_id = "get_webhook",
     responses((status = 200, description = "The webhook, without its secret", body = WebhookBody))
 )]
 pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answer<WebhookBody> {
@@ -293,7 +293,7 @@ pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answe
 ///
 /// Those that were delivered and dead letters are kept for 30 days, the last 1,000 and 10,000 of them.
 #[utoipa::path(
-    get, path = "/v1/webhooks/{name}/deliveries", tag = "operations", operation_id = "list_deliveries",
+    get, path = "/v1/webhooks/{name}/deliveries", operation_id = "list_deliveries",
     params(DeliveryListParams),
     responses((status = 200, description = "The deliveries", body = DeliveryList))
 )]
@@ -319,7 +319,7 @@ pub async fn deliveries(
 ///
 /// The service sends it at once, whatever became of it, under the same `webhook-id`. If that fails, it tries again for a day.
 #[utoipa::path(
-    post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", tag = "operations", operation_id = "retry_delivery",
+    post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", operation_id = "retry_delivery",
     responses(
         (status = 202, description = "The service will send the message again", body = DeliveryBody),
         (status = 404, description = "`webhook-not-found`, `delivery-not-found`"),
@@ -341,7 +341,7 @@ pub async fn retry(
 ///
 /// Its deliveries are deleted with it. A message that is under way may still arrive.
 #[utoipa::path(
-    delete, path = "/v1/webhooks/{name}", tag = "boards", operation_id = "delete_webhook",
+    delete, path = "/v1/webhooks/{name}", operation_id = "delete_webhook",
     responses((status = 204, description = "The service has deleted the webhook"))
 )]
 pub async fn delete(

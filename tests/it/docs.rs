@@ -247,11 +247,15 @@ fn assert_named<'a>(page: &str, names: impl IntoIterator<Item = &'a str>) {
 fn the_tables_have_all_fields_and_problems() {
     assert_named("docs/api.md", KINDS.iter().map(|kind| kind.name));
     let openapi: serde_json::Value = serde_json::from_str(&read("openapi/openapi.json")).unwrap();
-    let fields = openapi["components"]["schemas"]["Definition"]["properties"].as_object();
-    assert_named(
-        "docs/definition.md",
-        fields.unwrap().keys().map(String::as_str),
-    );
+    for (page, schema) in [
+        ("docs/definition.md", "Definition"),
+        ("docs/leagues.md", "LeagueDefinition"),
+        ("docs/rewards.md", "RewardRuleDefinition"),
+        ("docs/votes.md", "QuotaDefinition"),
+    ] {
+        let fields = openapi["components"]["schemas"][schema]["properties"].as_object();
+        assert_named(page, fields.unwrap().keys().map(String::as_str));
+    }
 }
 
 /// The row of a table that names something in its second cell: what it says in its last cell.

@@ -82,7 +82,7 @@ impl BoardEntry {
 ///
 /// Up to 100 boards, each in the same window. They are not one snapshot. On a league it is the member's cohort.
 #[utoipa::path(
-    get, path = "/v1/members/{member}/standings", tag = "standings", operation_id = "get_member_standings",
+    get, path = "/v1/members/{member}/standings", operation_id = "get_member_standings",
     params(MemberPath, AcrossParams, NoCache),
     responses(
         (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),

@@ -215,7 +215,7 @@ impl QueryBody {
 ///
 /// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
 #[utoipa::path(
-    post, path = "/v1/standings/query", tag = "standings", operation_id = "query_standings",
+    post, path = "/v1/standings/query", operation_id = "query_standings",
     params(QueryParams, NoCache),
     request_body(content = Queries, example = json!({"queries": [
         {"type": "page", "board": "run_hero", "window": "day", "size": 3},

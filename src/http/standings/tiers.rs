@@ -155,7 +155,7 @@ fn of_all<P>(mut read: Read<P>) -> Read<P> {
 ///
 /// How many cohorts each has in a period, and how many members have a seat in them.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/tiers", tag = "leagues", operation_id = "list_tiers",
+    get, path = "/v1/boards/{board}/standings/{window}/tiers", operation_id = "list_tiers",
     params(LeaguePath, WindowPath, TiersParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The tiers", body = TiersBody),
@@ -174,7 +174,7 @@ pub async fn list(
 ///
 /// By their numbers, each with how many members it has. They are not one snapshot.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts", tag = "leagues", operation_id = "list_cohorts",
+    get, path = "/v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts", operation_id = "list_cohorts",
     params(LeaguePath, WindowPath, TierPath, CohortsParams, IfNoneMatch, NoCache),
     responses(
         (status = 200, description = "The cohorts", body = CohortsBody),
@@ -200,7 +200,7 @@ pub async fn cohorts(
 /// The seats that it had, the newest first, and what each has led to. The last 500 are kept, also when the standings are gone.
 /// Of a hidden member it is empty.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/league/members/{member}/history", tag = "leagues", operation_id = "get_history",
+    get, path = "/v1/boards/{board}/league/members/{member}/history", operation_id = "get_history",
     params(LeaguePath, MemberPath, HistoryParams, IfNoneMatch),
     responses((status = 200, description = "The seats", body = HistoryBody))
 )]

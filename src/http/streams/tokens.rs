@@ -41,7 +41,7 @@ pub struct StreamTokenBody {
 /// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. It opens the streams of one standing for an hour,
 /// again and again, and nothing else; in a league, those of all cohorts. It is gone with the API key that has made it.
 #[utoipa::path(
-    post, path = "/v1/stream-tokens", tag = "standings", operation_id = "make_stream_token",
+    post, path = "/v1/stream-tokens", operation_id = "make_stream_token",
     request_body(content = NewStreamTokenBody, example = json!({"board": "run_hero", "window": "day"})),
     responses(
         (status = 200, description = "The token", body = StreamTokenBody),

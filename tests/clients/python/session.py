@@ -5,8 +5,7 @@ from http import HTTPStatus
 
 import httpx
 from standings_client import AuthenticatedClient
-from standings_client.api.boards import delete_board
-from standings_client.api.define import put_board
+from standings_client.api.boards import delete_board, put_board
 from standings_client.api.events import post_event, post_events
 from standings_client.api.standings import get_member, get_page, get_subset
 from standings_client.models import (

@@ -10,10 +10,9 @@ from typing import Any
 import httpx
 from standardwebhooks import Webhook, WebhookVerificationError
 from standings_client import AuthenticatedClient
-from standings_client.api.boards import delete_board, delete_webhook
-from standings_client.api.define import patch_board, put_board
+from standings_client.api.boards import delete_board, patch_board, put_board
 from standings_client.api.events import post_event
-from standings_client.api.webhooks import put_webhook, rotate_webhook, test_webhook
+from standings_client.api.webhooks import delete_webhook, put_webhook, rotate_webhook, test_webhook
 from standings_client.models import (
     Board,
     ChangedBoard,
