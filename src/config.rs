@@ -78,7 +78,7 @@ pub enum Command {
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
     Healthcheck {
-        /// The address of the service.
+        /// The address of the service, for `import`, `reshard` and `healthcheck`.
         #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080", help_heading = CLIENT)]
         url: String,
     },
@@ -104,10 +104,10 @@ pub struct ServeArgs {
     /// The address to serve on. An address that is not loopback requires API keys.
     #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080", help_heading = SERVER)]
     pub listen: SocketAddr,
-    /// How many seconds the service keeps accepting connections after SIGTERM.
+    /// How many seconds the service keeps accepting connections after SIGTERM. It has no effect with the private Redis server,
+    /// which serves only one instance.
     ///
-    /// Meanwhile /readyz answers 503, so that a load balancer sends requests elsewhere. Not with the private Redis server, which
-    /// only one instance uses. See docs/backup.md#stop-and-upgrade.
+    /// During this time /readyz answers 503, so that a load balancer sends requests elsewhere. See docs/backup.md#stop-and-upgrade.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2, help_heading = SERVER)]
     pub drain_seconds: u16,
     /// Multiplies the time limits: for a slow machine or a distant Redis. 1 to 100.
@@ -124,22 +124,23 @@ pub struct ServeArgs {
     /// The Redis to use.
     #[command(flatten)]
     pub redis: RedisArgs,
-    /// How many replicas must have a write before the service acknowledges it.
+    /// How many replicas must have a write before the service acknowledges it. With the private server, which has no replicas, the
+    /// service starts only with 0.
     ///
-    /// If too few have it, the answer is 503, and a retry with the same id is safe. Not with the private server, which has no
-    /// replicas. See docs/high-availability.md.
+    /// If too few have it, the answer is 503, and a retry with the same id is safe. See docs/high-availability.md.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0, help_heading = REDIS)]
     pub min_replicas: u8,
-    /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer.
+    /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer. With the private
+    /// server, which has no replicas, the service starts only with 0.
     ///
-    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member takes this much longer. Not with the private
-    /// server, which has no replicas. See docs/high-availability.md#reads-from-replicas.
+    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member waits for the largest value of all instances.
+    /// See docs/high-availability.md#reads-from-replicas.
     #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX), help_heading = REDIS)]
     pub max_staleness_ms: u32,
     /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback address.
     ///
     /// With the role `read` a key reads standings, with `write` it also sends events, and with `admin` it may do everything. A key has at
-    /// least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See docs/keys.md.
+    /// least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See docs/keys.md#keys-of-the-configuration.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -153,7 +154,7 @@ pub struct ServeArgs {
     pub allow_open: bool,
     /// A file with the keys that players' tokens are signed with: a JWK set (RFC 7517).
     ///
-    /// It has secrets for HS256, and public keys for EdDSA or ES256. It is read at startup. See docs/keys.md.
+    /// It has secrets for HS256, and public keys for EdDSA or ES256. It is read at startup. See docs/keys.md#players.
     #[arg(long, env = "STANDINGS_JWT_KEYS", help_heading = ACCESS)]
     pub jwt_keys: Option<PathBuf>,
     /// A single key for tokens without `kid`: a secret of at least 32 bytes, or a JWK.
@@ -163,6 +164,8 @@ pub struct ServeArgs {
     #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings", help_heading = ACCESS)]
     pub jwt_audience: String,
     /// The networks of the proxies whose `X-Forwarded-For` is trusted, such as `10.0.0.0/8,192.168.1.7`.
+    ///
+    /// If it is empty, all clients behind a proxy count as one address. See docs/overload.md#fair-shares.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "", help_heading = ACCESS)]
     pub trusted_proxies: TrustedProxies,
     /// The origins that browsers may call from, such as `https://a.example,https://b.example`, or `*` for all. If it is empty, only
@@ -179,13 +182,13 @@ pub struct ServeArgs {
     pub embed_origins: EmbedOrigins,
     /// How many connections clients may have. With 0, as many as the limit of file descriptors allows, up to 20,000.
     ///
-    /// The service keeps 192 file descriptors for itself. On connections beyond this limit it answers only /livez, /readyz and /metrics.
-    /// See docs/overload.md.
+    /// The service keeps 392 file descriptors for itself, Redis and webhooks. If fewer than this setting are left, it logs a warning
+    /// and accepts that many connections, but at least 16. See docs/overload.md#connections for what happens beyond the limit.
     #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0, help_heading = LIMITS)]
     pub max_connections: u32,
     /// How many streams there may be. With 0, half as many as connections.
     ///
-    /// Beyond that the answer is 503 `overloaded`. See docs/frontends.md.
+    /// Beyond that the answer is 503 `overloaded`. See docs/frontends.md#live.
     #[arg(long, env = "STANDINGS_MAX_STREAMS", default_value_t = 0, help_heading = LIMITS)]
     pub max_streams: u32,
     /// How many streams an API key may have, including those of tokens that were made with it.
@@ -193,16 +196,16 @@ pub struct ServeArgs {
     /// Each key of `STANDINGS_API_KEYS` counts separately. Beyond that the answer is 429 `too-many-streams`.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000, help_heading = LIMITS)]
     pub max_streams_per_key: u32,
-    /// How many streams a player may have, or an address that sends no API key.
+    /// How many streams one player may have, and how many one address may have in total, not counting clients that send an API key.
     ///
-    /// An IPv6 network of 64 bits counts as one address. Behind a proxy, set `STANDINGS_TRUSTED_PROXIES`. Beyond that the answer is
-    /// 429 `too-many-streams`.
+    /// Both limits apply to a player. An IPv6 network of 64 bits counts as one address. Behind a proxy, set
+    /// `STANDINGS_TRUSTED_PROXIES`. Beyond that the answer is 429 `too-many-streams`.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100, help_heading = LIMITS)]
     pub max_streams_per_address: u32,
     /// How many MiB of memory all requests together may take, at least 64.
     ///
     /// Beyond that requests wait for up to 5 seconds and then get 503 `overloaded`. Request bodies do not wait. See
-    /// docs/overload.md.
+    /// docs/overload.md#memory.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..), help_heading = LIMITS)]
     pub request_memory_mb: u16,
     /// How many MiB the events of one queue may take: those that wait on one shard of a board.
@@ -210,36 +213,39 @@ pub struct ServeArgs {
     /// Beyond that the answer is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
     #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queue_mb: u32,
-    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. Otherwise the limit is a quarter of
-    /// that.
+    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. With `maxmemory`, the limit is a
+    /// quarter of it.
     #[arg(long, env = "STANDINGS_QUEUES_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queues_mb: u32,
     /// How many days the audit log is kept, up to 36500. With 0, until it has 256 MiB.
     ///
-    /// See docs/audit.md.
+    /// See docs/audit.md#how-long-lines-are-kept.
     #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500), help_heading = CONTENT)]
     pub audit_days: u16,
     /// The hosts that members' pictures may be on, such as `img.example.com,*.example.org`. If it is empty, any host.
     ///
-    /// `*.example.org` stands for all names under `example.org`. See docs/profiles.md.
+    /// `*.example.org` stands for all names under `example.org`. See docs/profiles.md#pictures.
     #[arg(long, env = "STANDINGS_AVATAR_HOSTS", default_value = "", help_heading = CONTENT)]
     pub avatar_hosts: Hosts,
     /// A file with patterns of names that are blocked at once: one regular expression per line.
     ///
-    /// It is read at startup. See docs/profiles.md.
+    /// It is read at startup. See docs/profiles.md#the-list-of-patterns.
     #[arg(long, env = "STANDINGS_NAME_BLOCKLIST", help_heading = CONTENT)]
     pub name_blocklist: Option<PathBuf>,
     /// Lets webhooks send to private addresses, and without TLS: for tests and closed networks.
     ///
-    /// Anyone who may configure webhooks can then send requests to every machine that the service reaches. See docs/webhooks.md.
+    /// Anyone who may configure webhooks can then send requests to every machine that the service reaches. See
+    /// docs/webhooks.md#where-messages-may-go.
     #[arg(long, env = "STANDINGS_WEBHOOK_ALLOW_PRIVATE", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", help_heading = CONTENT)]
     pub webhook_allow_private: bool,
     /// Whether this instance does background work, such as closing periods and preparing rolling windows.
+    ///
+    /// At least one instance has to do it. See docs/scaling.md#several-instances.
     #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set, help_heading = BACKGROUND)]
     pub background: bool,
     /// Whether an instance that serves and does background work also applies queued events.
     ///
-    /// If no instance does, run `standings worker`.
+    /// If no instance does, run `standings worker`, which always applies them.
     #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set, help_heading = BACKGROUND)]
     pub apply_queues: bool,
     /// The address at which `standings worker` answers /livez, /readyz and /metrics, such as `127.0.0.1:8081`. If it is empty, the
@@ -266,10 +272,13 @@ pub struct KafkaArgs {
     pub kafka_group: String,
     /// The topic for records that can't be taken, and for copies of boards' dead letters.
     ///
-    /// If it is empty, records that can't be taken are only counted and logged. See docs/dead-letters.md.
+    /// If it is empty, records that can't be taken are only counted and logged. See
+    /// docs/dead-letters.md#dead-records-in-kafka.
     #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC", value_parser = TopicName::parse)]
     pub kafka_dead_letter_topic: Option<TopicName>,
     /// Options of the Kafka client (librdkafka), such as TLS and SASL, as `name=value;name=value`.
+    ///
+    /// See docs/kafka.md#tls-passwords-and-other-options.
     #[arg(
         long,
         env = "STANDINGS_KAFKA_OPTIONS",
@@ -286,16 +295,17 @@ pub struct KafkaArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = REDIS)]
 pub struct RedisArgs {
-    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server: `redis://`, `rediss://`, `redis-cluster://`, `redis-sentinel://` or
-    /// `unix:///path`. If it is empty, the service runs a private server.
+    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server, such as `redis://host:6379`. If it is empty, the service runs a
+    /// private server.
     ///
-    /// See docs/redis.md.
+    /// See docs/redis.md#your-own-server for clusters, sentinels, TLS, sockets and passwords.
     #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
     /// The directory of the private server's data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
-    /// The program of the private server. By default `redis-server` or `valkey-server`, on the `PATH` or in `.tools/`.
+    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the `PATH`
+    /// and in `.tools/`.
     #[arg(long, env = "STANDINGS_REDIS_SERVER")]
     pub redis_server: Option<PathBuf>,
 }
