@@ -392,7 +392,7 @@ local function charge(e)
   local pools, refused, frees = counts.choose_pools(uses, instant, {})
   if not pools then return {NO_QUOTA, unpack(counts.shortage_of(uses, refused, frees, instant))} end
   if quotas.asks[e] then remaining = counts.remaining_of(uses, instant) end
-  counts.take_from(pools, uses, instant, now)
+  counts.take_from(pools, uses, instant)
   return nil, remaining
 end
 

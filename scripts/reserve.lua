@@ -103,7 +103,7 @@ local function reserve(e)
   if not pools and not frees then return wait(uses, uses[refused]) end
   if not pools then return {USED_UP, unpack(counts.shortage_of(uses, refused, frees, instant))} end
   local remaining = args.asks[e] and counts.remaining_of(uses, instant) or {}
-  counts.take_from(pools, uses, instant, now, args.tokens[e])
+  counts.take_from(pools, uses, instant, args.tokens[e])
   note(e, pools)
   return {RESERVED, unpack(remaining)}
 end

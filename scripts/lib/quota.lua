@@ -7,16 +7,12 @@
 --   of a period, or in total   string: the sum
 --   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
 --                              millisecond, on boards of several shards by a token; what can't matter any more is dropped
---                              with every eighth entry
 --
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
 -- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`; amount;
 -- expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
 --
--- Whenever the number of a log's entries is a multiple of this, those that can't matter any more are dropped.
-local LOG_ENTRIES_PER_DROP = 8
-
 -- Opens the counts of the uses of some events, and returns the functions that work on them. It is called only if they are
 -- needed, because making them costs a twentieth of the smallest call.
 local function open_counts(rules, uses_of_events)
@@ -198,25 +194,22 @@ local function open_counts(rules, uses_of_events)
 
   -- Adds an event to a log: under its name if it has one, otherwise under a number. The entries of one millisecond are always more than
   -- the greatest number among them, so that their count is a new one.
-  local function add_to_log(rule, key, instant, amount, now, name)
+  local function add_to_log(rule, key, instant, amount, name)
     local at = number_text(instant)
     if call('ZADD', key, at, log_entry(instant, name or 0, amount)) == 0 and not name then
       call('ZADD', key, at, log_entry(instant, call('ZCOUNT', key, at, at), amount))
     end
     counts[key], changed_logs[key] = counts[key] + 1, rule
-    if counts[key] % LOG_ENTRIES_PER_DROP == 0 then
-      counts[key] = counts[key] - call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
-    end
   end
 
   -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a name.
-  local function take_from(pools, uses, instant, now, name)
+  local function take_from(pools, uses, instant, name)
     local count = 0
     for place, rule in next_use, uses do
       count = count + 1
       local key, amount = pools[count], uses[place + 1]
       if rule.log > 0 then
-        add_to_log(rule, key, instant, amount, now, name)
+        add_to_log(rule, key, instant, amount, name)
       else
         counts[key], changed_sums[key] = counts[key] + amount, uses[place + 2]
       end
@@ -229,7 +222,10 @@ local function open_counts(rules, uses_of_events)
       texts[ms] = texts[ms] or number_text(ms)
       return texts[ms]
     end
-    for key, rule in pairs(changed_logs) do call('PEXPIRE', key, text_of(rule.keep)) end
+    for key, rule in pairs(changed_logs) do
+      if counts[key] > 1 then call('ZREMRANGEBYSCORE', key, '-inf', '(' .. text_of(now - rule.keep)) end
+      call('PEXPIRE', key, text_of(rule.keep))
+    end
     for key, expires in pairs(changed_sums) do
       local sum = number_text(counts[key])
       if expires > 0 then
