@@ -263,7 +263,7 @@ if hides then
     call('ZCARD', of_shard.hidden)
   end
 end
-if quotas then counts.look_at(quotas.uses, keys[quotas.registry]) end
+if quotas then call('SCARD', keys[quotas.registry]) end
 -- While the board moves, changes are noted (lib/capture.lua).
 if changes then call('HLEN', changes) end
 -- The records of events by their keys, and the keys of those that this call has taken.
@@ -390,9 +390,9 @@ end
 local function charge(e)
   local uses, instant, remaining = quotas.uses[e], quotas.instants[e], nil
   local pools, refused, frees = counts.choose_pools(uses, instant, {})
-  if not pools then return {NO_QUOTA, unpack(counts.shortage_of(refused, frees, instant))} end
+  if not pools then return {NO_QUOTA, unpack(counts.shortage_of(uses, refused, frees, instant))} end
   if quotas.asks[e] then remaining = counts.remaining_of(uses, instant) end
-  counts.take_from(pools, instant, now)
+  counts.take_from(pools, uses, instant)
   return nil, remaining
 end
 

@@ -18,22 +18,22 @@ if call('HGET', KEYS[1], 'version') ~= args.version then return {'STALE'} end
 
 local reply = {'OK'}
 local counts = open_counts(rules, {args.uses})
-for index, use in ipairs(args.uses) do
-  local rule, frees, taken = rules[use[1]], 0, {}
-  for pool, key_index in ipairs(use[4]) do
-    local key = KEYS[key_index]
-    if key_index == 0 then
+for place, rule in counts.next_use, args.uses do
+  local frees, taken = 0, {}
+  for pool, allowance in ipairs(rule.allowances) do
+    local key = KEYS[args.uses[place + 2 + pool]]
+    if not key then
       taken[pool] = '0'
     elseif rule.log == 0 then
-      taken[pool] = number_text(counts.sums[key])
+      taken[pool] = number_text(counts.counts[key])
     else
       local fullest, instants, amounts = counts.fullest_of_log(rule, key, instant)
       taken[pool] = number_text(fullest)
-      if pool == 1 and fullest >= rule.allowances[1] then
-        frees = counts.log_frees(rule, key, rule.allowances[1], 1, instant, instants, amounts)
+      if pool == 1 and fullest >= allowance then
+        frees = counts.log_frees(rule, key, allowance, 1, instant, instants, amounts)
       end
     end
   end
-  reply[index + 1] = {number_text(frees), unpack(taken)}
+  reply[#reply + 1] = {number_text(frees), unpack(taken)}
 end
 return reply

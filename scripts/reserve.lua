@@ -16,7 +16,7 @@
 --   requests    numbers of the events' requests: no event overtakes another of the same request that waits
 --   tokens      texts, by which the reservation is known from then on
 --   instants    ms since the epoch
---   uses        for each a list, in the order of the quotas; see lib/quota.lua
+--   uses        for each a list; see lib/quota.lua
 --   asks        whether the reply has what remains of the quotas
 --   tags        the tag of the member's shard
 --   records     the key there under which the event is remembered if it is taken
@@ -40,15 +40,16 @@ if call('HGET', BOARD, 'version') ~= args.version then return {'STALE'} end
 local time = call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000)
 
+local counts = open_counts(args.rules, args.uses)
+
 local function each_pool(uses, visit)
-  for _, use in ipairs(uses) do
-    for _, index in ipairs(use[4]) do
-      if index > 0 then visit(KEYS[index]) end
+  for place, rule in counts.next_use, uses do
+    for index = place + 3, place + 2 + #rule.allowances do
+      if uses[index] > 0 then visit(KEYS[uses[index]]) end
     end
   end
 end
 
-local counts = open_counts(args.rules, args.uses)
 -- How many reservations of each pool are open, if any; and the pools for which that number has changed.
 local reserving, changed = {}, {}
 
@@ -81,11 +82,13 @@ end
 local notes = {}
 
 local function note(e, pools)
-  local taken = {}
-  for index, pool in ipairs(pools) do
-    taken[index] = {pool.key, number_text(pool.amount), pool.entry or ''}
-    reserving[pool.key] = (reserving[pool.key] or 0) + 1
-    changed[pool.key] = true
+  local uses, taken = args.uses[e], {}
+  for place, rule in counts.next_use, uses do
+    local pool, amount = pools[#taken + 1], uses[place + 1]
+    local entry = rule.log > 0 and counts.log_entry(args.instants[e], args.tokens[e], amount) or ''
+    taken[#taken + 1] = {pool, number_text(amount), entry}
+    reserving[pool] = (reserving[pool] or 0) + 1
+    changed[pool] = true
   end
   notes[#notes + 1] = args.tokens[e]
   notes[#notes + 1] = cmsgpack.pack(
@@ -95,12 +98,12 @@ end
 local function reserve(e)
   local uses, instant = args.uses[e], args.instants[e]
   if args.requests[e] ~= request then request, blocked = args.requests[e], {} end
-  if is_blocked(uses) then return wait(uses, uses[1][1]) end
+  if is_blocked(uses) then return wait(uses, uses[1]) end
   local pools, refused, frees = counts.choose_pools(uses, instant, reserving)
-  if not pools and not frees then return wait(uses, refused[1]) end
-  if not pools then return {USED_UP, unpack(counts.shortage_of(refused, frees, instant))} end
+  if not pools and not frees then return wait(uses, uses[refused]) end
+  if not pools then return {USED_UP, unpack(counts.shortage_of(uses, refused, frees, instant))} end
   local remaining = args.asks[e] and counts.remaining_of(uses, instant) or {}
-  counts.take_from(pools, instant, now, args.tokens[e])
+  counts.take_from(pools, uses, instant, args.tokens[e])
   note(e, pools)
   return {RESERVED, unpack(remaining)}
 end

@@ -36,6 +36,16 @@ use crate::timeouts::TimeoutFactor;
 const PREFIX: &str = "STANDINGS_";
 /// The greatest `STANDINGS_MAX_STALENESS_MS`: whoever hides a member waits as long, and a request may not take for ever.
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
+// The headings under which the settings are listed.
+const SERVER: &str = "Server";
+const REDIS: &str = "Redis";
+const ACCESS: &str = "Access";
+const LIMITS: &str = "Limits";
+const CONTENT: &str = "Audit log, profiles and webhooks";
+const BACKGROUND: &str = "Background work";
+const KAFKA: &str = "Kafka";
+/// The settings of the commands that call the service.
+pub(crate) const CLIENT: &str = "Commands that call the service";
 /// How similar two names are at least, from 0 to 1, if one is suggested for the other.
 const ALIKE_MIN: f64 = 0.7;
 
@@ -68,8 +78,8 @@ pub enum Command {
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
     Healthcheck {
-        /// The service's address.
-        #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
+        /// The address of the service, for `import`, `reshard` and `healthcheck`.
+        #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080", help_heading = CLIENT)]
         url: String,
     },
 }
@@ -84,137 +94,191 @@ pub enum LogFormat {
     Json,
 }
 
-/// The settings of the service.
+/// The settings of the service, in the order of the help, docs/settings.md and `.env.example`, which are generated from these comments.
+///
+/// `-h` and `.env.example` show only the first paragraph of a comment. In docs/settings.md the name of a page, such as
+/// docs/redis.md, becomes a link.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ServeArgs {
-    /// The address to serve on.
-    #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080")]
+    /// The address to serve on. An address that is not loopback requires API keys.
+    #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080", help_heading = SERVER)]
     pub listen: SocketAddr,
+    /// How many seconds the service keeps accepting connections after SIGTERM. It has no effect with the private Redis server,
+    /// which serves only one instance.
+    ///
+    /// During this time /readyz answers 503, so that a load balancer sends requests elsewhere. See docs/backup.md#stop-and-upgrade.
+    #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2, help_heading = SERVER)]
+    pub drain_seconds: u16,
+    /// Multiplies the time limits: for a slow machine or a distant Redis. 1 to 100.
+    ///
+    /// It applies to how long the service waits for Redis before it answers 503, and to the 20 seconds that a request may take.
+    #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1", help_heading = SERVER)]
+    pub timeout_factor: TimeoutFactor,
+    /// What to log: a level or a filter, such as `info` or `standings=debug`. `fred` is the Redis client.
+    #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off", value_parser = log_filter, help_heading = SERVER)]
+    pub log: String,
+    /// The format of the log: `text` or `json`.
+    #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t, hide_possible_values = true, help_heading = SERVER)]
+    pub log_format: LogFormat,
     /// The Redis to use.
     #[command(flatten)]
     pub redis: RedisArgs,
-    /// How many replicas must have a write before the service acknowledges it. If too few have it, the answer is 503,
-    /// and a retry with the same id is safe. Not with the private server, which has no replicas.
-    #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0)]
+    /// How many replicas must have a write before the service acknowledges it. With the private server, which has no replicas, the
+    /// service starts only with 0.
+    ///
+    /// If too few have it, the answer is 503, and a retry with the same id is safe. See docs/high-availability.md.
+    #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0, help_heading = REDIS)]
     pub min_replicas: u8,
-    /// Lets replicas that are at most so many milliseconds behind answer reads. Such an answer has the header
-    /// `Max-Staleness-Ms`. With 0 only primaries answer. Whoever hides a member waits as long. Up to 10000. Not with the
-    /// private server, which has no replicas.
-    #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX))]
+    /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer. With the private
+    /// server, which has no replicas, the service starts only with 0.
+    ///
+    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member waits for the largest value of all instances.
+    /// See docs/high-availability.md#reads-from-replicas.
+    #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX), help_heading = REDIS)]
     pub max_staleness_ms: u32,
-    /// How many seconds a service that is told to stop still takes connections, while /readyz answers 503, so that a
-    /// load balancer sends requests elsewhere. Not with the private server, which only one service uses.
-    #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2)]
-    pub drain_seconds: u16,
-    /// Multiplies how long the service waits for Redis before it answers 503, and how long a request may take. For a
-    /// slow machine or a distant Redis. 1 to 100.
-    #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1")]
-    pub timeout_factor: TimeoutFactor,
-    /// How many connections clients may have. On connections beyond that the service answers only /livez, /readyz and
-    /// /metrics. With 0 it takes as many as the limit of file descriptors leaves room for, at most 20,000.
-    #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0)]
-    pub max_connections: u32,
-    /// How many streams there may be. With 0 there may be half as many as connections, so that there is room for requests.
-    #[arg(long, env = "STANDINGS_MAX_STREAMS", default_value_t = 0)]
-    pub max_streams: u32,
-    /// How many streams an API key may have, those included that tokens have opened which were made with it.
-    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000)]
-    pub max_streams_per_key: u32,
-    /// How many streams there may be to one address, of those who send no API key, and of one player. An IPv6 network of 64 bits is one address.
-    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100)]
-    pub max_streams_per_address: u32,
-    /// How many MiB of memory all requests together may take. Beyond that requests wait, and are answered 503 after 5
-    /// seconds.
-    #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..))]
-    pub request_memory_mb: u16,
-    /// API keys, as `role:key,role:key`. A key with the role read reads standings, one with write sends events too, and one with
-    /// admin may do everything. Without keys everybody may do everything, and the service serves only on a loopback address.
+    /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback address.
+    ///
+    /// With the role `read` a key reads standings, with `write` it also sends events, and with `admin` it may do everything. A key has at
+    /// least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See docs/keys.md#keys-of-the-configuration.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
         default_value = "",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = ACCESS
     )]
     pub api_keys: ApiKeys,
-    /// Allow an address that is not loopback without API keys: everybody who reaches it may do everything.
-    #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    /// Allows an address that is not loopback without API keys: anyone who reaches it may do anything.
+    #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", help_heading = ACCESS)]
     pub allow_open: bool,
-    /// The origins that browsers may call from, separated by commas, as `https://a.example`; or `*` for all.
-    #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "")]
-    pub cors_origins: CorsOrigins,
-    /// The origins whose pages may show public boards in a frame (`/embed`), separated by commas; `*` for all, `none` for no
-    /// page.
-    #[arg(long, env = "STANDINGS_EMBED_ORIGINS", default_value = "*")]
-    pub embed_origins: EmbedOrigins,
-    /// A file with the keys that players' tokens are signed with (RFC 7517): secrets for HS256, public keys for EdDSA or ES256.
-    #[arg(long, env = "STANDINGS_JWT_KEYS")]
+    /// A file with the keys that players' tokens are signed with: a JWK set (RFC 7517).
+    ///
+    /// It has secrets for HS256, and public keys for EdDSA or ES256. It is read at startup. See docs/keys.md#players.
+    #[arg(long, env = "STANDINGS_JWT_KEYS", help_heading = ACCESS)]
     pub jwt_keys: Option<PathBuf>,
-    /// A single key for tokens without `kid`: a secret of 32 bytes or more, or a key as in such a file.
-    #[arg(long, env = "STANDINGS_JWT_KEY", hide_env_values = true)]
+    /// A single key for tokens without `kid`: a secret of at least 32 bytes, or a JWK.
+    #[arg(long, env = "STANDINGS_JWT_KEY", hide_env_values = true, help_heading = ACCESS)]
     pub jwt_key: Option<Secret>,
     /// The `aud` that players' tokens must have.
-    #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings")]
+    #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings", help_heading = ACCESS)]
     pub jwt_audience: String,
-    /// The networks of the proxies whose `X-Forwarded-For` tells the client's address, separated by commas: `10.0.0.0/8`.
-    #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "")]
+    /// The networks of the proxies whose `X-Forwarded-For` is trusted, such as `10.0.0.0/8,192.168.1.7`.
+    ///
+    /// If it is empty, all clients behind a proxy count as one address. See docs/overload.md#fair-shares.
+    #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "", help_heading = ACCESS)]
     pub trusted_proxies: TrustedProxies,
-    /// How many MiB of memory the events of one queue may take: those that wait on one shard of a board. Beyond that the service answers
-    /// 503 `queue-full`.
-    #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    /// The origins that browsers may call from, such as `https://a.example,https://b.example`, or `*` for all. If it is empty, only
+    /// the service's own pages may.
+    ///
+    /// Write an origin as browsers send it: without a path and without a slash at the end. With API keys, `*` gives a page no more
+    /// than its key or token allows, since `/v1` takes no cookies. Without keys and on a loopback address, `*` lets pages
+    /// read; only pages of a listed origin may write.
+    #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "", help_heading = ACCESS)]
+    pub cors_origins: CorsOrigins,
+    /// The origins whose pages may show public boards in a frame (`/embed`), such as `https://a.example`; `*` for all, `none` for
+    /// none.
+    #[arg(long, env = "STANDINGS_EMBED_ORIGINS", default_value = "*", help_heading = ACCESS)]
+    pub embed_origins: EmbedOrigins,
+    /// How many connections clients may have. With 0, as many as the limit of file descriptors allows, up to 20,000.
+    ///
+    /// The service keeps 392 file descriptors for itself, Redis and webhooks. If fewer than this setting are left, it logs a warning
+    /// and accepts that many connections, but at least 16. See docs/overload.md#connections for what happens beyond the limit.
+    #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0, help_heading = LIMITS)]
+    pub max_connections: u32,
+    /// How many streams there may be. With 0, half as many as connections.
+    ///
+    /// Beyond that the answer is 503 `overloaded`. See docs/frontends.md#live.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS", default_value_t = 0, help_heading = LIMITS)]
+    pub max_streams: u32,
+    /// How many streams an API key may have, including those of tokens that were made with it.
+    ///
+    /// Each key of `STANDINGS_API_KEYS` counts separately. Beyond that the answer is 429 `too-many-streams`.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000, help_heading = LIMITS)]
+    pub max_streams_per_key: u32,
+    /// How many streams one player may have, and how many one address may have in total, not counting clients that send an API key.
+    ///
+    /// Both limits apply to a player. An IPv6 network of 64 bits counts as one address. Behind a proxy, set
+    /// `STANDINGS_TRUSTED_PROXIES`. Beyond that the answer is 429 `too-many-streams`.
+    #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100, help_heading = LIMITS)]
+    pub max_streams_per_address: u32,
+    /// How many MiB of memory all requests together may take, at least 64.
+    ///
+    /// Beyond that requests wait for up to 5 seconds and then get 503 `overloaded`. Request bodies do not wait. See
+    /// docs/overload.md#memory.
+    #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..), help_heading = LIMITS)]
+    pub request_memory_mb: u16,
+    /// How many MiB the events of one queue may take: those that wait on one shard of a board.
+    ///
+    /// Beyond that the answer is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
+    #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queue_mb: u32,
-    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`; otherwise they may take a quarter
-    /// of that.
-    #[arg(long, env = "STANDINGS_QUEUES_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. With `maxmemory`, the limit is a
+    /// quarter of it.
+    #[arg(long, env = "STANDINGS_QUEUES_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queues_mb: u32,
-    /// For how many days lines of the audit log are kept, at most 36,500; with 0 until the log is too large.
-    #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500))]
+    /// How many days the audit log is kept, up to 36500. With 0, until it has 256 MiB.
+    ///
+    /// See docs/audit.md#how-long-lines-are-kept.
+    #[arg(long, env = "STANDINGS_AUDIT_DAYS", default_value_t = 365, value_parser = clap::value_parser!(u16).range(..=36_500), help_heading = CONTENT)]
     pub audit_days: u16,
-    /// The hosts that pictures of members may be on, separated by commas, as `img.example.com` or `*.example.com`. Without
-    /// them pictures may be on any host.
-    #[arg(long, env = "STANDINGS_AVATAR_HOSTS", default_value = "")]
+    /// The hosts that members' pictures may be on, such as `img.example.com,*.example.org`. If it is empty, any host.
+    ///
+    /// `*.example.org` stands for all names under `example.org`. See docs/profiles.md#pictures.
+    #[arg(long, env = "STANDINGS_AVATAR_HOSTS", default_value = "", help_heading = CONTENT)]
     pub avatar_hosts: Hosts,
-    /// A file with patterns of names that are blocked at once: a regular expression in each line.
-    #[arg(long, env = "STANDINGS_NAME_BLOCKLIST")]
+    /// A file with patterns of names that are blocked at once: one regular expression per line.
+    ///
+    /// It is read at startup. See docs/profiles.md#the-list-of-patterns.
+    #[arg(long, env = "STANDINGS_NAME_BLOCKLIST", help_heading = CONTENT)]
     pub name_blocklist: Option<PathBuf>,
-    /// Lets webhooks send to private addresses too, and without TLS. Only for tests and closed networks: whoever may configure
-    /// webhooks can then send requests to every machine that the service reaches.
-    #[arg(long, env = "STANDINGS_WEBHOOK_ALLOW_PRIVATE", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    /// Lets webhooks send to private addresses, and without TLS: for tests and closed networks.
+    ///
+    /// Anyone who may configure webhooks can then send requests to every machine that the service reaches. See
+    /// docs/webhooks.md#where-messages-may-go.
+    #[arg(long, env = "STANDINGS_WEBHOOK_ALLOW_PRIVATE", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", help_heading = CONTENT)]
     pub webhook_allow_private: bool,
-    /// Whether this instance does background work, such as preparing rolling windows and unlinking deleted boards.
-    #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set)]
+    /// Whether this instance does background work, such as closing periods and preparing rolling windows.
+    ///
+    /// At least one instance has to do it. See docs/scaling.md#several-instances.
+    #[arg(long, env = "STANDINGS_BACKGROUND", default_value_t = true, action = clap::ArgAction::Set, help_heading = BACKGROUND)]
     pub background: bool,
-    /// Whether an instance that serves and does background work also applies queued events. If no instance does, `standings worker`
-    /// has to.
-    #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set)]
+    /// Whether an instance that serves and does background work also applies queued events.
+    ///
+    /// If no instance does, run `standings worker`, which always applies them.
+    #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set, help_heading = BACKGROUND)]
     pub apply_queues: bool,
+    /// The address at which `standings worker` answers /livez, /readyz and /metrics, such as `127.0.0.1:8081`. If it is empty, the
+    /// worker opens no port.
+    #[arg(long, env = "STANDINGS_WORKER_LISTEN", help_heading = BACKGROUND)]
+    pub worker_listen: Option<SocketAddr>,
     /// Kafka as the queue.
     #[command(flatten)]
     pub kafka: KafkaArgs,
-    /// The address at which `standings worker` answers /livez, /readyz and /metrics. Without it, it answers nobody.
-    #[arg(long, env = "STANDINGS_WORKER_LISTEN")]
-    pub worker_listen: Option<SocketAddr>,
-    /// What is logged: a filter, such as `info` or `standings=debug`.
-    #[arg(long, env = "STANDINGS_LOG", default_value = "info,fred=off", value_parser = log_filter)]
-    pub log: String,
-    /// How the log is written.
-    #[arg(long, env = "STANDINGS_LOG_FORMAT", value_enum, default_value_t)]
-    pub log_format: LogFormat,
 }
 
 /// Which topic of Kafka is the queue.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = KAFKA)]
 pub struct KafkaArgs {
-    /// The topic of Kafka in which events wait, as `kafka://host:9092,host2:9092/topic`. Without it they wait in Redis.
+    /// The Kafka topic in which events are queued, as `kafka://host:9092,host2:9092/topic`. If it is empty, they are queued in
+    /// Redis.
+    ///
+    /// See docs/kafka.md.
     #[arg(long, env = "STANDINGS_QUEUE_URL", hide_env_values = true)]
     pub queue_url: Option<TopicUrl>,
-    /// The group of those who take records of the topic: the same for all instances.
+    /// The consumer group of the service, the same for all instances.
     #[arg(long, env = "STANDINGS_KAFKA_GROUP", default_value = "standings")]
     pub kafka_group: String,
-    /// The topic for records that can't be taken, and for dead letters of boards. Without it records are only counted and logged.
+    /// The topic for records that can't be taken, and for copies of boards' dead letters.
+    ///
+    /// If it is empty, records that can't be taken are only counted and logged. See
+    /// docs/dead-letters.md#dead-records-in-kafka.
     #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC", value_parser = TopicName::parse)]
     pub kafka_dead_letter_topic: Option<TopicName>,
-    /// Options of the client of Kafka (librdkafka), such as TLS and SASL, as `name=value;name=value`.
+    /// Options of the Kafka client (librdkafka), such as TLS and SASL, as `name=value;name=value`.
+    ///
+    /// See docs/kafka.md#tls-passwords-and-other-options.
     #[arg(
         long,
         env = "STANDINGS_KAFKA_OPTIONS",
@@ -222,22 +286,26 @@ pub struct KafkaArgs {
         hide_env_values = true
     )]
     pub kafka_options: ClientOptions,
-    /// A file with such options, `name=value` in each line. They come before those of STANDINGS_KAFKA_OPTIONS.
+    /// A file with options of the Kafka client, for secrets: one `name=value` per line. It overrides `STANDINGS_KAFKA_OPTIONS`.
     #[arg(long, env = "STANDINGS_KAFKA_OPTIONS_FILE")]
     pub kafka_options_file: Option<PathBuf>,
 }
 
 /// Which Redis the service uses.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = REDIS)]
 pub struct RedisArgs {
-    /// The Redis or Valkey server to use: redis://, rediss://, redis-cluster://, redis-sentinel:// or
-    /// unix:///path. By default the service runs a private server.
+    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server, such as `redis://host:6379`. If it is empty, the service runs a
+    /// private server.
+    ///
+    /// See docs/redis.md#your-own-server for clusters, sentinels, TLS, sockets and passwords.
     #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
-    /// Where the private server keeps its data.
+    /// The directory of the private server's data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
-    /// The program of the private server. By default the service looks for redis-server and valkey-server.
+    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the `PATH`
+    /// and in `.tools/`.
     #[arg(long, env = "STANDINGS_REDIS_SERVER")]
     pub redis_server: Option<PathBuf>,
 }
@@ -432,8 +500,8 @@ impl From<clap::Error> for CliError {
     }
 }
 
-/// All arguments that are settings.
-fn settings() -> impl Iterator<Item = Arg> {
+/// All arguments that are settings; one that several commands take comes several times.
+pub fn settings() -> impl Iterator<Item = Arg> {
     let mut cli = Cli::command();
     cli.build();
     let of_commands = cli.get_subcommands().flat_map(clap::Command::get_arguments);
@@ -723,15 +791,6 @@ mod tests {
             "admin:hush-hush",
         ]);
         assert!(!format!("{args:?}").contains("hush"));
-    }
-
-    #[test]
-    fn the_example_file_names_every_variable() {
-        let example = include_str!("../.env.example");
-        for arg in settings() {
-            let line = format!("{}=", arg.get_env().unwrap().to_str().unwrap());
-            assert!(example.contains(&line), ".env.example lacks {line}");
-        }
     }
 
     /// What is indented under this line, line by line.

@@ -48,6 +48,12 @@ const SUM: &str = "sum";
 const LAST: &str = "last";
 /// What the answer to an event has.
 const APPLIED: &str = r#""status":"applied""#;
+/// The rows that README.md names.
+const ONE: &str = "one score with an id";
+const HUNDRED: &str = "a hundred set in a request";
+const ANY_PAGE: &str = "any page of 20";
+const ONE_MEMBER: &str = "a member";
+
 /// What has a rank has this once, on both services; a previous rank has another name.
 const RANK: &str = r#""rank":"#;
 /// What has a score, likewise.
@@ -307,7 +313,7 @@ fn rows() -> Vec<Row> {
     };
     vec![
         row(
-            "one score with an id",
+            ONE,
             asked(our_single(SUM, &id, "7", ""), APPLIED, 1),
             theirs(increment(), 1),
         ),
@@ -322,7 +328,7 @@ fn rows() -> Vec<Row> {
             theirs(set, 1),
         ),
         batch(
-            "a hundred set in a request",
+            HUNDRED,
             asked(our_batch(LAST, &id, SCORE, "", BATCH), SCORED, BATCH),
         ),
         batch(
@@ -339,12 +345,12 @@ fn rows() -> Vec<Row> {
             theirs(get(their_page(SUM, 1)), PAGE_SIZE),
         ),
         row(
-            "any page of 20",
+            ANY_PAGE,
             asked(get(our_page(SUM, PAGE)), RANK, PAGE_SIZE),
             theirs(get(their_page(SUM, PAGE)), PAGE_SIZE),
         ),
         row(
-            "a member",
+            ONE_MEMBER,
             asked(get(our_member(SUM, MEMBER)), r#""percentile":"#, 1),
             theirs(get(their_member(SUM, MEMBER)), 1),
         ),
@@ -450,14 +456,15 @@ fn conditions(machine: &Machine) -> String {
     )
 }
 
-/// All ratios in a sentence.
+/// Some ratios in a sentence.
 fn in_short(lines: &[Line]) -> String {
-    let ratios = lines
-        .iter()
-        .map(|line| format!("{}: {:.1}", line.title, line.ratio()));
+    let [one, hundred, any_page, member] = [ONE, HUNDRED, ANY_PAGE, ONE_MEMBER].map(|title| {
+        let line = lines.iter().find(|line| line.title == title);
+        line.map_or(f64::NAN, Line::ratio)
+    });
     format!(
-        "Requests per second compared with [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, on the \
-         same machine (Podium = 1): {} ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n",
-        ratios.collect::<Vec<_>>().join(" · ")
+        "Compared with [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, on the same machine: \
+         {one:.1} times as many single scores per second, {hundred:.1} times as many in batches of a hundred, {any_page:.1} times as \
+         many pages and {member:.1} times as many members ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
     )
 }

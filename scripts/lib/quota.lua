@@ -10,33 +10,41 @@
 --
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
--- A use is {index in `rules`, amount, expires (ms since the epoch, 0: never), key indexes of the pools, 0: not one
--- of the event's}.
+-- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`; amount;
+-- expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
 --
 -- Opens the counts of the uses of some events, and returns the functions that work on them. It is called only if they are
 -- needed, because making them costs a twentieth of the smallest call.
 local function open_counts(rules, uses_of_events)
-  -- What was taken of pools that are sums; and of those that have changed, when they expire.
-  local sums, changed = {}, {}
+  -- By pool: what was taken of a sum; how many entries a log has.
+  local counts = {}
+  -- What has changed: when a sum expires; the rule of a log.
+  local changed_sums, changed_logs = {}, {}
 
-  -- Loads the sums of the uses of many events with one command.
-  local function load_sums(uses)
+  -- Iterates over the uses of an event: where each begins, and its rule.
+  local function next_use(uses, place)
+    place = place and place + 3 + #rules[uses[place]].allowances or 1
+    if uses[place] then return place, rules[uses[place]] end
+  end
+
+  -- Loads the counts of many events. A key of another type breaks the call off here.
+  local function load_counts()
     local keys = {}
-    for _, of_event in ipairs(uses) do
-      for _, use in ipairs(of_event) do
-        if rules[use[1]].log == 0 then
-          for _, key in ipairs(use[4]) do
-            if key > 0 and not sums[KEYS[key]] then
-              sums[KEYS[key]] = 0
-              keys[#keys + 1] = KEYS[key]
-            end
+    for _, uses in ipairs(uses_of_events) do
+      for place, rule in next_use, uses do
+        for index = place + 3, place + 2 + #rule.allowances do
+          local key = KEYS[uses[index]]
+          if key and not counts[key] and rule.log > 0 then
+            counts[key] = call('ZCARD', key)
+          elseif key and not counts[key] then
+            counts[key], keys[#keys + 1] = 0, key
           end
         end
       end
     end
     if #keys == 0 then return end
     for index, sum in ipairs(call('MGET', unpack(keys))) do
-      if sum then sums[keys[index]] = tonumber(sum) end
+      if sum then counts[keys[index]] = tonumber(sum) end
     end
   end
 
@@ -108,6 +116,8 @@ local function open_counts(rules, uses_of_events)
 
   -- Whether a log takes an amount at `instant`; if not, also when it does.
   local function log_takes(rule, key, allowance, amount, instant)
+    -- No stretch holds more events than the log, nor than all stretches that contain `instant`.
+    if not rule.is_points and counts[key] + amount <= allowance then return true end
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
     local fullest, instants, amounts = fullest_of_log(rule, key, instant)
@@ -116,12 +126,12 @@ local function open_counts(rules, uses_of_events)
   end
 
   -- What was taken of a use's pools together, and what they allow. A pool whose allowance was lowered is full.
-  local function taken_of_use(use, instant)
-    local rule, taken, allowed = rules[use[1]], 0, 0
-    for pool, index in ipairs(use[4]) do
-      if index > 0 then
-        local allowance, of_pool = rule.allowances[pool], sums[KEYS[index]]
-        if rule.log > 0 then of_pool = fullest_of_log(rule, KEYS[index], instant) end
+  local function taken_of_use(uses, place, instant)
+    local rule, taken, allowed = rules[uses[place]], 0, 0
+    for pool, allowance in ipairs(rule.allowances) do
+      local key = KEYS[uses[place + 2 + pool]]
+      if key then
+        local of_pool = rule.log > 0 and fullest_of_log(rule, key, instant) or counts[key]
         taken, allowed = taken + math.min(allowance, of_pool), allowed + allowance
       end
     end
@@ -131,32 +141,29 @@ local function open_counts(rules, uses_of_events)
   -- What remains of each use, once they have taken their amounts, as text.
   local function remaining_of(uses, instant)
     local remaining = {}
-    for index, use in ipairs(uses) do
-      local taken, allowed = taken_of_use(use, instant)
-      remaining[index] = number_text(allowed - taken - use[2])
+    for place in next_use, uses do
+      local taken, allowed = taken_of_use(uses, place, instant)
+      remaining[#remaining + 1] = number_text(allowed - taken - uses[place + 1])
     end
     return remaining
   end
 
-  -- Why a use is refused, which frees then: {quota, when it frees, what was taken, what is allowed, what it would take}.
-  local function shortage_of(use, frees, instant)
-    local taken, allowed = taken_of_use(use, instant)
-    return {use[1], number_text(frees), number_text(taken), number_text(allowed), number_text(use[2])}
+  -- Why the use at `place` is refused, which frees then: {quota, when it frees, what was taken, what is allowed, what it would take}.
+  local function shortage_of(uses, place, frees, instant)
+    local taken, allowed = taken_of_use(uses, place, instant)
+    return {uses[place], number_text(frees), number_text(taken), number_text(allowed), number_text(uses[place + 1])}
   end
 
-  -- The pool that a use takes from; or nil and when it frees (0: unknown). `reserving` has the pools with open
+  -- The pool that the use at `place` takes from; or nil and when it frees (0: unknown). `reserving` has the pools with open
   -- reservations: if one of those has too little left, the answer is not known yet, and the result is nil and nil.
-  local function choose_pool(use, instant, reserving)
-    local rule, amount, frees = rules[use[1]], use[2], 0
-    for pool, index in ipairs(use[4]) do
-      if index > 0 then
-        local key, allowance, takes, later = KEYS[index], rule.allowances[pool], nil, 0
-        if rule.log > 0 then
-          takes, later = log_takes(rule, key, allowance, amount, instant)
-        else
-          takes = sums[key] + amount <= allowance
-        end
-        if takes then return {rule = rule, key = key, amount = amount, expires = use[3]} end
+  local function choose_pool(rule, uses, place, instant, reserving)
+    local amount, frees = uses[place + 1], 0
+    for pool, allowance in ipairs(rule.allowances) do
+      local key = KEYS[uses[place + 2 + pool]]
+      if key then
+        local takes, later = counts[key] + amount <= allowance, 0
+        if rule.log > 0 then takes, later = log_takes(rule, key, allowance, amount, instant) end
+        if takes then return key end
         if reserving[key] then return nil, nil end
         if frees == 0 then frees = later end
       end
@@ -164,58 +171,65 @@ local function open_counts(rules, uses_of_events)
     return nil, frees
   end
 
-  -- For each use the pool that it takes from; or nil, and the use that a quota refuses, and when that frees (0: unknown, nil:
-  -- not known yet).
+  -- The pools that the uses of an event take from, in their order. All events use one list.
+  local chosen = {}
+
+  -- For each use the pool that it takes from; or nil, and the place of the use that a quota refuses, and when that frees (0: unknown,
+  -- nil: not known yet).
   local function choose_pools(uses, instant, reserving)
-    local chosen = {}
-    for _, use in ipairs(uses) do
-      local pool, frees = choose_pool(use, instant, reserving)
-      if not pool then return nil, use, frees end
-      chosen[#chosen + 1] = pool
+    local count = 0
+    for place, rule in next_use, uses do
+      local pool, frees = choose_pool(rule, uses, place, instant, reserving)
+      if not pool then return nil, place, frees end
+      count = count + 1
+      chosen[count] = pool
     end
     return chosen
   end
 
-  -- Looks at what is only written, before anything is: the registry, and the logs of all events but the first, which are read before that.
-  local function look_at(uses_of_all, registry)
-    local seen = {}
-    call('SCARD', registry)
-    for e = 2, #uses_of_all do
-      for _, use in ipairs(uses_of_all[e]) do
-        for _, index in ipairs(rules[use[1]].log > 0 and use[4] or {}) do
-          if index > 0 and not seen[index] then
-            seen[index] = true
-            call('ZCARD', KEYS[index])
-          end
-        end
-      end
-    end
+  -- The entry of an event in a log. `name` tells it apart from others of the same millisecond.
+  local function log_entry(instant, name, amount)
+    return number_text(instant) .. ':' .. name .. ':' .. number_text(amount)
   end
 
-  -- Takes from the chosen pools: from logs at once, from sums in memory. `name` makes the event's entries in logs
-  -- different from others of the same millisecond, if they may be removed again; otherwise they are numbered.
-  local function take_from(pools, instant, now, name)
-    for _, pool in ipairs(pools) do
-      local key, rule = pool.key, pool.rule
+  -- Adds an event to a log: under its name if it has one, otherwise under a number. The entries of one millisecond are always more than
+  -- the greatest number among them, so that their count is a new one.
+  local function add_to_log(rule, key, instant, amount, name)
+    local at = number_text(instant)
+    if call('ZADD', key, at, log_entry(instant, name or 0, amount)) == 0 and not name then
+      call('ZADD', key, at, log_entry(instant, call('ZCOUNT', key, at, at), amount))
+    end
+    counts[key], changed_logs[key] = counts[key] + 1, rule
+  end
+
+  -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a name.
+  local function take_from(pools, uses, instant, name)
+    local count = 0
+    for place, rule in next_use, uses do
+      count = count + 1
+      local key, amount = pools[count], uses[place + 1]
       if rule.log > 0 then
-        local at = number_text(instant)
-        local entry = at .. ':' .. (name or call('ZCOUNT', key, at, at)) .. ':' .. number_text(pool.amount)
-        call('ZADD', key, at, entry)
-        pool.entry = entry
-        call('ZREMRANGEBYSCORE', key, '-inf', '(' .. number_text(now - rule.keep))
-        call('PEXPIRE', key, number_text(rule.keep))
+        add_to_log(rule, key, instant, amount, name)
       else
-        sums[key] = sums[key] + pool.amount
-        changed[key] = pool.expires
+        counts[key], changed_sums[key] = counts[key] + amount, uses[place + 2]
       end
     end
   end
 
   local function flush(registry, now)
-    for key, expires in pairs(changed) do
-      local sum = number_text(sums[key])
+    local texts = {}
+    local function text_of(ms)
+      texts[ms] = texts[ms] or number_text(ms)
+      return texts[ms]
+    end
+    for key, rule in pairs(changed_logs) do
+      if counts[key] > 1 then call('ZREMRANGEBYSCORE', key, '-inf', '(' .. text_of(now - rule.keep)) end
+      call('PEXPIRE', key, text_of(rule.keep))
+    end
+    for key, expires in pairs(changed_sums) do
+      local sum = number_text(counts[key])
       if expires > 0 then
-        call('SET', key, sum, 'PX', number_text(math.max(1, expires - now)))
+        call('SET', key, sum, 'PX', text_of(math.max(1, expires - now)))
       else
         call('SET', key, sum)
         call('SADD', registry, key)
@@ -223,9 +237,9 @@ local function open_counts(rules, uses_of_events)
     end
   end
 
-  load_sums(uses_of_events)
+  load_counts()
   return {
-    sums = sums, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of, shortage_of = shortage_of,
-    choose_pools = choose_pools, look_at = look_at, take_from = take_from, flush = flush,
+    counts = counts, next_use = next_use, fullest_of_log = fullest_of_log, log_frees = log_frees, remaining_of = remaining_of,
+    shortage_of = shortage_of, choose_pools = choose_pools, log_entry = log_entry, take_from = take_from, flush = flush,
   }
 end

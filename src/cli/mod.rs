@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::text::printable;
-use crate::config::{Command, Secret};
+use crate::config::{CLIENT, Command, Secret};
 use crate::{http, server};
 
 /// Why a command failed, if nothing depends on the kind of error.
@@ -31,11 +31,13 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The service that a command works with.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = CLIENT)]
 pub struct ServiceArgs {
-    /// The service's address.
+    /// The address of the service, for `import`, `reshard` and `healthcheck`.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// An API key. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
+    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
+    /// `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }

@@ -76,7 +76,7 @@ fn unpackable(error: &rmp_serde::encode::Error) -> StoreError {
 }
 
 /// A column of arguments: the same of each of some things.
-pub(super) fn each<'a, T, C>(all: &'a [T], cell: impl Fn(&'a T) -> C) -> Vec<C> {
+pub(super) fn each<'a, T, C>(all: &'a [T], cell: impl FnMut(&'a T) -> C) -> Vec<C> {
     all.iter().map(cell).collect()
 }
 

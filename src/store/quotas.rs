@@ -22,9 +22,6 @@ pub(super) struct QuotaRule {
     allowances: Vec<i64>,
 }
 
-/// A use of a quota, as the scripts take it.
-pub(super) type UseArgs = (usize, i64, i64, Vec<usize>);
-
 /// A board's quotas, as the scripts take them.
 pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
     let definition = &board.definition;
@@ -47,16 +44,22 @@ pub(super) fn rules(board: &Board) -> Vec<QuotaRule> {
     board.definition.quotas.iter().map(rule).collect()
 }
 
-/// A use; its keys go behind those that are there.
-pub(super) fn use_args(home: &Shard, used: &QuotaUse, keys: &mut Vec<String>) -> UseArgs {
-    let mut indexes = Vec::new();
-    for pool in &used.pools {
-        keys.push(keys::named(home, Kind::Quota, &pool.name));
-        indexes.resize(pool.index, 0);
-        indexes.push(keys.len());
+/// The uses of an event, as the scripts take them (`scripts/lib/quota.lua`); their keys go behind those that are there.
+pub(super) fn use_args(shard: &Shard, uses: &[QuotaUse], keys: &mut Vec<String>) -> Vec<i64> {
+    let quotas = &shard.definition.quotas;
+    let mut args = Vec::new();
+    for used in uses {
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let expires = used.expires_at_ms.unwrap_or(0);
+        args.extend([number(used.quota + 1), used.amount, expires]);
+        let first_pool = args.len();
+        args.resize(first_pool + 1 + quotas[used.quota].extra.len(), 0);
+        for pool in &used.pools {
+            keys.push(keys::named(shard, Kind::Quota, &pool.name));
+            args[first_pool + pool.index] = number(keys.len());
+        }
     }
-    let expires = used.expires_at_ms.unwrap_or(0);
-    (used.quota + 1, used.amount, expires, indexes)
+    args
 }
 
 /// What a script says of a quota that has too little left.
@@ -75,7 +78,7 @@ pub(super) fn shortage(reply: &mut Reply) -> Result<Shortage, StoreError> {
 pub struct Taken {
     /// When a sliding window that is used up frees; `None` where it is none, or not used up.
     pub frees_at: Option<Timestamp>,
-    /// What was taken of each of its allowances up to the last that was asked for: events, or scaled points.
+    /// What was taken of each of its allowances, 0 for those that were not asked for: events, or scaled points.
     pub of_allowances: Vec<i64>,
 }
 
@@ -88,8 +91,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<Taken>, StoreError> {
         let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
-        let uses = uses.iter().map(|used| use_args(home, used, &mut keys));
-        let uses: Vec<UseArgs> = uses.collect();
+        let uses = use_args(home, uses, &mut keys);
         let counts = self
             .call(&script::QUOTAS, home.tag())
             .keys(keys)

@@ -143,12 +143,7 @@ impl Store {
         let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
         let numbers: Vec<usize> = numbers.collect();
         let all: Vec<&Wanted> = requests.iter().flatten().collect();
-        let uses = all.iter().map(|wanted| {
-            let uses = wanted.uses.iter();
-            let uses = uses.map(|used| use_args(home, used, &mut keys));
-            uses.collect::<Vec<_>>()
-        });
-        let uses: Vec<_> = uses.collect();
+        let uses = each(&all, |wanted| use_args(home, &wanted.uses, &mut keys));
         let reply = self
             .call(&script::RESERVE, home.tag())
             .keys(keys)

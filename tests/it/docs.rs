@@ -1,5 +1,5 @@
 //! The documentation. The commands of its sessions are run as they stand, and the service has to answer what is printed
-//! below them. Its links lead somewhere, and its tables have all settings, metrics, fields and problems.
+//! below them. Its links lead somewhere, and its tables have all metrics, fields and problems.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -244,14 +244,7 @@ fn assert_named<'a>(page: &str, names: impl IntoIterator<Item = &'a str>) {
 }
 
 #[test]
-fn the_tables_have_all_settings_fields_and_problems() {
-    let example = read(".env.example");
-    let lines = example.lines().map(|line| line.trim_start_matches('#'));
-    let settings = lines.filter_map(|line| Some(line.split_once('=')?.0));
-    assert_named(
-        "docs/operations.md",
-        settings.filter(|name| name.starts_with("STANDINGS_")),
-    );
+fn the_tables_have_all_fields_and_problems() {
     assert_named("docs/api.md", KINDS.iter().map(|kind| kind.name));
     let openapi: serde_json::Value = serde_json::from_str(&read("openapi/openapi.json")).unwrap();
     for (page, schema) in [
@@ -320,6 +313,6 @@ async fn the_table_of_metrics_is_complete() {
     });
     let names: Vec<_> = names.collect();
     assert!(names.len() > 5, "{metrics}");
-    assert_named("docs/operations.md", names);
+    assert_named("docs/monitoring.md", names);
     program.stop().await;
 }

@@ -36,6 +36,7 @@ mod rewards;
 mod scripts;
 mod seasons;
 mod seats;
+mod settings;
 mod streams;
 mod tidy;
 mod turning;

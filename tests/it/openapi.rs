@@ -15,37 +15,21 @@ use standings::store::dead_letters::LetterId;
 
 use self::compatible::{breaks, says_so};
 use self::schemas::Document;
+use crate::harness::World;
 use crate::harness::client::Client;
+use crate::harness::committed::assert_committed;
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::program::Program;
-use crate::harness::{World, repository};
 
-/// The settings under which the tests write the committed files anew.
-fn may_write() -> bool {
-    std::env::var_os("STANDINGS_WRITE_OPENAPI").is_some()
-}
-
-/// Checks that a committed file is what it has to be.
-fn assert_committed(file: &str, expected: &str) {
-    let path = repository().join(file);
-    if may_write() {
-        std::fs::write(&path, expected).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    let mut lines = committed.lines().zip(expected.lines());
-    let first = lines.find(|(committed, expected)| committed != expected);
-    assert!(
-        committed == expected,
-        "{file} has drifted, first at {first:?}; write it again, twice if the examples have changed: STANDINGS_WRITE_OPENAPI=1 cargo test openapi"
-    );
-}
+/// The variable with which the tests write the committed files; twice if the examples have changed.
+const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
 
 #[test]
 fn the_committed_document_is_the_one_of_the_code() {
     let text = standings::http::document_text().unwrap() + "\n";
     let parsed: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(parsed, Document::of_code().0, "the text leaves nothing out");
-    assert_committed("openapi/openapi.json", &text);
+    assert_committed("openapi/openapi.json", &text, WRITE);
 }
 
 #[test]
@@ -373,7 +357,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
         }
     }
     let examples = serde_json::to_string_pretty(&examples).unwrap() + "\n";
-    assert_committed("openapi/examples.json", &examples);
+    assert_committed("openapi/examples.json", &examples, WRITE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

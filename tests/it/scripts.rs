@@ -814,7 +814,7 @@ async fn reserve(redis: &RedisServer, version: &str, tokens: &[&str]) -> Reply {
     let args = pack(&json!({
         "version": version, "now": 1000, "rules": [{"log": 0, "keep": 0, "is_points": false, "allowances": [2]}],
         "requests": each(json!(0)), "tokens": tokens, "instants": each(json!(1000)),
-        "uses": each(json!([[1, 1, 0, [5]]])), "asks": each(json!(true)), "tags": each(json!("b:4:1")),
+        "uses": each(json!([1, 1, 0, 5])), "asks": each(json!(true)), "tags": each(json!("b:4:1")),
         "records": each(json!(EVENT)), "voids": each(json!(MARK)),
     }));
     run(redis, &script::RESERVE, &keys, &[&args]).await

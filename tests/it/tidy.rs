@@ -122,7 +122,7 @@ fn keys_are_made_in_one_place_and_scripts_make_none() {
 
 #[test]
 fn every_job_is_named_for_operators() {
-    let guide = std::fs::read_to_string(repository().join("docs/operations.md")).unwrap();
+    let guide = std::fs::read_to_string(repository().join("docs/monitoring.md")).unwrap();
     for kind in JobKind::of_every_instance().chain(JobKind::in_background()) {
         let name = kind.name();
         assert!(guide.contains(&format!("`{name}`")), "{name}");

@@ -23,7 +23,7 @@ use crate::store::connection::Call;
 use crate::store::kinds::Kind;
 use crate::store::protocol::{flags, refusals};
 use crate::store::queued::Held;
-use crate::store::quotas::{self, QuotaRule, UseArgs};
+use crate::store::quotas::{self, QuotaRule};
 use crate::store::reservations::{Token, VOID_MS};
 use crate::store::{StoreError, keys, script};
 
@@ -130,7 +130,7 @@ struct QuotaArgs {
     registry: usize,
     rules: Vec<QuotaRule>,
     instants: Vec<i64>,
-    uses: Vec<Vec<UseArgs>>,
+    uses: Vec<Vec<i64>>,
     asks: Vec<bool>,
 }
 
@@ -269,9 +269,8 @@ impl<'a> Encoder<'a> {
         };
         let more = &mut self.more;
         if let Some(quotas) = &mut more.quotas {
-            let uses = plan.quotas.iter();
-            let uses = uses.map(|used| quotas::use_args(shard, used, &mut self.keys));
-            quotas.uses.push(uses.collect());
+            let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys);
+            quotas.uses.push(uses);
             quotas.instants.push(plan.at.ms());
             quotas.asks.push(ready.asks_quotas);
         }

@@ -2,6 +2,7 @@
 //! of the service, each behind a real port.
 
 pub mod client;
+pub mod committed;
 pub mod delay;
 pub mod jobs;
 pub mod keys;
