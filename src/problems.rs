@@ -254,7 +254,7 @@ problems! {
         "The period has not ended yet, so that it can't become final. The service did nothing.",
         "Wait until the period ends. To end the board now, set its `closes_at`.",
         "week 2026-11-16 of board run_hero has not ended: it ends at 2026-11-23T00:00:00.000Z";
-    NOT_FINALIZED = CONFLICT, "not-finalized", "The period does not become final",
+    NOT_FINALIZED = CONFLICT, "not-finalized", "The period never gets a result",
         "The board has no `finalize`, or the period had ended when `finalize` was set. So the period has no result. The service did nothing.",
         "Set `finalize` in the board's definition. It holds for periods that end after that.",
         "board run_hero has no `finalize`";
@@ -332,7 +332,7 @@ problems! {
         => no_league(board: &BoardId) "board {board} is no league";
     LEAGUE_TURNING = CONFLICT, "league-turning", "The league is being turned over",
         "The last period of the league has ended, and it is not decided yet in which tier the member goes on: events of that period may still count, or the service has not come to it. The service did nothing.",
-        "Send the request again after as many seconds as the header `Retry-After` says.",
+        "Send the request again after as many seconds as the header `Retry-After` says; an event of a batch, which has no header, after a pause that grows.",
         "the last period of the league is being turned over; try again in 1 s";
     NOT_SEATED = CONFLICT, "not-seated", "The member has no seat in the period",
         "The board is a league, and the member has no seat in the period of the event: the period is over, or the member has left. The service did not take the event.",

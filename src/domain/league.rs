@@ -49,8 +49,8 @@ pub struct League {
     #[serde(default = "cohort_size")]
     #[schema(minimum = 2, maximum = 1_000, default = 100)]
     pub cohort_size: u32,
-    /// How long after the beginning of a period new cohorts are opened freely: a duration. Later a new member first takes
-    /// a seat that is free in another cohort. Null: as long as the period runs.
+    /// How long after the start of a period seats that erased members have left stay empty in older cohorts: a duration. After
+    /// that, new members take those seats before a new cohort opens. Null: until the period ends.
     pub join_until: Option<Span>,
     /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
     #[serde(default = "super::board::one")]

@@ -58,7 +58,7 @@ struct BatchBody<'a> {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitParams {
-    /// Whether the answer tells the member's rank before and after the event.
+    /// Whether the answer tells the member's rank before and after the event. Refused on boards of several shards, except leagues.
     #[param(default = false)]
     ranks: Option<bool>,
     /// Whether the answer tells what the event did to each standing. `false` is cheaper, for bulk loads. It holds for

@@ -220,7 +220,8 @@ pub struct SeatBody {
     /// zone.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_promotion: Option<ShownScore>,
-    /// How many points the member has to gain to leave the demotion zone; null if it is not there.
+    /// How many points the member has to gain to leave the demotion zone; null if it is not there, and if
+    /// nobody can leave it.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_safety: Option<ShownScore>,
     /// How many points the member is ahead of the first one in the demotion zone; null if it is there itself, and if the cohort

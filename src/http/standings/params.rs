@@ -250,8 +250,8 @@ read_params! {
         /// Only entries with this score or a smaller one.
         #[param(value_type = Option<f64>)]
         pub(super) to_score: Option<String>,
-        /// The entries around this score: half of `size` ahead of it, and the others from it on. Not together with `page`,
-        /// `from_score` and `to_score`.
+        /// The entries around this score: half of `size` (rounded down) better than it, the others equal or worse. If fewer are
+        /// better, more of the others follow; near the end of the list there are fewer. Not together with `page`, `from_score` and `to_score`.
         #[param(value_type = Option<f64>)]
         pub(super) around_score: Option<String>,
     }
