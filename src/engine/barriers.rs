@@ -6,8 +6,9 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::barriers::{LogEnds, Patience, Raised};
-use crate::store::closings::Decision;
+use crate::store::barriers::{self, LogEnds, Patience, Raised};
+use crate::store::closings::{self, Decision};
+use crate::store::intake;
 use crate::store::queues::QueueName;
 
 impl Engine {
@@ -19,7 +20,7 @@ impl Engine {
         until: Timestamp,
     ) -> Result<bool, Error> {
         self.with_board(id, async |live| {
-            if self.store.decide_closing(&live.board, until).await? == Decision::Pending {
+            if closings::decide(&self.store, &live.board, until).await? == Decision::Pending {
                 return Ok(false);
             }
             let raised = self.raise_barriers(&live.board, until, None).await?;
@@ -36,7 +37,7 @@ impl Engine {
         until: Timestamp,
         patience: Option<Patience>,
     ) -> Result<Progress, Error> {
-        self.store.confirm_closing(board).await?;
+        closings::confirm(&self.store, board).await?;
         self.close_shards(&board.id, until, patience).await
     }
 
@@ -71,7 +72,7 @@ impl Engine {
                     let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
                     let names = raised.iter().filter(of_log);
                     let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
-                    self.store.want_intake(names, waits).await?;
+                    intake::want(&self.store, names, waits).await?;
                 }
             }
             let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
@@ -90,7 +91,7 @@ impl Engine {
     ) -> Result<Vec<(&'a Shard, Raised)>, Error> {
         let mut raised = Vec::with_capacity(shards.len());
         for shard in shards {
-            let of_shard = self.store.close_shard(shard, until, patience, ends).await?;
+            let of_shard = barriers::raise(&self.store, shard, until, patience, ends).await?;
             raised.push((*shard, of_shard));
         }
         Ok(raised)

@@ -27,8 +27,9 @@ use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::barriers::Patience;
-use crate::store::board_notes::NotedFor;
-use crate::store::closings::Keys;
+use crate::store::board_notes::{self, NotedFor};
+use crate::store::boards;
+use crate::store::closings::{self, Keys};
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
@@ -107,9 +108,10 @@ impl Engine {
 
     /// Decides the closing of a board that is due, or plans when one will be.
     async fn decide_due(&self, id: &BoardId) -> Result<Progress, Error> {
-        let (Some(live), Some(closings)) =
-            (self.find_board(id).await?, self.store.closings(id).await?)
-        else {
+        let (Some(live), Some(closings)) = (
+            self.find_board(id).await?,
+            boards::closings(&self.store, id).await?,
+        ) else {
             return Ok(Progress::Done);
         };
         if closings.is_pending() {
@@ -144,7 +146,7 @@ impl Engine {
 
     /// Decides a closing, unless results of the last one are missing, or the definition has changed.
     async fn decide(&self, board: &Board, until: Timestamp) -> Result<(), Error> {
-        let decision = self.store.decide_closing(board, until).await;
+        let decision = closings::decide(&self.store, board, until).await;
         self.unless_again(&board.id, decision).await.map(drop)
     }
 
@@ -160,7 +162,7 @@ impl Engine {
                 return Err(Error::Busy(message));
             }
             let live = self.live_board(id).await?;
-            let closings = self.store.closings(id).await?.unwrap_or_default();
+            let closings = boards::closings(&self.store, id).await?.unwrap_or_default();
             if closings.until >= Some(until) {
                 return Ok(());
             }
@@ -251,7 +253,7 @@ impl Engine {
             is_newest_first: false,
         };
         let reads = live.shards.iter();
-        let reads = reads.map(|live| self.store.periods(&live.shard, unit, wanted, 1));
+        let reads = reads.map(|live| closings::periods(&self.store, &live.shard, unit, wanted, 1));
         let keys = try_join_all(reads).await?;
         let first = keys.into_iter().flatten().min();
         let section = first
@@ -317,7 +319,7 @@ impl Closing {
     }
 
     async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
-        let closings = engine.store.closings(&self.id).await?;
+        let closings = boards::closings(&engine.store, &self.id).await?;
         let pending = closings.filter(Closings::is_pending);
         let Some(closings) = pending else {
             return Ok(Step::Done);
@@ -342,14 +344,14 @@ impl Closing {
         } else {
             let next = engine.next_ending(&live, after, until).await?;
             let Some((at, periods)) = next else {
-                engine.store.note_results(&live.board, until).await?;
+                closings::note_results(&engine.store, &live.board, until).await?;
                 return Ok(Step::More);
             };
             (at, Ending::begin(engine, &live, periods).await?)
         };
         let stepped = ending.step(engine, &live).await;
         match stepped {
-            Ok(Progress::Done) => engine.store.note_results(&live.board, at).await?,
+            Ok(Progress::Done) => closings::note_results(&engine.store, &live.board, at).await?,
             // What expires is of shards that may be others by now.
             Err(_) if !live.board.is_league() => {}
             _ => self.ending = Some((at, ending)),
@@ -367,7 +369,7 @@ impl Ending {
         }
         for period in periods.iter().filter(|period| board.has_result(period)) {
             engine.record_result(live, &(*period).into()).await?;
-            engine.store.note_board(NotedFor::Outbox, board).await?;
+            board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
         }
         let parts = periods.into_iter().flat_map(|period| {
             let expires_at_ms = board.expires_at_ms(&period);
@@ -403,7 +405,14 @@ impl Part {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
         let section = self.period.into();
-        let expired = store.expire_period(&self.shard, &section, self.expires_at_ms, now, cursor);
+        let expired = closings::expire_period(
+            store,
+            &self.shard,
+            &section,
+            self.expires_at_ms,
+            now,
+            cursor,
+        );
         Ok(expired.await?.map(|cursor| Self {
             cursor: Some(cursor),
             ..self.clone()

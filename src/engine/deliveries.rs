@@ -15,9 +15,9 @@ use super::attempts::until_unchanged;
 use super::{Engine, Error, Outdated};
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
-use crate::store::deliveries::Claimed;
+use crate::store::deliveries::{self, Claimed};
 use crate::store::stored::Changed;
-use crate::store::webhooks::WEBHOOKS_MAX;
+use crate::store::webhooks::{self, WEBHOOKS_MAX};
 use crate::throttle;
 
 /// How many deliveries of a webhook are under way at once on an instance.
@@ -108,7 +108,7 @@ impl Engine {
                 if self.deliveries.is_due() {
                     self.count_deliveries().await?;
                 }
-                Ok(self.store.due_webhooks(self.clock.now()).await?)
+                Ok(deliveries::due_webhooks(&self.store, self.clock.now()).await?)
             }
             .await,
         )
@@ -117,7 +117,9 @@ impl Engine {
     /// Sends to a webhook what is due for it, one message after the other.
     async fn serve(&self, name: WebhookName) -> Ended {
         let serve = async {
-            while let Some(claimed) = self.store.claim_delivery(&name, self.clock.now()).await? {
+            while let Some(claimed) =
+                deliveries::claim(&self.store, &name, self.clock.now()).await?
+            {
                 self.try_delivery(&name, claimed).await?;
             }
             Ok(())
@@ -154,7 +156,7 @@ impl Engine {
         }
         let now = self.clock.now();
         // If it is not what was claimed, somebody else has gone on with it.
-        self.store.end_delivery(name, &stored, &ended, now).await?;
+        deliveries::end(&self.store, name, &stored, &ended, now).await?;
         Ok(())
     }
 
@@ -162,7 +164,7 @@ impl Engine {
     async fn disable_webhook(&self, name: &WebhookName, tried: &Webhook) -> Result<(), Error> {
         let now = self.clock.now();
         until_unchanged(async || {
-            let Some(stored) = self.store.load_webhook(name).await? else {
+            let Some(stored) = webhooks::load(&self.store, name).await? else {
                 return Ok(());
             };
             let webhook = stored.read()?;
@@ -176,9 +178,7 @@ impl Engine {
                 }),
                 ..webhook
             };
-            let changed = self
-                .store
-                .change_webhook(name, Some(&stored), Some(&disabled), now);
+            let changed = webhooks::change(&self.store, name, Some(&stored), Some(&disabled), now);
             if changed.await? != Changed::Done {
                 return Err(Error::Again(Outdated::Read));
             }
@@ -190,14 +190,14 @@ impl Engine {
 
     /// Tells by metrics how many deliveries wait, and how many dead letters there are.
     async fn count_deliveries(&self) -> Result<(), Error> {
-        let webhooks = self.store.load_webhooks().await?;
+        let webhooks = webhooks::load_all(&self.store).await?;
         for (status, metric) in [
             (DeliveryStatus::Pending, "standings_webhook_pending"),
             (DeliveryStatus::Dead, "standings_webhook_dead"),
         ] {
             let mut total = 0;
             for name in webhooks.all.keys() {
-                total += self.store.delivery_count(name, status).await?;
+                total += deliveries::count(&self.store, name, status).await?;
             }
             #[expect(clippy::cast_precision_loss, reason = "a count of deliveries")]
             gauge!(metric).set(total as f64);

@@ -18,7 +18,7 @@ use crate::domain::league::Section;
 use crate::domain::secret::{from_hexadecimal, hexadecimal};
 use crate::domain::window::Window;
 use crate::store::StoreError;
-use crate::store::results::{Moderated, Noted, PeriodResult};
+use crate::store::results::{self, Moderated, Noted, PeriodResult};
 use crate::store::standings::Entry;
 
 /// For how long a request makes a digest. The next one goes on there.
@@ -88,7 +88,7 @@ impl Engine {
             result,
             basis,
         };
-        let noted = self.store.digest::<Making>(&live.board, wanted.named());
+        let noted = results::digest::<Making>(&self.store, &live.board, wanted.named());
         let (made, making) = noted.await?;
         let older = made.as_ref();
         let older = older.filter(|made| made.revision == result.revision);
@@ -135,13 +135,13 @@ impl Engine {
             }
             if is_end {
                 let digest = wanted.note(hexadecimal(&hash.finalize()));
-                let noted = store.note_digest(board, wanted.named(), true, &digest);
+                let noted = results::note_digest(store, board, wanted.named(), true, &digest);
                 unless_stale(noted.await)?;
                 return Ok(Some(digest.noted));
             }
             noted = place.entries;
             let making = wanted.note(Making::of(&hash, place));
-            let making = store.note_digest(board, wanted.named(), false, &making);
+            let making = results::note_digest(store, board, wanted.named(), false, &making);
             unless_stale(making.await)?;
             if is_late {
                 return Ok(None);

@@ -7,8 +7,9 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::store::hidden::WALK_BEGINS;
-use crate::store::hide_ends::HideEnd;
+use crate::store::hidden::{self, WALK_BEGINS};
+use crate::store::hide_ends::{self, HideEnd};
+use crate::store::orders;
 
 /// How many hides one step looks at.
 const STEP_HIDES_MAX: usize = 500;
@@ -48,8 +49,8 @@ impl Job for EndedHides {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let now = engine.clock.now();
-        while engine.store.end_orders(now).await? {}
-        let ends = engine.store.ended_hides(now).await?.into_iter();
+        while orders::end_some(&engine.store, now).await? {}
+        let ends = hide_ends::reached(&engine.store, now).await?.into_iter();
         Ok(ends.map(|end| (end, Walk::Beginning)).collect())
     }
 
@@ -74,7 +75,7 @@ impl Job for EndedHides {
             Ok(None) | Err(Error::BoardNotFound(_)) => {}
             Err(error) => return Err(error),
         }
-        engine.store.forget_hide_end(end).await?;
+        hide_ends::forget(&engine.store, end).await?;
         Ok(Progress::Done)
     }
 }
@@ -101,7 +102,7 @@ impl Engine {
             return Ok(Walk::Hidden(None));
         };
         let now = Timestamp::from_ms_clamped(end.at_ms);
-        let ended = self.store.end_kept_hides(&of_shard.shard, now, cursor);
+        let ended = hidden::end_kept_hides(&self.store, &of_shard.shard, now, cursor);
         let Some(next) = self.unless_again(&end.board, ended.await).await? else {
             return self.walk_kept(&end.board).await;
         };

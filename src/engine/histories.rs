@@ -9,7 +9,9 @@ use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Period;
 use crate::join::try_join_all;
-use crate::store::seats::HISTORY_LINES_MAX;
+use crate::store::results;
+use crate::store::rewards;
+use crate::store::seats::{self, HISTORY_LINES_MAX};
 
 /// How many cohorts are looked at side by side.
 const COHORTS_AT_ONCE: usize = 100;
@@ -25,9 +27,9 @@ impl Engine {
         let home = &live.shard_of(member).shard;
         // The player first: a seat that is turned meanwhile is in its history then.
         let members = std::slice::from_ref(member);
-        let mut found = self.store.players(home, members).await?;
+        let mut found = seats::players(&self.store, home, members).await?;
         let found = found.pop().transpose()?.flatten();
-        let played = self.store.played(home, member).await?;
+        let played = seats::played(&self.store, home, member).await?;
         let seat = found.and_then(|found| found.player.seat).into_iter();
         let seat = seat.map(|seat| live.cohort_at(seat.start, seat.cohort));
         let played = played.iter();
@@ -60,16 +62,15 @@ impl Engine {
             let mut before = format!("{key}0");
             loop {
                 let between = (Some(key.as_str()), Some(before.as_str()));
-                let names = self
-                    .store
-                    .final_periods(board, window, between, COHORTS_AT_ONCE);
+                let names =
+                    results::final_periods(&self.store, board, window, between, COHORTS_AT_ONCE);
                 let names = names.await?;
                 let sections = names
                     .iter()
                     .filter_map(|name| board.section_named(period.unit, name));
                 let won = sections.map(async |section| {
                     let shard = &live.shard_in(section, member).shard;
-                    let won = self.store.rewards_of(shard, &section, member.as_str());
+                    let won = rewards::of_member(&self.store, shard, &section, member.as_str());
                     Ok::<_, Error>((!won.await?.is_empty()).then_some(section))
                 });
                 let won = try_join_all(won).await?;

@@ -17,7 +17,8 @@ use super::{Engine, Error};
 use crate::domain::access::{Grant, KeyName, Rate};
 use crate::domain::secret::Digest;
 use crate::domain::time::Timestamp;
-use crate::store::api_keys::ApiKey;
+use crate::store::api_keys::{self, ApiKey};
+use crate::store::boards;
 use crate::store::keys;
 use crate::store::stored::Stored;
 
@@ -256,21 +257,18 @@ impl Engine {
         let asked_at = Instant::now();
         // First: what is read after that is no older.
         let histories = self.store.histories().await;
-        let news = self
-            .store
-            .news(keys::OF_API_KEYS, known.heard.sequence)
-            .await?;
+        let news = boards::news(&self.store, keys::OF_API_KEYS, known.heard.sequence).await?;
         known.is_all_unread |= known.heard.has_gone_back(histories, &news);
         let changed = news.changed.iter();
         known
             .unread
             .extend(changed.flat_map(|name| KeyName::parse(name)));
         let names = if known.is_all_unread {
-            self.store.all_api_key_names().await?
+            api_keys::all_names(&self.store).await?
         } else {
             known.unread.iter().cloned().collect()
         };
-        let stored = self.store.load_api_keys(&names).await?;
+        let stored = api_keys::load(&self.store, &names).await?;
         let mut held = self.keyring.held.write();
         if known.is_all_unread {
             let listed: BTreeSet<&KeyName> = names.iter().collect();
@@ -291,7 +289,7 @@ impl Engine {
     /// Notes in Redis when API keys were last used on this instance.
     pub async fn note_api_key_uses(&self) -> Result<(), Error> {
         let used = self.keyring.take_used();
-        Ok(self.store.note_api_key_uses(&used).await?)
+        Ok(api_keys::note_uses(&self.store, &used).await?)
     }
 }
 

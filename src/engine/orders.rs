@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
-use crate::store::boards::Defined;
-use crate::store::orders::{Order, Whom};
+use crate::store::boards::{self, Defined};
+use crate::store::orders::{self, Order, Whom};
 
 /// How many members of a board are hidden side by side.
 const HIDES_AT_ONCE: usize = 32;
@@ -35,18 +35,18 @@ impl Engine {
 
     /// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
     pub(super) async fn carry_out_orders(&self, board: &Arc<Board>) -> Result<Arc<Board>, Error> {
-        self.store.announce_board(&board.id, true, None).await?;
-        let orders = self.store.all_orders().await?;
+        boards::announce(&self.store, &board.id, true, None).await?;
+        let orders = orders::all(&self.store).await?;
         if !orders.is_empty() {
             self.carry_out(board, &orders).await?;
         }
         if !board.placement.is_opening {
             return Ok(Arc::clone(board));
         }
-        let stamp = self.store.begin_change(&board.id).await?;
+        let stamp = boards::begin_change(&self.store, &board.id).await?;
         let open = Arc::new(board.placed(board.placement.opened(), stamp));
-        let defined = self.store.define_board(&open, Some(board), None).await?;
-        self.store.end_change(&board.id, stamp).await?;
+        let defined = boards::define(&self.store, &open, Some(board), None).await?;
+        boards::end_change(&self.store, &board.id, stamp).await?;
         (defined == Defined::Stored)
             .then_some(open)
             .ok_or(Error::Again(Outdated::Board))
@@ -55,7 +55,7 @@ impl Engine {
     /// Hides the members of some orders.
     async fn carry_out(&self, board: &Arc<Board>, orders: &[Order]) -> Result<(), Error> {
         if !board.placement.current.is_together() {
-            self.store.open_shards(board).await?;
+            boards::open_shards(&self.store, board).await?;
         }
         let now = self.clock.now();
         let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);

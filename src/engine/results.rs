@@ -18,7 +18,8 @@ use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
 use crate::join::try_join_all;
 use crate::store::Freshness;
-use crate::store::results::{Moderated, PeriodResult, Winner};
+use crate::store::erasures;
+use crate::store::results::{self, Moderated, PeriodResult, Winner};
 use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
 
@@ -49,7 +50,7 @@ impl Engine {
     ) -> Result<(), Error> {
         self.with_board(&live.board.id, async |live| {
             let (board, key) = (&live.board, live.board.section_key(section));
-            let known = self.store.result(board, window_of(section), &key).await?;
+            let known = results::read(&self.store, board, window_of(section), &key).await?;
             if known.is_some() {
                 return Ok(());
             }
@@ -70,17 +71,25 @@ impl Engine {
     ) -> Result<(), Error> {
         let (board, window) = (&live.board, window_of(section));
         let key = board.section_key(section);
-        let forgetting = self.store.forgetting(board).await?;
+        let forgetting = results::forgetting(&self.store, board).await?;
         // Whoever has handed out before may have recorded it.
-        if self.store.result(board, window, &key).await?.is_some() {
+        if results::read(&self.store, board, window, &key)
+            .await?
+            .is_some()
+        {
             return Ok(());
         }
         let result = self.make_result(live, section, 1, handing).await?;
         let messages = [message_of(board, section, &result, None)];
         let results = (None, &result);
-        let recorded =
-            self.store
-                .record_result(board, (window, &key), results, &messages, Some(&forgetting));
+        let recorded = results::record(
+            &self.store,
+            board,
+            (window, &key),
+            results,
+            &messages,
+            Some(&forgetting),
+        );
         Ok(recorded.await?)
     }
 
@@ -147,9 +156,8 @@ impl Engine {
             let mut before = None;
             loop {
                 let between = (None, before.as_deref());
-                let keys = self
-                    .store
-                    .final_periods(board, *window, between, RESULTS_AT_ONCE);
+                let keys =
+                    results::final_periods(&self.store, board, *window, between, RESULTS_AT_ONCE);
                 let keys = keys.await?;
                 self.forget_winners(board, *window, &keys, member).await?;
                 before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
@@ -171,7 +179,7 @@ impl Engine {
             return Ok(None);
         }
         let home = &live.shard_of(member).shard;
-        let seats = self.store.seats_left(home, member).await?;
+        let seats = erasures::seats_left(&self.store, home, member).await?;
         // Of a longer history the first lines are gone.
         let is_all = seats.len() < HISTORY_LINES_MAX;
         let sections = seats
@@ -188,7 +196,7 @@ impl Engine {
         names: &[String],
         member: &MemberId,
     ) -> Result<(), Error> {
-        let recorded = self.store.results(board, window, names).await?;
+        let recorded = results::read_many(&self.store, board, window, names).await?;
         for (name, recorded) in names.iter().zip(recorded) {
             let Some(recorded) = recorded else { continue };
             let mut result = recorded.result.clone();
@@ -199,9 +207,7 @@ impl Engine {
                 _ => continue,
             }
             let results = (Some(&recorded), &result);
-            self.store
-                .record_result(board, (window, name), results, &[], None)
-                .await?;
+            results::record(&self.store, board, (window, name), results, &[], None).await?;
         }
         Ok(())
     }
@@ -213,7 +219,7 @@ impl Engine {
         section: &Section,
     ) -> Result<BTreeMap<String, Moderated>, Error> {
         let of_shards = live.shards_moderating(*section).map(async |shard| {
-            let moderated = self.store.moderated(&shard.shard).await?;
+            let moderated = results::moderated(&self.store, &shard.shard).await?;
             Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
         });
         Ok(try_join_all(of_shards).await?.into_iter().collect())

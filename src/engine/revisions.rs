@@ -31,9 +31,12 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::join::{join_all, try_join_all};
 use crate::store::Freshness;
-use crate::store::board_notes::{NotedBoard, NotedFor};
-use crate::store::results::{Forgetting, PeriodResult};
-use crate::store::revisions::{JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
+use crate::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::store::outbox;
+use crate::store::results::{self, Forgetting, PeriodResult};
+use crate::store::revisions::{
+    self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision,
+};
 use crate::store::standings::{Mark, Sight};
 
 /// How many sections are looked at side by side.
@@ -83,23 +86,24 @@ impl Engine {
     /// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
     /// their revisions helps with one first: so no more hides come than results can be revised by.
     pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
-        self.store.note_board(NotedFor::Revision, board).await?;
+        board_notes::note(&self.store, NotedFor::Revision, board).await?;
         let until = Instant::now() + self.store.timeouts.times(HELD_MAX);
-        while self.store.is_moderation_held(board).await? && Instant::now() < until {
+        while revisions::is_moderation_held(&self.store, board).await? && Instant::now() < until {
             sleep(HELD_LOOK_AFTER).await;
         }
-        if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
+        if revisions::count_lines_to_revise(&self.store, board).await? > WAITING_MAX {
             // The job tells of a fault. A member is hidden all the same.
             let due = OnceLock::new();
             drop(self.revise_on(&board.id, &due, false).boxed().await);
         }
         loop {
-            let known = self.store.revised(board).await?;
-            let last = self.store.moderated(shard).await?.hides;
+            let known = revisions::revised(&self.store, board).await?;
+            let last = results::moderated(&self.store, shard).await?.hides;
             match known.get(shard.tag()) {
                 None => {
                     // What was hidden before is in all results that there are.
-                    let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
+                    let begun =
+                        revisions::note_lines(&self.store, board, shard.tag(), (None, last), &[]);
                     return Ok(begun.await.map(drop)?);
                 }
                 Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
@@ -125,7 +129,7 @@ impl Engine {
         self.take_steps(self.steps_wait_max(), step, left).await?;
         if in_turn {
             let live = self.live_board(id).await?;
-            self.store.release_moderation(&live.board).await?;
+            revisions::release_moderation(&self.store, &live.board).await?;
         }
         Ok(due.into_inner().unwrap_or_default())
     }
@@ -142,7 +146,7 @@ impl Engine {
             let revised = self.revise_due(&live, due).await;
             if in_turn && matches!(revised, Err(Error::Again(_))) {
                 let turn = self.store.timeouts.times(TURN);
-                self.store.hold_moderation(&live.board, turn).await?;
+                revisions::hold_moderation(&self.store, &live.board, turn).await?;
             }
             revised
         })
@@ -158,14 +162,14 @@ impl Engine {
         let due = if let Some(due) = due.get() {
             due
         } else {
-            let mut noted = self.store.revised(board).await?;
+            let mut noted = revisions::revised(&self.store, board).await?;
             if self.note_journals(live, &mut noted).await? {
                 return Ok(Progress::More);
             }
             due.get_or_init(|| Revised(noted))
         };
         let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
-        let lines = self.store.lines_to_revise(board, LINES_READ_MAX).await?;
+        let lines = revisions::lines_to_revise(&self.store, board, LINES_READ_MAX).await?;
         let Some(cause) = lines.into_iter().find(is_due) else {
             return Ok(Progress::Done);
         };
@@ -204,14 +208,12 @@ impl Engine {
         known: u64,
         is_closed: bool,
     ) -> Result<(u64, bool), Error> {
-        let part = self.store.journal(shard, known, is_closed).await?;
+        let part = revisions::journal(&self.store, shard, known, is_closed).await?;
         if part.up_to == known {
             return Ok((known, false));
         }
         let numbers = (Some(known), part.up_to);
-        let noted = self
-            .store
-            .note_lines(board, shard.tag(), numbers, &part.lines);
+        let noted = revisions::note_lines(&self.store, board, shard.tag(), numbers, &part.lines);
         let noted = noted.await?;
         // Somebody else may have noted fewer.
         Ok((noted, part.is_more || noted < part.up_to))
@@ -222,7 +224,7 @@ impl Engine {
         let board = &live.board;
         let cause = &Cause {
             line: noted,
-            forgetting: self.store.forgetting(board).await?,
+            forgetting: results::forgetting(&self.store, board).await?,
         };
         if board.is_league() {
             self.revise_cohorts(live, cause).await?;
@@ -235,13 +237,13 @@ impl Engine {
                 self.revise_before(None, live, unit, cause).await?;
             }
         }
-        let periods = self.store.revised_periods(board, noted).await?;
+        let periods = revisions::revised_periods(&self.store, board, noted).await?;
         let messages = self.messages_of(board, noted, &periods).await?;
         if !messages.is_empty() {
-            self.store.post(board, &messages).await?;
-            self.store.note_board(NotedFor::Outbox, board).await?;
+            outbox::post(&self.store, board, &messages).await?;
+            board_notes::note(&self.store, NotedFor::Outbox, board).await?;
         }
-        Ok(self.store.end_line(board, noted).await?)
+        Ok(revisions::end_line(&self.store, board, noted).await?)
     }
 
     /// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
@@ -275,9 +277,8 @@ impl Engine {
         let now = self.clock.now();
         loop {
             let between = (None, before.as_deref());
-            let keys = self
-                .store
-                .final_periods(board, window, between, SECTIONS_AT_ONCE);
+            let keys =
+                results::final_periods(&self.store, board, window, between, SECTIONS_AT_ONCE);
             let keys = keys.await?;
             let sections = keys.iter();
             let sections = sections.filter_map(|key| board.section_named(unit, key));
@@ -331,7 +332,7 @@ impl Engine {
         let board = &live.board;
         let names = sections.iter().map(|section| board.section_key(section));
         let names: Vec<String> = names.collect();
-        let results = self.store.results(board, window_of(first), &names).await?;
+        let results = results::read_many(&self.store, board, window_of(first), &names).await?;
         let recorded = sections.iter().zip(results);
         let recorded = recorded.filter_map(|(section, recorded)| {
             let is_due = !cause.line.is_in(&recorded?.result.hides);
@@ -379,7 +380,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let (board, window) = (&live.board, window_of(section));
         let key = board.section_key(section);
-        let Some(seen) = self.store.result(board, window, &key).await? else {
+        let Some(seen) = results::read(&self.store, board, window, &key).await? else {
             return Ok(());
         };
         if cause.line.is_in(&seen.result.hides) {
@@ -418,9 +419,14 @@ impl Engine {
         }
         let results = (&seen, &result);
         let change = (&lines[..], &change);
-        let revised = self
-            .store
-            .revise_result(board, section, results, change, &cause.forgetting);
+        let revised = revisions::revise_result(
+            &self.store,
+            board,
+            section,
+            results,
+            change,
+            &cause.forgetting,
+        );
         Ok(revised.await?)
     }
 
@@ -432,12 +438,12 @@ impl Engine {
         cause: &Cause<'_>,
         result: &PeriodResult,
     ) -> Result<Vec<JournalLine>, Error> {
-        let mut noted = self.store.revised(&live.board).await?;
+        let mut noted = revisions::revised(&self.store, &live.board).await?;
         self.note_journals(live, &mut noted).await?;
         let walked = result.walked.iter();
         let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
         let walked: BTreeMap<String, u64> = walked.collect();
-        let mut lines = self.store.lines_to_revise(&live.board, COVERED_MAX).await?;
+        let mut lines = revisions::lines_to_revise(&self.store, &live.board, COVERED_MAX).await?;
         lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
         if !lines.iter().any(|line| line.is_of_same(cause.line)) {
             lines.insert(0, cause.line.clone());
@@ -491,7 +497,7 @@ impl Job for Revisions {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
-        Ok(engine.store.noted_boards(NotedFor::Revision).await?)
+        Ok(board_notes::noted(&engine.store, NotedFor::Revision).await?)
     }
 
     async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
@@ -503,7 +509,7 @@ impl Job for Revisions {
             Progress::Done
         };
         if stepped == Progress::Done {
-            engine.store.forget_notes(NotedFor::Revision, board).await?;
+            board_notes::forget(&engine.store, NotedFor::Revision, board).await?;
         }
         Ok(stepped)
     }

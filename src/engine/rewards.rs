@@ -31,7 +31,7 @@ use crate::domain::reward::{Basis, Course};
 use crate::join::try_join_all;
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
-use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Winner};
+use crate::store::rewards::{self, HANDED_OUT_MAX, RewardWalk, Winner};
 use crate::store::standings::Mark;
 use crate::store::{Freshness, StoreError};
 
@@ -308,9 +308,7 @@ impl<'a> Walk<'a> {
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
         let noted = of_shards.map(async |(shard, winners)| {
             let store = &self.engine.store;
-            store
-                .hand_out(&shard.shard, self.section, self.number(), &winners)
-                .await
+            rewards::hand_out(store, &shard.shard, self.section, self.number(), &winners).await
         });
         Ok(try_join_all(noted).await.map(drop)?)
     }
@@ -319,7 +317,7 @@ impl<'a> Walk<'a> {
     async fn take_back(&mut self) -> Result<(), Error> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
-        let met = store.take_back(own, self.section, self.number(), after.as_deref());
+        let met = rewards::take_back(store, own, self.section, self.number(), after.as_deref());
         let (more, last) = met.await?;
         self.at.taken_back = TakenBack {
             shard: if last.is_some() { *shard } else { shard + 1 },

@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use super::{Engine, Error};
 use crate::domain::secret::Digest;
 use crate::domain::stream_token::StreamToken;
+use crate::store::stream_secret;
 
 /// The pause between two looks for another secret: whoever makes up tokens must not keep Redis busy.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,7 +37,7 @@ impl Engine {
         token: &StreamToken,
         key: Option<&Digest>,
     ) -> Result<String, Error> {
-        let secret = self.store.need_stream_secret().await?;
+        let secret = stream_secret::need(&self.store).await?;
         let signed = token.sign(&secret, key);
         self.stream_secret.0.lock().await.secret = Some(secret);
         Ok(signed)
@@ -56,7 +57,7 @@ impl Engine {
         {
             return Ok(None);
         }
-        known.secret = self.store.stream_secret().await?;
+        known.secret = stream_secret::load(&self.store).await?;
         known.looked_at = Some(Instant::now());
         Ok(known.secret.clone().filter(is_untried))
     }

@@ -16,8 +16,10 @@ use crate::domain::ids::BoardId;
 use crate::domain::task::{Action, Failed, Failure, Left, Task};
 use crate::problems::{Problem, TOO_MANY_HIDDEN};
 use crate::store::StoreError;
+use crate::store::boards;
 use crate::store::leases::Leased;
-use crate::store::tasks::{BegunTask, ORDERS_MAX, OrderChange, StoredTask};
+use crate::store::orders;
+use crate::store::tasks::{self, BegunTask, ORDERS_MAX, OrderChange, StoredTask};
 use crate::throttle;
 
 /// How many boards one step comes to.
@@ -41,7 +43,7 @@ impl Job for Tasks {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
-        let open = engine.store.open_tasks(1).await?;
+        let open = tasks::open_numbers(&engine.store, 1).await?;
         Ok(open.iter().map(|_| None).collect())
     }
 
@@ -77,16 +79,16 @@ impl Engine {
         action: Action,
         change: OrderChange<'_>,
     ) -> Result<BegunTask, Error> {
-        let total = self.store.board_count().await?;
+        let total = tasks::board_count(&self.store).await?;
         let task = Task::new(action, self.clock.now(), total);
-        let begun = self.store.begin_task(&task, change).await?;
+        let begun = tasks::begin(&self.store, &task, change).await?;
         begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
     }
 
     /// Does a bounded part of the oldest task that can be read.
     async fn step_tasks(&self) -> Result<Progress, Error> {
-        for number in self.store.open_tasks(TASKS_MAX).await? {
-            let Some(stored) = self.store.load_task(number).await? else {
+        for number in tasks::open_numbers(&self.store, TASKS_MAX).await? {
+            let Some(stored) = tasks::load(&self.store, number).await? else {
                 continue;
             };
             match stored.read() {
@@ -108,7 +110,7 @@ impl Engine {
         let boards = if self.is_overtaken(number, &action).await? {
             Vec::new()
         } else {
-            let boards = self.store.board_ids(after.as_ref(), STEP_BOARDS_MAX);
+            let boards = boards::ids(&self.store, after.as_ref(), STEP_BOARDS_MAX);
             boards.await?
         };
         let failed = self.act_on(&action, &boards).await?;
@@ -119,17 +121,15 @@ impl Engine {
             task.finish(self.clock.now());
         }
         // If it is not what was read, another instance has gone on.
-        self.store
-            .note_task(stored, &task, self.clock.now())
-            .await?;
+        tasks::note(&self.store, stored, &task, self.clock.now()).await?;
         Ok(Progress::More)
     }
 
     /// Whether a later order for the same member has taken the place of a task's.
     async fn is_overtaken(&self, number: u64, action: &Action) -> Result<bool, Error> {
         Ok(match action {
-            Action::Hide(member, _) => self.store.task_of_order(member).await? != Some(number),
-            Action::Unhide(member) => self.store.task_of_order(member).await?.is_some(),
+            Action::Hide(member, _) => orders::task_of(&self.store, member).await? != Some(number),
+            Action::Unhide(member) => orders::task_of(&self.store, member).await?.is_some(),
             Action::Forget(..) => false,
         })
     }

@@ -21,8 +21,10 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::Freshness;
-use crate::store::decisions::Recorded;
-use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer};
+use crate::store::boards;
+use crate::store::decisions::{self, Recorded};
+use crate::store::results;
+use crate::store::seats::{self, CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer};
 use crate::store::standings::Sight;
 use crate::throttle;
 
@@ -57,7 +59,7 @@ impl Engine {
         self.with_board(id, async |live| {
             let home = &live.shard_of(member).shard;
             let members = std::slice::from_ref(member);
-            let mut found = self.store.players(home, members).await?;
+            let mut found = seats::players(&self.store, home, members).await?;
             let seen = found.pop().transpose()?.flatten();
             let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
                 return Ok(());
@@ -68,7 +70,7 @@ impl Engine {
             }
             let outcome = self.outcome(id, section, member).await?;
             let change = change_of(&live, member, seen, outcome.as_ref());
-            match self.store.write_players(home, &[change]).await?[..] {
+            match seats::write_players(&self.store, home, &[change]).await?[..] {
                 [Stepped::Done(())] => return Ok(()),
                 [Stepped::Erasing] => self.forget(id, member).await?,
                 _ => {}
@@ -88,11 +90,11 @@ impl Engine {
         self.with_board(id, async |live| {
             let shard = &live.shard_of_cohort(section).shard;
             let (standing, members) = (standing_of(&live.board, &section), [member.as_str()]);
-            let decided = self.store.decided(shard, &standing, &members);
+            let decided = decisions::read(&self.store, shard, &standing, &members);
             if let Some(mut decided) = decided.await? {
                 return Ok(decided.outcomes.remove(member.as_str()));
             }
-            let closings = self.store.closings(id).await?.unwrap_or_default();
+            let closings = boards::closings(&self.store, id).await?.unwrap_or_default();
             if closings.results_until >= live.board.end_of(&section.period) {
                 // The closing has turned all seats that count, also if the record has expired since.
                 return Ok(None);
@@ -121,11 +123,11 @@ impl Engine {
             let (board, period) = (&live.board, &section.period);
             let shard = &live.shard_of_cohort(section).shard;
             let standing = standing_of(board, &section);
-            let decided = self.store.decided(shard, &standing, &[]).await?;
+            let decided = decisions::read(&self.store, shard, &standing, &[]).await?;
             if decided.is_some() {
                 return Ok(CohortState::Decided);
             }
-            let seen = self.store.moderated(shard).await?;
+            let seen = results::moderated(&self.store, shard).await?;
             let reader = Reader::new(self, &live, Freshness::Current).of_size(Size::Large);
             let entries = self.placed(&reader, section, seen.hides > 0).await?;
             let (now, end) = (self.clock.now(), board.end_of(period));
@@ -143,9 +145,7 @@ impl Engine {
             let decimals = board.definition.decimals;
             let (summary, outcomes) = league.decide(tier, decimals, now, entries);
             let decision = (&summary, &outcomes[..]);
-            let recorded = self
-                .store
-                .record_decision(shard, (&standing, end), seen, decision);
+            let recorded = decisions::record(&self.store, shard, (&standing, end), seen, decision);
             match recorded.await? {
                 Recorded::Done => Ok(CohortState::Decided),
                 Recorded::Open => Ok(CohortState::Open),
@@ -168,7 +168,7 @@ impl Engine {
             &live.shard_of_cohort(*section).shard,
             standing_of(&live.board, section),
         );
-        let decided = self.store.decided(shard, &standing, &[]).await?;
+        let decided = decisions::read(&self.store, shard, &standing, &[]).await?;
         Ok(decided.map(|decided| decided.summary))
     }
 
@@ -243,7 +243,7 @@ impl Engine {
         let decided = sections.iter().map(async |section| {
             let standing = standing_of(&live.board, section);
             let shard = &live.shard_of_cohort(*section).shard;
-            let decided = self.store.decided_of_all(shard, &standing).await?;
+            let decided = decisions::read_all(&self.store, shard, &standing).await?;
             Ok::<_, Error>((*section, decided))
         });
         let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
@@ -283,7 +283,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let shard = &live.shards[home].shard;
         let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
-        let found = self.store.players(shard, &members).await?;
+        let found = seats::players(&self.store, shard, &members).await?;
         let mut changes = Vec::new();
         for (of, found) in turning.iter().zip(found) {
             let seen = found.unwrap_or_else(|error| {
@@ -301,7 +301,7 @@ impl Engine {
         if changes.is_empty() {
             return Ok(());
         }
-        let written = self.store.write_players(shard, &changes).await?;
+        let written = seats::write_players(&self.store, shard, &changes).await?;
         if written.contains(&Stepped::Changed) {
             return Err(Error::Again(Outdated::Board));
         }

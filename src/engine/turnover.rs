@@ -14,9 +14,11 @@ use super::{Engine, Error, LiveBoard};
 use crate::domain::league::Section;
 use crate::domain::period::Period;
 use crate::join::try_join_all;
-use crate::store::board_notes::NotedFor;
-use crate::store::closings::Keys;
-use crate::store::results::PeriodResult;
+use crate::store::board_notes::{self, NotedFor};
+use crate::store::boards;
+use crate::store::closings::{self, Keys};
+use crate::store::decisions;
+use crate::store::results::{self, PeriodResult};
 
 /// How many cohorts of each shard one step is about.
 const COHORTS_AT_ONCE: usize = 2;
@@ -59,9 +61,7 @@ impl Turnover {
                 to: Bound::Excluded(&stop),
                 is_newest_first: false,
             };
-            store
-                .periods(&live.shard, unit, keys, COHORTS_AT_ONCE)
-                .await
+            closings::periods(store, &live.shard, unit, keys, COHORTS_AT_ONCE).await
         });
         let names = try_join_all(names).await?;
         let sections = names.iter().flatten();
@@ -117,7 +117,7 @@ impl Engine {
         });
         try_join_all(recorded).await?;
         // Also if others have recorded them: they may have come no further.
-        Ok(self.store.note_board(NotedFor::Outbox, &live.board).await?)
+        Ok(board_notes::note(&self.store, NotedFor::Outbox, &live.board).await?)
     }
 
     /// Has the result of a cohort recorded whose period is closed, also if the closing has not come to it. Returns true: if there
@@ -127,9 +127,7 @@ impl Engine {
         live: &LiveBoard,
         section: Section,
     ) -> Result<bool, Error> {
-        let closings = self
-            .store
-            .closings(&live.board.id)
+        let closings = boards::closings(&self.store, &live.board.id)
             .await?
             .unwrap_or_default();
         // Behind that its keys may have expired.
@@ -151,7 +149,7 @@ impl Engine {
         }
         let names = sections.iter().map(|section| board.section_key(section));
         let (window, names) = (window_of(&sections[0]), names.collect::<Vec<_>>());
-        let results = self.store.results(board, window, &names).await?;
+        let results = results::read_many(&self.store, board, window, &names).await?;
         let due = sections.iter().zip(results);
         Ok(due
             .filter(|(_, result)| result.is_none())
@@ -167,9 +165,7 @@ impl Engine {
         };
         let expired = sections.iter().map(async |section| {
             let shard = &live.shard_of_cohort(*section).shard;
-            self.store
-                .expire_period(shard, section, expires_at_ms, now, None)
-                .await
+            closings::expire_period(&self.store, shard, section, expires_at_ms, now, None).await
         });
         // One step each: further ones are for voters, which a league does not count.
         Ok(try_join_all(expired).await.map(drop)?)
@@ -185,8 +181,7 @@ impl Engine {
         if let Some(expires_at_ms) = board.expires_at_ms(period) {
             let expired = (0..=last_tier).map(async |tier| {
                 let shard = &live.shards[board.shard_of_tier(period, tier)].shard;
-                self.store
-                    .expire_tiers(shard, (period, &[tier]), expires_at_ms, now)
+                decisions::expire_tiers(&self.store, shard, (period, &[tier]), expires_at_ms, now)
                     .await
             });
             try_join_all(expired).await?;
@@ -215,13 +210,18 @@ impl Engine {
             walked: BTreeMap::new(),
             league: None,
         };
-        let cohorts = self.store.final_cohorts(board, window, &key).await?;
+        let cohorts = results::final_cohorts(&self.store, board, window, &key).await?;
         let messages = [message_of(board, &section, &result, Some(cohorts))];
-        let recorded =
-            self.store
-                .record_result(board, (window, &key), (None, &result), &messages, None);
+        let recorded = results::record(
+            &self.store,
+            board,
+            (window, &key),
+            (None, &result),
+            &messages,
+            None,
+        );
         recorded.await?;
         // Whoever has recorded it may have come no further.
-        Ok(self.store.note_board(NotedFor::Outbox, board).await?)
+        Ok(board_notes::note(&self.store, NotedFor::Outbox, board).await?)
     }
 }

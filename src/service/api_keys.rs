@@ -8,7 +8,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::engine::ATTEMPTS_MAX;
 use crate::problems::Problem;
-use crate::store::api_keys::{API_KEYS_MAX, ApiKey, Previous};
+use crate::store::api_keys::{self, API_KEYS_MAX, ApiKey, Previous};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
 
@@ -138,9 +138,9 @@ impl Service {
         after: Option<&KeyName>,
         count: usize,
     ) -> Result<Part<FoundKey, KeyName>, Error> {
-        let names = self.engine.store.api_key_names(after, count + 1).await?;
+        let names = api_keys::names(&self.engine.store, after, count + 1).await?;
         let Part { items, next } = Part::split(names, count, KeyName::clone);
-        let stored = self.engine.store.load_api_keys(&items).await?;
+        let stored = api_keys::load(&self.engine.store, &items).await?;
         let keys = items.into_iter().zip(stored);
         let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
         let items = self.found(keys.collect()).await?;
@@ -149,14 +149,14 @@ impl Service {
 
     async fn stored_api_key(&self, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
         let (store, names) = (&self.engine.store, std::slice::from_ref(name));
-        let stored = store.load_api_keys(names).await?.pop().flatten();
+        let stored = api_keys::load(store, names).await?.pop().flatten();
         stored.ok_or_else(|| Problem::key_not_found(name).into())
     }
 
     /// Adds when keys were last used, and which webhooks are theirs.
     async fn found(&self, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
         let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
-        let noted = self.engine.store.api_key_uses(&names).await?;
+        let noted = api_keys::last_uses(&self.engine.store, &names).await?;
         let mut webhooks = self.webhooks_of_keys().await?;
         let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
             let here = self.engine.keyring.get(&name);
@@ -178,7 +178,7 @@ impl Service {
         seen: Option<&Stored<ApiKey>>,
         new: Option<&ApiKey>,
     ) -> Result<bool, Error> {
-        match self.engine.store.change_api_key(name, seen, new).await? {
+        match api_keys::change(&self.engine.store, name, seen, new).await? {
             Changed::Done => {}
             Changed::Not => return Ok(false),
             Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),

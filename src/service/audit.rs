@@ -6,7 +6,7 @@ use super::{Error, Service};
 use crate::domain::audit::{Intent, Outcome, Pseudonyms, boards_of, members_of};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
-use crate::store::audit::{Line, LineId, Wanted};
+use crate::store::audit::{self, Line, LineId, Wanted};
 
 /// How many calls read for one request at the most.
 const CALLS_MAX: usize = 100;
@@ -45,7 +45,7 @@ impl Service {
                 members.push(member.clone());
             }
         }
-        let named = store.audit_pseudonyms(&members).await?;
+        let named = audit::pseudonyms(store, &members).await?;
         let of_members = members.iter().map(ToString::to_string).zip(named.clone());
         let pseudonyms = Pseudonyms {
             of_members: of_members.collect(),
@@ -65,7 +65,7 @@ impl Service {
             body: pseudonyms.redact(intent.body),
             ..intent
         };
-        let id = store.begin_audit_line(&intent).await?;
+        let id = audit::begin_line(store, &intent).await?;
         Ok(OpenLine { id, pseudonyms })
     }
 
@@ -78,7 +78,7 @@ impl Service {
             after: pseudonyms.redact(outcome.after),
             ..outcome
         };
-        Ok(self.engine.store.end_audit_line(id, &outcome).await?)
+        Ok(audit::end_line(&self.engine.store, id, &outcome).await?)
     }
 
     /// Up to `count` lines, the newest first, from before a line on. There may be fewer, though more follow: one request looks
@@ -95,7 +95,7 @@ impl Service {
         };
         let mut bytes = 0;
         for _ in 0..CALLS_MAX {
-            let part = self.engine.store.audit_lines(wanted, found.next).await?;
+            let part = audit::lines(&self.engine.store, wanted, found.next).await?;
             for line in part.items {
                 if found.items.len() == count || bytes > READ_BYTES_MAX {
                     found.next = found.items.last().map(|line| line.id);

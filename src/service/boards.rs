@@ -17,7 +17,9 @@ use crate::domain::window::Window;
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::Problem;
-use crate::store::boards::{Defined, StoredBoard};
+use crate::store::boards::{self, Defined, StoredBoard};
+use crate::store::orders;
+use crate::store::reshard;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
@@ -84,7 +86,7 @@ impl Service {
         count: usize,
         tag: Option<&str>,
     ) -> Result<Listed, Error> {
-        let ids = self.engine.store.board_ids(after, count + 1).await?;
+        let ids = boards::ids(&self.engine.store, after, count + 1).await?;
         let Part { items, next } = Part::split(ids, count, BoardId::clone);
         let mut listed = Listed {
             next,
@@ -126,44 +128,44 @@ impl Service {
             if let Some(board) = change.unchanged() {
                 return Ok((Arc::clone(board), before, None));
             }
-            let stamp = store.begin_change(id).await?;
+            let stamp = boards::begin_change(store, id).await?;
             let mut board = change.board(stamp, engine.clock.now());
-            if is_new && store.has_orders().await? {
+            if is_new && orders::has_any(store).await? {
                 board.placement.is_opening = true;
             }
             let board = Arc::new(board);
             if board.placement.next.is_some() {
-                store.mark_moving(id, true).await?;
+                reshard::mark_moving(store, id, true).await?;
             }
             let seen = change.seen().map(Arc::as_ref);
-            let defined = store.define_board(&board, seen, change.unused_since);
+            let defined = boards::define(store, &board, seen, change.unused_since);
             let opened = match defined.await? {
                 Defined::Stored => engine.open_if_new(board, is_new).await,
                 Defined::Used => {
-                    store.end_change(id, stamp).await?;
+                    boards::end_change(store, id, stamp).await?;
                     return Err(change.refusal);
                 }
                 Defined::Changed => Err(Error::Again(Outdated::Board)),
             };
             if let Err(Error::Again(_)) = opened {
-                store.end_change(id, stamp).await?;
+                boards::end_change(store, id, stamp).await?;
             }
             Ok((opened?, before, Some((stamp, drops))))
         })
         .await?;
         let Some((stamp, drops)) = stored else {
             // It may have been stored by a request that failed after that: what follows is done again.
-            store.announce_board(id, true, None).await?;
+            boards::announce(store, id, true, None).await?;
             return Ok((board, before));
         };
         if board.placement.next.is_some() {
             // Another instance may have found that it was not yet so.
-            store.mark_moving(id, true).await?;
+            reshard::mark_moving(store, id, true).await?;
         }
         let live = engine.with_batchers(board.clone());
         engine.hold(id, Some(&live), drops);
         engine.open_shards(Arc::clone(&live), drops).await?;
-        store.announce_board(id, true, Some(stamp)).await?;
+        boards::announce(store, id, true, Some(stamp)).await?;
         engine.begin_derived(&live).await?;
         Ok((board, before))
     }
@@ -179,7 +181,7 @@ impl Service {
             let change = self.propose(id, draft, terms).await?;
             if let (Some(board), None) = (change.seen(), change.unchanged()) {
                 let store = &self.engine.store;
-                match store.may_define(board, change.unused_since).await? {
+                match boards::may_define(store, board, change.unused_since).await? {
                     Defined::Stored => {}
                     Defined::Used => return Err(change.refusal),
                     Defined::Changed => return Err(Error::Again(Outdated::Board)),
@@ -278,18 +280,18 @@ impl Service {
         let (engine, store) = (&self.engine, &self.engine.store);
         until_unchanged(async || {
             let drops = engine.boards.drops();
-            let stored = store.load_board(id).await?;
+            let stored = boards::load(store, id).await?;
             require_format(stored.as_ref())?;
             let seen = stored.as_ref().map(as_far_as_read);
             precondition.check(seen)?;
             let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
-            let stamp = store.begin_change(id).await?;
-            if store.delete_board(board).await? {
+            let stamp = boards::begin_change(store, id).await?;
+            if boards::delete(store, board).await? {
                 engine.hold(id, None, drops);
-                store.announce_board(id, false, Some(stamp)).await?;
+                boards::announce(store, id, false, Some(stamp)).await?;
                 return Ok(Arc::clone(board));
             }
-            store.end_change(id, stamp).await?;
+            boards::end_change(store, id, stamp).await?;
             Err(Error::Again(Outdated::Board))
         })
         .await

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
 use crate::join::try_join_all;
 use crate::store::Store;
-use crate::store::dead_letters::{DeadLetter, LetterId};
+use crate::store::dead_letters::{self, DeadLetter, LetterId};
 use crate::store::queued::EntryId;
 
 /// The most letters that one call reads.
@@ -78,7 +78,7 @@ impl<'a> Letters<'a> {
     /// Makes sure that the next letter is there, if there is one.
     async fn read_on(&mut self, store: &Store, count: usize) -> Result<(), Error> {
         while let (true, Some(from)) = (self.read.is_empty(), self.from) {
-            let read = store.letters(self.shard, from, count).await?;
+            let read = dead_letters::list(store, self.shard, from, count).await?;
             let last = read.last().filter(|_| read.len() == count);
             self.from = last.map(|last| last.place.next());
             let told = read.into_iter().filter(DeadLetter::is_told);

@@ -17,7 +17,11 @@ use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
 use crate::join::try_join_all;
 use crate::store::StoreError;
-use crate::store::events::Known;
+use crate::store::erasures;
+use crate::store::events::{self, Known};
+use crate::store::intake;
+use crate::store::queued;
+use crate::store::queues;
 
 /// Which events are looked for.
 #[derive(Clone, Debug)]
@@ -156,12 +160,12 @@ impl Service {
         let mut from = Vec::new();
         for (partition, _) in log.ends().await? {
             let shards = current_shards(live, member).into_iter();
-            let known = shards.map(|shard| store.known_offsets(shard, &partition));
+            let known = shards.map(|shard| intake::known_offsets(store, shard, &partition));
             let known = try_join_all(known).await?;
             let least = known.iter().map(KnownOffsets::taken).min().flatten();
             // A shard that says nothing of a partition has had nothing of it that lies before the floor.
             let least = match least {
-                None => store.intake_floor(&partition).await?,
+                None => intake::floor(store, &partition).await?,
                 least => least,
             };
             from.extend(least.map(|least| (partition, least)));
@@ -189,9 +193,9 @@ impl Service {
         let of_shards = shards_for(live, member).into_iter();
         let of_shards = of_shards.map(async |shard| {
             // In this order: what is applied, or dies, between two of these is met twice, and not missed.
-            let waiting = store.queued(shard, id).await?;
-            let known = store.known(shard, id).await?;
-            let refused = store.refused_events(shard, &[id]).await?;
+            let waiting = queues::find(store, shard, id).await?;
+            let known = events::known(store, shard, id).await?;
+            let refused = queued::refused(store, shard, &[id]).await?;
             Ok::<_, Error>((waiting, known, refused))
         });
         for (waiting, known, refused) in try_join_all(of_shards).await? {
@@ -221,7 +225,7 @@ impl Service {
         let is_current = match member.filter(|_| known.erasure > 0) {
             Some(member) => {
                 let shard = &live.shard_of(member).shard;
-                let last = self.engine.store.last_erasure(shard, member).await?;
+                let last = erasures::last(&self.engine.store, shard, member).await?;
                 last.is_some_and(|last| last.number == known.erasure)
             }
             None => !self.has_erased(live, member).await?,
@@ -239,7 +243,7 @@ impl Service {
         // Members that were together in a former shard may be in any by now.
         let member = member.filter(|_| live.former.is_empty());
         let asked = current_shards(live, member).into_iter();
-        let asked = asked.map(|shard| self.engine.store.has_erased(shard));
+        let asked = asked.map(|shard| erasures::has_erased(&self.engine.store, shard));
         Ok(try_join_all(asked).await?.contains(&true))
     }
 }

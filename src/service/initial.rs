@@ -19,7 +19,7 @@ use crate::engine::reader::Reader;
 use crate::join::join_all;
 use crate::problems::Problem;
 use crate::store::Freshness;
-use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
+use crate::store::initial::{self, CALL_MEMBERS_MAX, Initialized};
 use crate::store::standings::{Entry, Mark, Sight};
 
 /// The most members of one request.
@@ -91,7 +91,7 @@ impl Service {
         loop {
             let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
             let now = self.engine.clock.now();
-            match self.engine.store.set_initial(shard, some, now).await? {
+            match initial::set(&self.engine.store, shard, some, now).await? {
                 // The call is made again when nothing is left.
                 Initialized::Erasing => {
                     self.engine.forget_all(&shard.id).await?;

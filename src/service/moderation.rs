@@ -12,8 +12,9 @@ use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::Engine;
 pub use crate::engine::hides::Hiding;
 use crate::problems::Problem;
-use crate::store::orders::{Order, Whom};
-use crate::store::tasks::{BegunTask, OrderChange};
+use crate::store::erasures;
+use crate::store::orders::{self, Order, Whom};
+use crate::store::tasks::{self, BegunTask, OrderChange};
 
 /// How many boards are changed side by side.
 const BOARDS_AT_ONCE: usize = 16;
@@ -84,7 +85,7 @@ impl Service {
     pub async fn erase(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
         let engine = &self.engine;
         engine.live_board(id).await?;
-        let number = engine.store.begin_erasure(id).await?;
+        let number = erasures::begin(&engine.store, id).await?;
         engine.erase(id, member, number).await?;
         let acknowledged = Instant::now();
         if let Err(error) = engine.end_erasure(id, member, number).await {
@@ -150,7 +151,7 @@ impl Service {
 
     /// The task with this number: what it does, and how far it has come.
     pub async fn task(&self, number: u64) -> Result<Task, Error> {
-        let stored = self.engine.store.load_task(number).await?;
+        let stored = tasks::load(&self.engine.store, number).await?;
         let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
         Ok(stored.read()?)
     }
@@ -163,7 +164,7 @@ impl Service {
         after: Option<u64>,
         count: usize,
     ) -> Result<Part<(u64, Task), u64>, Error> {
-        let stored = self.engine.store.tasks(status, after, count + 1).await?;
+        let stored = tasks::list(&self.engine.store, status, after, count + 1).await?;
         let Part { items, next } = Part::split(stored, count, |last| last.number);
         let tasks = items.iter();
         let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
@@ -178,9 +179,11 @@ impl Service {
         after: Option<&MemberId>,
         count: usize,
     ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
-        let members = self.engine.store.order_members(after, count + 1).await?;
+        let members = orders::members(&self.engine.store, after, count + 1).await?;
         let Part { items, next } = Part::split(members, count, MemberId::clone);
-        let orders = self.engine.store.orders_of(&items).await?.into_iter();
+        let orders = orders::of_members(&self.engine.store, &items)
+            .await?
+            .into_iter();
         let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
             Whom::Member(member) => Some((member, hide)),
             Whom::Erased(_) => None,

@@ -17,6 +17,7 @@ use crate::engine::reader::Reader;
 use crate::engine::seats::{FoundPlayer, Reason, TakenSeat};
 use crate::engine::{Engine, LiveBoard};
 use crate::problems::Problem;
+use crate::store::seats;
 use crate::store::standings::{Page, Query, Selection, Sight};
 use crate::store::{Freshness, StoreError};
 
@@ -80,7 +81,9 @@ impl Playing {
             return Ok(Self { seat, place, last });
         }
         let shard = &live.shard_of(member).shard;
-        let history = engine.store.played(shard, member).await?.into_iter();
+        let history = seats::played(&engine.store, shard, member)
+            .await?
+            .into_iter();
         let mut history = history.skip_while(|played| played.start > start_of(period));
         let (own, last) = match history.next() {
             Some(first) if first.start == start_of(period) => (Some(first), history.next()),
@@ -153,7 +156,9 @@ impl Service {
                     look_up(engine, &live, member).await?;
                 }
                 let shard = &live.shard_of(member).shard;
-                let seats = engine.store.played(shard, member).await?.into_iter();
+                let seats = seats::played(&engine.store, shard, member)
+                    .await?
+                    .into_iter();
                 let is_seen =
                     sight == Sight::Everybody || hide_of(engine, id, member).await?.is_none();
                 let end = before.map_or(Timestamp::MAX, |period| start_of(&period));

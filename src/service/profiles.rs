@@ -10,7 +10,7 @@ use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
 use crate::problems::Problem;
-use crate::store::profiles::{ProfileChange, ProfileWritten, Profiles, StoredProfile};
+use crate::store::profiles::{self, ProfileChange, ProfileWritten, Profiles, StoredProfile};
 use crate::throttle;
 
 /// The most profiles of one request.
@@ -48,7 +48,7 @@ impl Service {
         let mut members: Vec<Arc<str>> = members.into_iter().collect();
         members.sort_unstable();
         members.dedup();
-        let stored = self.engine.store.load_profiles(&members).await?;
+        let stored = profiles::load(&self.engine.store, &members).await?;
         let found = members.into_iter().zip(stored);
         let found = found.filter_map(|(member, stored)| match stored?.read() {
             Ok(record) => Some((member, Arc::new(record))),
@@ -74,7 +74,7 @@ impl Service {
         member: &MemberId,
     ) -> Result<(StoredProfile, Arc<Record>), Error> {
         let members = [member.as_str()];
-        let stored = self.engine.store.load_profiles(&members).await?.pop();
+        let stored = profiles::load(&self.engine.store, &members).await?.pop();
         let stored = stored
             .flatten()
             .ok_or_else(|| Problem::profile_not_found(member))?;
@@ -108,7 +108,7 @@ impl Service {
                 results[index] = Err(error);
             }
             open.clear();
-            let written = self.engine.store.write_profiles(&planned.changes).await;
+            let written = profiles::write(&self.engine.store, &planned.changes).await;
             for ((index, found), written) in planned.found.into_iter().zip(written) {
                 match written {
                     Ok(ProfileWritten::Changed) => open.push(index),
@@ -129,7 +129,7 @@ impl Service {
     ) -> Result<Planned, Error> {
         let members = open.iter().map(|index| incoming[*index].member.as_str());
         let members: Vec<&str> = members.collect();
-        let stored = self.engine.store.load_profiles(&members).await?;
+        let stored = profiles::load(&self.engine.store, &members).await?;
         let by = (writer, self.engine.clock.now());
         let mut planned = Planned::default();
         for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
@@ -146,7 +146,7 @@ impl Service {
 
     /// Deletes a profile.
     pub async fn delete_profile(&self, member: &MemberId) -> Result<(), Error> {
-        if self.engine.store.delete_profile(member).await? {
+        if profiles::delete(&self.engine.store, member).await? {
             return Ok(());
         }
         Err(Problem::profile_not_found(member).into())
@@ -176,7 +176,7 @@ impl Service {
                 new: StoredProfile::of(&record)?,
                 status: record.review.status,
             };
-            let written = self.engine.store.write_profiles(&[change]).await.pop();
+            let written = profiles::write(&self.engine.store, &[change]).await.pop();
             if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
                 let (member, record) = (member.clone(), Arc::new(record));
                 return Ok((before.review.clone(), FoundProfile { member, record }));
@@ -193,7 +193,7 @@ impl Service {
         count: usize,
     ) -> Result<Part<FoundProfile, MemberId>, Error> {
         let store = &self.engine.store;
-        let members = store.reviewed_members(status, after, count + 1).await?;
+        let members = profiles::reviewed(store, status, after, count + 1).await?;
         let Part { items, next } = Part::split(members, count, MemberId::clone);
         let ids = items.iter().map(|member| Arc::from(member.as_str()));
         let profiles = self.profiles(ids).await?;

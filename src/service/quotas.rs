@@ -9,7 +9,7 @@ use crate::domain::quota::{self, QuotaUse};
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
 use crate::join::try_join_all;
-use crate::store::quotas::Taken;
+use crate::store::quotas::{self, Taken};
 
 impl Service {
     /// Reads what was taken of those quotas of a board that go by nothing else than where an event would come from, and for whom it would
@@ -39,7 +39,7 @@ impl Service {
                     }
                     let home = live.homes.get(index);
                     let home = home.map_or(&live.shards[0].shard, |home| &home.home);
-                    let taken = self.engine.store.quota_counts(home, &uses, now).await?;
+                    let taken = quotas::counts(&self.engine.store, home, &uses, now).await?;
                     Ok::<_, Error>(uses.into_iter().zip(taken).collect())
                 });
                 let mut counts = try_join_all(read).await?.concat();

@@ -23,8 +23,9 @@ use crate::engine::results::winner_of;
 use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
-use crate::store::closings::Keys;
-use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
+use crate::store::boards;
+use crate::store::closings::{self, Keys};
+use crate::store::results::{self, Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
 use crate::store::{Freshness, StoreError};
 
@@ -103,7 +104,7 @@ impl Service {
                 let keys = self.keys_between(&live, unit, between, count + 1).await?;
                 let Part { items, next } = Part::split(keys, count, String::clone);
                 let store = &self.engine.store;
-                let recorded = store.results(&live.board, named, &items).await?;
+                let recorded = results::read_many(store, &live.board, named, &items).await?;
                 let now = self.engine.clock.now();
                 let found = items.into_iter().zip(recorded);
                 let found = found.map(async |(key, recorded)| {
@@ -133,11 +134,12 @@ impl Service {
         };
         let store = &self.engine.store;
         let shards = live.shards.iter();
-        let of_shards = shards.map(|shard| store.periods(&shard.shard, unit, wanted, count));
+        let of_shards =
+            shards.map(|shard| closings::periods(store, &shard.shard, unit, wanted, count));
         let of_shards = try_join_all(of_shards).await?;
         let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
         let window = Window::Period(unit);
-        let finals = store.final_periods(&live.board, window, (after, before), count);
+        let finals = results::final_periods(store, &live.board, window, (after, before), count);
         keys.extend(finals.await?);
         Ok(keys.into_iter().rev().take(count).collect())
     }
@@ -186,8 +188,10 @@ impl Service {
     ) -> Result<FoundPeriod, Error> {
         let (board, store) = (&live.board, &self.engine.store);
         let (period, named) = (&target.standing.period, (target.window, &*target.key));
-        let closings = store.closings(&board.id).await?.unwrap_or_default();
-        let recorded = store.result(board, named.0, named.1).await?;
+        let closings = boards::closings(store, &board.id)
+            .await?
+            .unwrap_or_default();
+        let recorded = results::read(store, board, named.0, named.1).await?;
         let state = if recorded.is_some() {
             Some(PeriodState::Final)
         } else {
@@ -197,12 +201,13 @@ impl Service {
             };
             board.state_of(period, seen, self.engine.clock.now())
         };
-        let with_result = store.final_cohorts(board, named.0, named.1).await?;
+        let with_result = results::final_cohorts(store, board, named.0, named.1).await?;
         let all = if state == Some(PeriodState::Final) {
             with_result
         } else {
             let shards = live.shards.iter();
-            let counts = shards.map(|live| store.listed_cohorts(&live.shard, period.unit, named.1));
+            let counts = shards
+                .map(|live| results::listed_cohorts(store, &live.shard, period.unit, named.1));
             let counts: Vec<u64> = try_join_all(counts).await?;
             counts.iter().sum::<u64>().max(with_result)
         };
@@ -254,7 +259,7 @@ impl Service {
         }
         let store = &self.engine.store;
         let of_shards = live.shards.iter();
-        let of_shards = of_shards.map(|live| store.cut_off(&live.shard, period));
+        let of_shards = of_shards.map(|live| closings::cut_off(store, &live.shard, period));
         Ok(try_join_all(of_shards).await?.iter().sum())
     }
 
@@ -382,7 +387,7 @@ impl Service {
                 let target = target.in_cohort(&live.board, cohort)?;
                 let section = target.standing.section();
                 let name = live.board.section_key(&section);
-                let recorded = self.engine.store.result(&live.board, named, &name).await?;
+                let recorded = results::read(&self.engine.store, &live.board, named, &name).await?;
                 let found = self.find_period(&live, target, recorded).await?;
                 if found.result.is_none() && !self.has_data(&live, unit, &found).await? {
                     if let Some(cohort) = cohort {
@@ -427,7 +432,7 @@ impl Service {
         let shards = live.shards_of(section).iter();
         let of_shards = shards.map(|shard| {
             let store = &self.engine.store;
-            store.periods(&shard.shard, unit, wanted, 1)
+            closings::periods(store, &shard.shard, unit, wanted, 1)
         });
         let of_shards = try_join_all(of_shards).await?;
         Ok(of_shards.iter().any(|keys| !keys.is_empty()))
@@ -455,7 +460,7 @@ impl Service {
             };
             let name = live.board.section_key(&period.target.standing.section());
             let window = period.target.window;
-            let recorded = self.engine.store.result(&live.board, window, &name);
+            let recorded = results::read(&self.engine.store, &live.board, window, &name);
             period.take_over(recorded.await?);
         }
         Ok(FoundResult {

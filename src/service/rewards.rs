@@ -16,10 +16,11 @@ use crate::domain::window::Window;
 use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
-use crate::store::results::PeriodResult;
-use crate::store::revisions::Revision;
+use crate::store::boards;
+use crate::store::results::{self, PeriodResult};
+use crate::store::revisions::{self, Revision};
 use crate::store::rewards::{
-    Claimed, Claiming, REWARDS_READ_MAX, RewardChange, RewardEntry, RewardPlace,
+    self, Claimed, Claiming, REWARDS_READ_MAX, RewardChange, RewardEntry, RewardPlace,
 };
 
 /// The most changes of rewards that are shown of one revision.
@@ -103,7 +104,7 @@ impl Service {
                 let store = &self.engine.store;
                 let (found, limit) = if let (_, Some(member)) = whose {
                     let shard = &live.shard_in(at.section, member).shard;
-                    let won = store.rewards_of(shard, &at.section, member.as_str());
+                    let won = rewards::of_member(store, shard, &at.section, member.as_str());
                     let won = won.await?.into_iter();
                     let won = won.map(|entry| (member.to_string(), entry));
                     (won.collect(), usize::MAX)
@@ -154,12 +155,12 @@ impl Service {
                 let named = rules.find(|(_, rule)| rule.id == request.rule);
                 let (rule, _) = named.ok_or_else(not_found)?;
                 let shard = &live.shard_in(at.section, member).shard;
-                let hides = engine.store.moderated(shard).await?.hides;
+                let hides = results::moderated(&engine.store, shard).await?.hides;
                 let mut is_revised = revised.has(shard.tag(), hides);
                 if is_revised && live.board.is_league() {
                     // Its first shard tells of all hides.
                     let first = &live.shards[0].shard;
-                    let hides = engine.store.moderated(first).await?.hides;
+                    let hides = results::moderated(&engine.store, first).await?.hides;
                     is_revised = revised.has(first.tag(), hides);
                 }
                 if !is_revised {
@@ -175,7 +176,7 @@ impl Service {
                 };
                 let refused =
                     |kind, entry: RewardEntry| Err(Problem::claimed(kind, claim_of(&entry)).into());
-                let claimed = engine.store.claim(shard, &at.section, claiming);
+                let claimed = rewards::claim(&engine.store, shard, &at.section, claiming);
                 let (entry, is_new) = match claimed.await? {
                     Claimed::Behind => return Err(Error::Again(Outdated::Read)),
                     Claimed::None => return Err(not_found()),
@@ -210,7 +211,8 @@ impl Service {
                 let last = after.max(1).saturating_add(count as u64);
                 let last = last.min(at.result.revision);
                 let store = &self.engine.store;
-                let known = store.revisions(&live.board, (at.window, &at.name), first..=last);
+                let known =
+                    revisions::read(store, &live.board, (at.window, &at.name), first..=last);
                 let found = known.await?.into_iter();
                 let found = found.map(async |(revision, change, members)| {
                     let rewards = self.changes_of(&live, &at.section, revision).await?;
@@ -258,7 +260,7 @@ impl Service {
         }
         let section = target.standing.section();
         let name = board.section_key(&section);
-        if let Some(recorded) = engine.store.result(board, named, &name).await? {
+        if let Some(recorded) = results::read(&engine.store, board, named, &name).await? {
             return Ok(Some(FinalSection {
                 section,
                 name,
@@ -266,7 +268,9 @@ impl Service {
                 result: recorded.result,
             }));
         }
-        let closings = engine.store.closings(&board.id).await?.unwrap_or_default();
+        let closings = boards::closings(&engine.store, &board.id)
+            .await?
+            .unwrap_or_default();
         let end = board.end_of(&period);
         let is_closed = end.is_some_and(|end| closings.results_until >= Some(end));
         Err(match &target.cohort {
@@ -285,7 +289,8 @@ impl Service {
     ) -> Result<Vec<(String, RewardEntry)>, Error> {
         let shards = live.shards_of(*section).iter();
         let store = &self.engine.store;
-        let of_shards = shards.map(|shard| store.rewards(&shard.shard, section, after, count));
+        let of_shards =
+            shards.map(|shard| rewards::list(store, &shard.shard, section, after, count));
         let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let all = all.into_iter().take(count);
@@ -308,7 +313,7 @@ impl Service {
         }
         let shards = live.shards_of(*section).iter();
         let of_shards = shards
-            .map(|shard| store.reward_changes(&shard.shard, section, revision, CHANGES_MAX + 1));
+            .map(|shard| rewards::changes(store, &shard.shard, section, revision, CHANGES_MAX + 1));
         let mut all = try_join_all(of_shards).await?.concat();
         all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         let all = all.into_iter().take(CHANGES_MAX + 1);

@@ -4,6 +4,7 @@ use super::{Error, Service};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
 use crate::store::random;
+use crate::store::sessions;
 
 /// How many random bytes an id has, each as two hexadecimal digits.
 pub const ID_BYTES: usize = 32;
@@ -22,17 +23,17 @@ impl Service {
         begun_by: &BegunBy,
     ) -> Result<(), Error> {
         let id = Digest::of(id);
-        let begun = self.engine.store.begin_session(&id, session, begun_by);
+        let begun = sessions::begin(&self.engine.store, &id, session, begun_by);
         Ok(begun.await?)
     }
 
     /// The session with this id; `None` if there is none, or not any more.
     pub async fn session(&self, id: &str) -> Result<Option<Session>, Error> {
-        Ok(self.engine.store.session(&Digest::of(id)).await?)
+        Ok(sessions::load(&self.engine.store, &Digest::of(id)).await?)
     }
 
     /// Ends a session, if it is there.
     pub async fn end_session(&self, id: &str) -> Result<(), Error> {
-        Ok(self.engine.store.end_session(&Digest::of(id)).await?)
+        Ok(sessions::end(&self.engine.store, &Digest::of(id)).await?)
     }
 }

@@ -26,6 +26,7 @@ use crate::problems::Problem;
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
 use crate::store::random;
+use crate::store::seats;
 use crate::store::standings::{Entry, Page, Query, Sight};
 use crate::store::voters::Voters;
 
@@ -145,7 +146,7 @@ impl Attempt<'_> {
             return Ok(());
         };
         let (store, tiers) = (&self.reader.engine.store, [own.tier]);
-        let seats = store.tier_seats(board, &standing.period, &tiers).await?;
+        let seats = seats::tier_seats(store, board, &standing.period, &tiers).await?;
         let opened = seats.first().map_or(0, |seats| seats.taken);
         let league = board.league_of(&standing.period);
         let size = league.map_or(1, |league| league.cohort_size);

@@ -14,8 +14,9 @@ use crate::domain::intake::Backlog;
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 use crate::join::try_join_all;
-use crate::store::footprint::Footprint;
-use crate::store::queues::{QueueName, QueueSize};
+use crate::store::footprint::{self, Footprint};
+use crate::store::instances;
+use crate::store::queues::{self, QueueName, QueueSize};
 
 /// How many queues are looked at at one time.
 const AT_ONCE: usize = 16;
@@ -35,7 +36,7 @@ impl Service {
     /// The instances that were heard of lately, by their ids.
     pub async fn instances(&self) -> Result<BTreeMap<String, Instance>, Error> {
         let now = self.engine.clock.now();
-        let mut instances = self.engine.store.instances().await?;
+        let mut instances = instances::all(&self.engine.store).await?;
         instances.retain(|_, instance| instance.is_remembered(now));
         Ok(instances)
     }
@@ -45,7 +46,7 @@ impl Service {
         let live = self.engine.live_board(id).await?;
         let count = (KEYS_MAX / live.shards.len()).max(1);
         let shards = live.shards.iter();
-        let parts = shards.map(|live| self.engine.store.footprint(&live.shard, count));
+        let parts = shards.map(|live| footprint::estimate(&self.engine.store, &live.shard, count));
         let mut all = Footprint::default();
         for part in try_join_all(parts).await? {
             all.keys += part.keys;
@@ -70,7 +71,7 @@ impl Service {
         count: usize,
     ) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
         let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
-        for queue in self.engine.store.queues().await? {
+        for queue in queues::all(&self.engine.store).await? {
             let id = queue.name.id.clone();
             of_boards.entry(id).or_default().push(queue.name);
         }
@@ -102,7 +103,11 @@ impl Service {
     async fn waiting(&self, names: &[QueueName]) -> Result<Waiting, Error> {
         let store = &self.engine.store;
         let of_queue = async |name: &QueueName| {
-            try_join(store.queue_size(name), store.waiting_since(name)).await
+            try_join(
+                queues::size(store, name),
+                queues::waiting_since(store, name),
+            )
+            .await
         };
         let queues = stream::iter(names).map(of_queue);
         let queues: Vec<_> = queues.buffer_unordered(AT_ONCE).try_collect().await?;

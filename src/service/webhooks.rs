@@ -15,10 +15,10 @@ use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
 use crate::store::StoreError;
-use crate::store::deliveries::DeliveryMark;
+use crate::store::deliveries::{self, DeliveryMark};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
-use crate::store::webhooks::WEBHOOKS_MAX;
+use crate::store::webhooks::{self, WEBHOOKS_MAX};
 
 /// A webhook and its name.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Service {
         }
         let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
         until_unchanged(async || {
-            let stored = self.engine.store.load_webhook(name).await?;
+            let stored = webhooks::load(&self.engine.store, name).await?;
             let before = stored.as_ref().map(|stored| reachable(stored, may));
             let before = before.transpose()?;
             let now = self.engine.clock.now();
@@ -84,7 +84,10 @@ impl Service {
         after: Option<&WebhookName>,
         count: usize,
     ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
-        let stored = self.engine.store.load_webhooks().await?.all.into_iter();
+        let stored = webhooks::load_all(&self.engine.store)
+            .await?
+            .all
+            .into_iter();
         let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
         let webhooks = behind.filter_map(|(name, stored)| {
             let webhook = reachable(&stored, may).ok()?;
@@ -110,7 +113,7 @@ impl Service {
         &self,
     ) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
         let mut of_keys = BTreeMap::<_, Vec<_>>::new();
-        for (name, stored) in self.engine.store.load_webhooks().await?.all {
+        for (name, stored) in webhooks::load_all(&self.engine.store).await?.all {
             if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
                 of_keys.entry(key).or_default().push(name);
             }
@@ -180,7 +183,7 @@ impl Service {
         };
         let one = std::slice::from_ref(&queued);
         let store = &self.engine.store;
-        match store.queue_deliveries(None, name, one, now).await {
+        match deliveries::queue(store, None, name, one, now).await {
             Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
             taken => Ok(taken.map(|()| queued)?),
         }
@@ -196,7 +199,7 @@ impl Service {
         count: usize,
     ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
         self.stored_webhook(may, name).await?;
-        let listed = self.engine.store.deliveries(name, status, after, count);
+        let listed = deliveries::list(&self.engine.store, name, status, after, count);
         Ok(listed.await?)
     }
 
@@ -209,17 +212,14 @@ impl Service {
     ) -> Result<NamedDelivery, Error> {
         until_unchanged(async || {
             let (_, webhook) = self.stored_webhook(may, name).await?;
-            let stored = self.engine.store.load_delivery(name, &id).await?;
+            let stored = deliveries::load(&self.engine.store, name, &id).await?;
             let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
             if webhook.disabled.is_some() {
                 return Err(Problem::webhook_disabled(name).into());
             }
             let now = self.engine.clock.now();
             let delivery = stored.read()?.anew(now);
-            let ended = self
-                .engine
-                .store
-                .end_delivery(name, &stored, &delivery, now);
+            let ended = deliveries::end(&self.engine.store, name, &stored, &delivery, now);
             if !ended.await? {
                 return Err(Error::Again(Outdated::Board));
             }
@@ -251,7 +251,7 @@ impl Service {
         may: &Boards,
         name: &WebhookName,
     ) -> Result<(Stored<Webhook>, Webhook), Error> {
-        let stored = self.engine.store.load_webhook(name).await?;
+        let stored = webhooks::load(&self.engine.store, name).await?;
         let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
         let webhook = reachable(&stored, may)?;
         Ok((stored, webhook))
@@ -266,7 +266,7 @@ impl Service {
     ) -> Result<(), Error> {
         let now = self.engine.clock.now();
         let store = &self.engine.store;
-        match store.change_webhook(name, seen, new, now).await? {
+        match webhooks::change(store, name, seen, new, now).await? {
             Changed::Done => Ok(()),
             Changed::Not => Err(Error::Again(Outdated::Board)),
             Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),

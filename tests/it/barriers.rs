@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::engine::Engine;
-use standings::store::barriers::LogEnds;
+use standings::store::barriers::{self, LogEnds};
 
 use crate::harness::delay::Delay;
 use crate::harness::redis::eventually;
@@ -228,9 +228,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let until = Timestamp::parse(MIDNIGHT).unwrap();
     // Whoever closes the board dies half-way.
     let shard = &board.shards()[2];
-    engine
-        .store
-        .close_shard(shard, until, None, LogEnds::NoLog)
+    barriers::raise(&engine.store, shard, until, None, LogEnds::NoLog)
         .await
         .unwrap();
     for shards in [3, 1, 2] {

@@ -7,6 +7,8 @@ use futures::future::{join, join_all};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::service::period::Choice;
+use standings::store::outbox;
+use standings::store::revisions;
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::random::Random;
@@ -149,7 +151,9 @@ async fn revisions(client: &Client, period: &str) -> Vec<String> {
 async fn posted(world: &World) -> Vec<String> {
     let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
     let generation = world.generation("b").await.parse().unwrap();
-    let messages = engine.store.posted(&id, generation).await.unwrap();
+    let messages = outbox::posted(&engine.store, &id, generation)
+        .await
+        .unwrap();
     let kinds = messages.iter().map(|message| {
         let body: Value = serde_json::from_str(&message.body).unwrap();
         assert!(!message.body.contains("ann"), "{body}");
@@ -868,7 +872,7 @@ async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_t
     let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();
     hide(client, "ann").await;
     unhide(client, "ann").await;
-    let noted = async || engine.store.revised(&board).await.unwrap()["b"];
+    let noted = async || revisions::revised(&engine.store, &board).await.unwrap()["b"];
     assert_eq!(noted().await, 0);
     // As if many others had been hidden and brought back since.
     world
@@ -877,7 +881,9 @@ async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_t
         .await;
     hide(client, "bob").await;
     assert_eq!(noted().await, 3000);
-    let lines = engine.store.lines_to_revise(&board, 1).await.unwrap();
+    let lines = revisions::lines_to_revise(&engine.store, &board, 1)
+        .await
+        .unwrap();
     let line = &lines[0];
     assert_eq!((line.member.as_str(), line.number), ("ann", 2));
 }

@@ -8,7 +8,9 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::seats::{PlayerChange, Sitter, Stepped};
+use standings::store::boards;
+use standings::store::outbox;
+use standings::store::seats::{self, PlayerChange, Sitter, Stepped};
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::{Client, Instance, World, break_off, interrupt};
@@ -66,7 +68,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
     for (name, score) in scores {
         let member = member(name);
         let home = &shards[board.shard_of(&member)];
-        let players = store.players(home, std::slice::from_ref(&member));
+        let players = seats::players(store, home, std::slice::from_ref(&member));
         let seen = players.await.unwrap().pop().unwrap().unwrap();
         let seat = Seat {
             start: period.start().unwrap(),
@@ -83,7 +85,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             seen,
             played: None,
         };
-        let written = store.write_players(home, &[change]).await.unwrap();
+        let written = seats::write_players(store, home, &[change]).await.unwrap();
         assert_eq!(written, [Stepped::Done(())]);
         let sitter = Sitter {
             member,
@@ -93,7 +95,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             seat,
         };
         let shard = &shards[board.shard_of_cohort(&period, sitter.seat.cohort)];
-        store.seat(shard, &[sitter], now).await.unwrap();
+        seats::seat(store, shard, &[sitter], now).await.unwrap();
     }
 }
 
@@ -118,7 +120,9 @@ async fn player(world: &World, name: &str) -> Option<Player> {
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let mut players = engine.store.players(home, &[member]).await.unwrap();
+    let mut players = seats::players(&engine.store, home, &[member])
+        .await
+        .unwrap();
     players.pop().unwrap().unwrap().map(|found| found.player)
 }
 
@@ -128,7 +132,7 @@ async fn history(world: &World, name: &str) -> Vec<(String, String, Option<u64>,
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let played = engine.store.played(home, &member).await.unwrap();
+    let played = seats::played(&engine.store, home, &member).await.unwrap();
     let lines = played.iter().map(|line| {
         let moved = serde_json::to_value(line.moved).unwrap();
         let moved = moved.as_str().unwrap().to_owned();
@@ -184,9 +188,7 @@ async fn messages(world: &World) -> Vec<Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     // They come in no order, some at once.
     for _ in 0..20 {
-        let posted = engine
-            .store
-            .posted(&board.id, board.generation)
+        let posted = outbox::posted(&engine.store, &board.id, board.generation)
             .await
             .unwrap();
         for message in posted {
@@ -367,7 +369,7 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
 
 /// How far the results of closings have come by what is stored, if none is missing.
 async fn closed_until(world: &World) -> Option<Timestamp> {
-    let closings = world.service().engine.store.closings(&id()).await;
+    let closings = boards::closings(&world.service().engine.store, &id()).await;
     let closings = closings.unwrap().unwrap();
     closings.results_until.filter(|_| !closings.is_pending())
 }
@@ -435,7 +437,7 @@ async fn who_joins_takes_the_closing_before_to_its_end() {
     sit(&world, "1-1", &[("ann", 7), ("bob", 5), ("cat", 3)]).await;
     world.set_time("2026-11-24T12:00:00Z");
     assert_eq!(join(one, "ann").await, ("silver".to_owned(), 70));
-    let closings = world.service().engine.store.closings(&id()).await;
+    let closings = boards::closings(&world.service().engine.store, &id()).await;
     assert!(closings.unwrap().unwrap().is_pending());
     world.set_time("2026-12-01T12:00:00Z");
     // They have missed a week, and she has to be turned.
@@ -553,10 +555,7 @@ async fn play_many(world: &World, name: &str) {
         .calendar
         .containing(board.league_unit().unwrap(), first);
     for _ in 0..501 {
-        let players = engine
-            .store
-            .players(home, std::slice::from_ref(&member))
-            .await;
+        let players = seats::players(&engine.store, home, std::slice::from_ref(&member)).await;
         let seen = players.unwrap().pop().unwrap().unwrap().unwrap();
         let line = json!({"start": period.start().unwrap(), "tier": "bronze", "cohort": "0-1", "score": 1, "moved": "stay"});
         let played: Played = serde_json::from_value(line).unwrap();
@@ -569,7 +568,9 @@ async fn play_many(world: &World, name: &str) {
             seen: Some(seen),
             played: Some(played),
         };
-        let written = engine.store.write_players(home, &[change]).await.unwrap();
+        let written = seats::write_players(&engine.store, home, &[change])
+            .await
+            .unwrap();
         assert_eq!(written, [Stepped::Done(())]);
         period = board.calendar.next(&period).unwrap();
     }
@@ -646,7 +647,9 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
         new,
         played: None,
     };
-    engine.store.write_players(home, &[change]).await.unwrap();
+    seats::write_players(&engine.store, home, &[change])
+        .await
+        .unwrap();
     world.set_time(END);
     engine.turn_seat(&id(), &member).await.unwrap();
     assert_eq!(player(&world, "bob").await.unwrap().seat, None);

@@ -9,6 +9,8 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::intake::{Extent, Partition};
 use crate::engine::{Engine, Error};
+use crate::store::boards;
+use crate::store::intake;
 use crate::store::queues::QueueName;
 
 /// How many boards, or shards, are asked side by side.
@@ -53,7 +55,7 @@ impl Engine {
     /// Redis does not answer: to begin without knowing all of them would lose events.
     pub async fn intake_start(&self, partition: &Partition) -> Result<Start, Error> {
         // First: it may rise meanwhile, and shards with it.
-        let floor = self.store.intake_floor(partition).await?;
+        let floor = intake::floor(&self.store, partition).await?;
         let boards = stream::iter(self.all_boards().await?);
         let boards = boards.map(|id| async move { self.placement_of(&id).await });
         let boards: Vec<Option<Arc<Board>>> =
@@ -63,7 +65,7 @@ impl Engine {
             .filter(|board| !board.is_league())
             .flat_map(|board| board.shards());
         let known = stream::iter(shards).map(|shard| async move {
-            let known = self.store.known_offsets(&shard, partition).await;
+            let known = intake::known_offsets(&self.store, &shard, partition).await;
             known.map(|known| (shard, known.taken()))
         });
         let mut known = known.buffer_unordered(AT_ONCE);
@@ -88,7 +90,7 @@ impl Engine {
 
     /// The boards that there are. One may lack in the list where a server has gone back.
     pub(super) async fn all_boards(&self) -> Result<BTreeSet<BoardId>, Error> {
-        let mut all = self.store.all_board_ids().await?;
+        let mut all = boards::all_ids(&self.store).await?;
         all.extend(self.boards.ids());
         Ok(all)
     }
@@ -98,7 +100,7 @@ impl Engine {
         if let Some(live) = self.boards.get(id) {
             return Ok(Some(Arc::clone(&live.board)));
         }
-        let stored = self.store.load_board(id).await?;
+        let stored = boards::load(&self.store, id).await?;
         Ok(stored.map(|stored| stored.unwrap_or_else(|unreadable| unreadable.board)))
     }
 }

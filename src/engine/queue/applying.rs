@@ -35,8 +35,8 @@ use crate::engine::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
-use crate::store::queued::{End, Ended, EntryId, Held, QueueEntry};
-use crate::store::queues::QueueName;
+use crate::store::queued::{self, End, Ended, EntryId, Held, QueueEntry};
+use crate::store::queues::{self, QueueName};
 use crate::throttle;
 
 /// For how long it is told at least why an event was refused.
@@ -145,7 +145,7 @@ impl Job for ApplyQueues {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
-        let listed = match engine.store.queues().await {
+        let listed = match queues::all(&engine.store).await {
             // The server of the index may be away alone.
             Err(_) if engine.queues.has_work() => Vec::new(),
             listed => listed?,
@@ -197,8 +197,8 @@ impl Engine {
         self.reload(&name.id).await?;
         let live = self.boards.get(&name.id);
         let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
-        if !is_current && self.store.queue_size(name).await?.events == 0 {
-            self.store.unlist_queue(name).await?;
+        if !is_current && queues::size(&self.store, name).await?.events == 0 {
+            queues::unlist(&self.store, name).await?;
             self.forget_queue(name);
         }
         Ok(())
@@ -210,7 +210,7 @@ impl<'a> Worker<'a> {
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
         let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
-            engine.store.unlist_queue(name).await?;
+            queues::unlist(&engine.store, name).await?;
             engine.forget_queue(name);
             return Ok(None);
         };
@@ -247,7 +247,7 @@ impl<'a> Worker<'a> {
         let (pause, progress) = match stopped {
             Ok(Stop::Time) => (Duration::ZERO, Ok(Progress::More)),
             Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
-                let cleared = engine.store.clear_queue(self.shard()).await;
+                let cleared = queues::clear(&engine.store, self.shard()).await;
                 if matches!(cleared, Ok(true)) {
                     engine.forget_queue(name);
                     self.hold.lease.give_back("").await?;
@@ -284,7 +284,7 @@ impl<'a> Worker<'a> {
                 return Ok(Stop::Lost);
             }
             let (store, after) = (&self.engine.store, self.hold.pass.after);
-            let entries = store.read_queue(self.shard(), after, BATCH_MAX).await?;
+            let entries = queued::read(store, self.shard(), after, BATCH_MAX).await?;
             let is_last = entries.len() < BATCH_MAX;
             if let Some((last, _)) = entries.last() {
                 self.hold.pass.after = Some(*last);
@@ -522,7 +522,7 @@ impl<'a> Worker<'a> {
         for part in ends.chunks(CALL_ENDS_MAX) {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
-            let ended = store.end_queued(self.shard(), lease, all).await;
+            let ended = queued::end(store, self.shard(), lease, all).await;
             let ended = match ended {
                 Err(StoreError::Stale) => return Ok(true),
                 ended => ended?,

@@ -20,7 +20,7 @@ use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::join::join_all;
 use crate::problems::Problem;
-use crate::store::queues::{Put, QueueName};
+use crate::store::queues::{self, Put, QueueName};
 use crate::store::{Store, StoreError, random};
 
 /// The most events of one call.
@@ -64,7 +64,7 @@ impl Work for Putter {
         let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
         let events = jobs.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);
-        let put = self.store.put(&self.shard, events, room);
+        let put = queues::put(&self.store, &self.shard, events, room);
         put.map(move |put| {
             if let Ok(answers) = &put {
                 let bytes: usize = answers.iter().map(Put::bytes).sum();
@@ -211,7 +211,7 @@ impl Engine {
         for (index, event) in events {
             let shard = &live.shard_of(&event.member).shard;
             let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
-            let waiting = self.store.queued(shard, &event.id).await;
+            let waiting = queues::find(&self.store, shard, &event.id).await;
             match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
                 Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
                 Ok(None) => batch.left.push(index),

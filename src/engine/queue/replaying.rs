@@ -9,7 +9,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::{Engine, Error, LiveBoard, Outdated};
 use crate::problems::Problem;
-use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
+use crate::store::dead_letters::{self, DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
 use crate::store::queued::EntryId;
 use crate::store::queues::QueueName;
 
@@ -58,7 +58,7 @@ impl Engine {
                 }
             }
             let room = self.rooms.of(&self.store, shard);
-            match self.store.replay(shard, letter.place, room).await? {
+            match dead_letters::replay(&self.store, shard, letter.place, room).await? {
                 Replayed::Done(bytes) => {
                     self.rooms.note(&self.store, shard, bytes);
                     self.queues.wake([QueueName::of(shard)]);
@@ -90,7 +90,7 @@ impl Engine {
     ) -> Result<DeadLetter, Error> {
         self.with_board(id, async |live| {
             let (shard, found) = self.find_letter(&live, letter).await?;
-            if self.store.discard(shard, letter.place).await? {
+            if dead_letters::discard(&self.store, shard, letter.place).await? {
                 Ok(found)
             } else {
                 Err(not_found(letter))
@@ -113,7 +113,7 @@ impl Engine {
         if letter.place < self.letters_from() {
             return Err(not_found(letter));
         }
-        let found = self.store.letters(shard, letter.place, 1).await?;
+        let found = dead_letters::list(&self.store, shard, letter.place, 1).await?;
         let mut found = found.into_iter();
         let found = found.find(|found| found.place == letter.place && found.is_told());
         let found = found.ok_or_else(|| not_found(letter))?;

@@ -17,7 +17,7 @@ use crate::engine::jobs::JobKind;
 use crate::engine::jobs::faults::Subject;
 use crate::engine::{Engine, Error};
 use crate::store::Store;
-use crate::store::queues::{QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
+use crate::store::queues::{self, QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
 use crate::throttle;
 
 /// The part of a server's `maxmemory` that its queues may take.
@@ -78,7 +78,11 @@ impl Rooms {
 
     /// The room for events of a shard.
     pub(in crate::engine) fn of(&self, store: &Store, shard: &Shard) -> Room {
-        let fill = self.servers.lock().get(&store.server_of(shard)).copied();
+        let fill = self
+            .servers
+            .lock()
+            .get(&queues::server_of(store, shard))
+            .copied();
         let fill = fill.unwrap_or_default();
         let of_memory = fill.sampled.memory_max.map(|memory| memory / MEMORY_SHARE);
         let bytes_max = of_memory.unwrap_or(self.bounds.server_bytes);
@@ -91,7 +95,10 @@ impl Rooms {
     /// Takes note that so many bytes were put into the queue of a shard.
     pub(in crate::engine) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
         let mut servers = self.servers.lock();
-        servers.entry(store.server_of(shard)).or_default().put += bytes;
+        servers
+            .entry(queues::server_of(store, shard))
+            .or_default()
+            .put += bytes;
     }
 
     fn begin_sample(&self) {
@@ -124,7 +131,7 @@ impl Engine {
     /// Looks how much waits in all queues.
     pub(crate) async fn sample_queues(&self) {
         self.rooms.begin_sample();
-        let sample = self.store.sample_queues(self.listed_queues().await).await;
+        let sample = queues::sample(&self.store, self.listed_queues().await).await;
         let now = self.clock.now();
         for (name, read) in &sample.queues {
             let subject = Subject::part(&name.id, name.shard.tag(&name.id));
@@ -150,7 +157,7 @@ impl Engine {
 
     /// The queues that the index names; while its server is away, those that it has named before.
     async fn listed_queues(&self) -> Vec<QueueName> {
-        match self.store.queues().await {
+        match queues::all(&self.store).await {
             Ok(listed) => {
                 let names = listed.into_iter().map(|queue| queue.name);
                 *self.rooms.listed.lock() = names.collect();

@@ -15,6 +15,7 @@ use standings::http::connection::Times;
 use standings::http::listener::Limits;
 use standings::http::table::routes;
 use standings::service::audit::Request;
+use standings::store::audit;
 use standings::store::{Address, Store};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -486,7 +487,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
 
     let store = &world.service().engine.store;
     for _ in 0..2 {
-        store.forget_in_audit(&member()).await.unwrap();
+        audit::forget_member(store, &member()).await.unwrap();
     }
     assert_eq!(named().await, Vec::<Value>::new());
     let line = last(client).await;

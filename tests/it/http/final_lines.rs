@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::store::erasures;
 
 use crate::harness::jobs::{ClosePeriods, Erasures, Revisions, Rollover};
 use crate::harness::random::some_of;
@@ -216,7 +217,7 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
         let expected = without_names(&one.client, DAY, &["ann"]).await;
         let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
-        let number = engine.store.begin_erasure(&id).await.unwrap();
+        let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
         let live = engine.live_board(&id).await.unwrap();
         for _ in 0..steps {
@@ -258,7 +259,7 @@ async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_c
         }
         let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
-        let number = engine.store.begin_erasure(&id).await.unwrap();
+        let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
         let live = engine.live_board(&id).await.unwrap();
         for _ in 0..steps {

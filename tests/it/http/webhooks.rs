@@ -12,7 +12,11 @@ use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
 use standings::engine::jobs::JobKind;
 use standings::store::StoreError;
-use standings::store::board_notes::NotedFor;
+use standings::store::board_notes::{self, NotedFor};
+use standings::store::boards;
+use standings::store::deliveries;
+use standings::store::outbox;
+use standings::store::webhooks;
 
 use super::api_keys::make_key;
 use crate::harness::jobs::{ClosePeriods, Outboxes, Purge, Revisions};
@@ -55,7 +59,9 @@ async fn board(instance: &Instance, id: &str) -> Arc<Board> {
         instance.client.define(id, definition).await;
     }
     let id = BoardId::parse(id).unwrap();
-    let stored = instance.service.engine.store.load_board(&id).await.unwrap();
+    let stored = boards::load(&instance.service.engine.store, &id)
+        .await
+        .unwrap();
     stored.unwrap().unwrap()
 }
 
@@ -69,9 +75,11 @@ fn message(board: &Board, number: u32) -> Message {
 /// Posts a message as a step does that records a result.
 async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
     let (store, message) = (&instance.service.engine.store, message(board, number));
-    let posted = store.post(board, std::slice::from_ref(&message)).await;
+    let posted = outbox::post(store, board, std::slice::from_ref(&message)).await;
     posted.unwrap();
-    store.note_board(NotedFor::Outbox, board).await.unwrap();
+    board_notes::note(store, NotedFor::Outbox, board)
+        .await
+        .unwrap();
     message
 }
 
@@ -269,7 +277,9 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
     );
     // What was not handed on goes with its board.
     let store = &instance.service.engine.store;
-    store.post(&vote, &[message(&vote, 4)]).await.unwrap();
+    outbox::post(store, &vote, &[message(&vote, 4)])
+        .await
+        .unwrap();
     assert!(
         world
             .redis
@@ -544,15 +554,16 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         };
         // Each of these is broken off somewhere, as if its process were killed there.
         let (store, message) = (&first.service.engine.store, message(&board, number));
-        store
-            .post(&board, std::slice::from_ref(&message))
+        outbox::post(store, &board, std::slice::from_ref(&message))
             .await
             .unwrap();
-        break_off(store.note_board(NotedFor::Outbox, &board), waits).await;
+        break_off(board_notes::note(store, NotedFor::Outbox, &board), waits).await;
         break_off(first.service.engine.run(&Outboxes), waits).await;
         break_off(first.service.engine.deliver(), waits).await;
         // The step that has posted is done again, and notes again.
-        store.note_board(NotedFor::Outbox, &board).await.unwrap();
+        board_notes::note(store, NotedFor::Outbox, &board)
+            .await
+            .unwrap();
         let (one, other) = tokio::join!(
             second.service.engine.run(&Outboxes),
             third.service.engine.run(&Outboxes)
@@ -848,7 +859,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         })
         .collect();
     for part in queued.chunks(500) {
-        let part = store.queue_deliveries(None, &name, part, now).await;
+        let part = deliveries::queue(store, None, &name, part, now).await;
         part.unwrap();
     }
     let board = board(instance, "b").await;
@@ -866,18 +877,16 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
     // The check of all keys knows what these are.
     let report = world.service().check(None, false).await.unwrap();
     assert!(report.is_sound(), "{report:?}");
-    let version = store.load_webhooks().await.unwrap().version;
+    let version = webhooks::load_all(store).await.unwrap().version;
     client
         .post("/v1/webhooks/site/rotate", json!({}))
         .await
         .expect(200);
-    let stale = store
-        .queue_deliveries(Some(&version), &name, &queued[..1], now)
-        .await;
+    let stale = deliveries::queue(store, Some(&version), &name, &queued[..1], now).await;
     let is_stale = |queued| matches!(queued, Err(StoreError::Stale));
     assert!(is_stale(stale), "a webhook has changed");
     client.delete("/v1/webhooks/site").await.expect(204);
-    let gone = store.queue_deliveries(None, &name, &queued[..1], now).await;
+    let gone = deliveries::queue(store, None, &name, &queued[..1], now).await;
     assert!(is_stale(gone), "nothing is queued for one that is gone");
 }
 

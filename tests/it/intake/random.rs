@@ -6,6 +6,7 @@ use futures::FutureExt;
 use serde_json::json;
 use standings::domain::ids::BoardId;
 use standings::engine::intake::Taking;
+use standings::store::boards;
 
 use super::log::{Consumer, PARTITIONS, Site};
 use super::taking::{assert_sums, define, write};
@@ -84,7 +85,7 @@ async fn play(number: u64) {
                 let waits = u16::try_from(1 + random.below(900)).unwrap();
                 free_move(&site).await;
                 let _ = break_off(engine.run(&Moves), waits).await;
-                let stored = engine.store.load_board(&board).await.unwrap();
+                let stored = boards::load(&engine.store, &board).await.unwrap();
                 if stored.unwrap().unwrap().placement.is_closing() {
                     // Everybody waits for whoever goes on.
                     free_move(&site).await;

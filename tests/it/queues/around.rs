@@ -4,6 +4,7 @@ use chrono::Utc;
 use futures::future::join;
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::store::erasures;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -403,7 +404,7 @@ async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
             MemberId::parse("ann").unwrap(),
         );
         let engine = &world.service().engine;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "queue").await, 2, "nothing is removed yet");
         let told = async |query: &str| {
@@ -460,7 +461,7 @@ async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing()
         }
         world.set_time("2026-11-21T12:10:00Z");
         close_periods(instance).await;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, ann, number).await.unwrap();
         world.set_time("2026-11-21T12:10:30Z");
         let vote = json!({"id": "later", "member": ann.as_str(), "score": 7});

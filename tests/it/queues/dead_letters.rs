@@ -11,6 +11,7 @@ use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
 use standings::engine::queue::room::QueueBounds;
 use standings::store::dead_letters::LetterId;
+use standings::store::erasures;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -365,7 +366,7 @@ async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove()
         assert_eq!((own.len(), others.len()), (5, 30));
         let (board, member) = (BoardId::parse("b").unwrap(), MemberId::parse("m2").unwrap());
         let engine = &world.service().engine;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "dead").await, 35, "nothing is removed yet");
         assert_eq!(listed(client).await.iter().collect::<Vec<_>>(), others);

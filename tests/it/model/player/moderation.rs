@@ -7,6 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::store::erasures;
 use standings::store::hidden::new_hide_id;
 
 use super::{Closed, Game, Hiding, expect_equal, pick};
@@ -116,7 +117,7 @@ impl Game<'_> {
         );
         let engine = &service.engine;
         let erased = async {
-            let number = engine.store.begin_erasure(&id).await?;
+            let number = erasures::begin(&engine.store, &id).await?;
             engine.erase(&id, &member, number).await
         };
         erased.await.map_err(|error| error.to_string())?;
