@@ -60,22 +60,20 @@ const SHARED: [(&str, &str); 21] = [
     (keys::OF_API_KEYS[3], "string"),
 ];
 
-impl Service {
-    /// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
-    /// looked after in Redis itself is among the notes.
-    pub async fn check(&self, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
-        let mut check = Check {
-            store: &self.engine.store,
-            clock: &self.engine.clock,
-            mends,
-            report: Report::default(),
-        };
-        for warning in warnings::current(&self.engine.store).await {
-            check.report.note(warning);
-        }
-        check.run(only).boxed().await?;
-        Ok(check.report)
+/// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
+/// looked after in Redis itself is among the notes.
+pub async fn run(service: &Service, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
+    let mut check = Check {
+        store: &service.engine.store,
+        clock: &service.engine.clock,
+        mends,
+        report: Report::default(),
+    };
+    for warning in warnings::current(&service.engine.store).await {
+        check.report.note(warning);
     }
+    check.run(only).boxed().await?;
+    Ok(check.report)
 }
 
 /// A check under way.

@@ -88,77 +88,78 @@ impl<'a> Letters<'a> {
     }
 }
 
-impl Service {
-    /// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
-    pub async fn dead_letters(
-        &self,
-        board: &BoardId,
-        after: Option<&LetterId>,
-        count: usize,
-    ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
-        self.engine
-            .with_board(board, async |live| {
-                let (store, kept) = (&self.engine.store, self.engine.letters_from());
-                let shards = live.shards.iter();
-                let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
-                let mut shards: Vec<Letters<'_>> = shards.collect();
-                let mut found = Vec::new();
-                while found.len() <= count {
-                    let part = PART_MAX.min(count + 1);
-                    let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
-                    try_join_all(read).await?;
-                    let oldest = shards
-                        .iter_mut()
-                        .filter(|shard| !shard.read.is_empty())
-                        .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
-                    let Some(oldest) = oldest else {
-                        break;
-                    };
-                    if let Some(letter) = oldest.read.pop_front() {
-                        let id = LetterId::of(oldest.shard, &letter);
-                        found.push(FoundLetter::new(id, &letter));
-                    }
+/// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
+pub async fn list(
+    service: &Service,
+    board: &BoardId,
+    after: Option<&LetterId>,
+    count: usize,
+) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
+    service
+        .engine
+        .with_board(board, async |live| {
+            let (store, kept) = (&service.engine.store, service.engine.letters_from());
+            let shards = live.shards.iter();
+            let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
+            let mut shards: Vec<Letters<'_>> = shards.collect();
+            let mut found = Vec::new();
+            while found.len() <= count {
+                let part = PART_MAX.min(count + 1);
+                let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
+                try_join_all(read).await?;
+                let oldest = shards
+                    .iter_mut()
+                    .filter(|shard| !shard.read.is_empty())
+                    .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
+                let Some(oldest) = oldest else {
+                    break;
+                };
+                if let Some(letter) = oldest.read.pop_front() {
+                    let id = LetterId::of(oldest.shard, &letter);
+                    found.push(FoundLetter::new(id, &letter));
                 }
-                let part = Part::split(found, count, |last| last.id);
-                Ok((Arc::clone(&live), part))
-            })
-            .await
-    }
-
-    /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
-    pub async fn replay(
-        &self,
-        board: &BoardId,
-        letter: &LetterId,
-    ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-        let (live, replayed) = self.engine.replay(board, letter).await?;
-        Ok((live, FoundLetter::new(*letter, &replayed)))
-    }
-
-    /// Removes a dead letter, which is returned. Its event never counts.
-    pub async fn discard(&self, board: &BoardId, letter: &LetterId) -> Result<FoundLetter, Error> {
-        let discarded = self.engine.discard(board, letter).await?;
-        Ok(FoundLetter::new(*letter, &discarded))
-    }
-
-    /// The letters of a shard whose events have this id.
-    pub(super) async fn letters_under(
-        &self,
-        shard: &Shard,
-        id: &EventId,
-    ) -> Result<Vec<FoundLetter>, Error> {
-        let (store, mut found) = (&self.engine.store, Vec::new());
-        let mut letters = Letters::of(shard, self.engine.letters_from(), None);
-        loop {
-            letters.read_on(store, PART_MAX).await?;
-            if letters.read.is_empty() {
-                return Ok(found);
             }
-            let read = letters.read.drain(..);
-            let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
-            found.extend(
-                under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)),
-            );
+            let part = Part::split(found, count, |last| last.id);
+            Ok((Arc::clone(&live), part))
+        })
+        .await
+}
+
+/// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
+pub async fn replay(
+    service: &Service,
+    board: &BoardId,
+    letter: &LetterId,
+) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
+    let (live, replayed) = service.engine.replay(board, letter).await?;
+    Ok((live, FoundLetter::new(*letter, &replayed)))
+}
+
+/// Removes a dead letter, which is returned. Its event never counts.
+pub async fn discard(
+    service: &Service,
+    board: &BoardId,
+    letter: &LetterId,
+) -> Result<FoundLetter, Error> {
+    let discarded = service.engine.discard(board, letter).await?;
+    Ok(FoundLetter::new(*letter, &discarded))
+}
+
+/// The letters of a shard whose events have this id.
+pub(super) async fn letters_under(
+    service: &Service,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Vec<FoundLetter>, Error> {
+    let (store, mut found) = (&service.engine.store, Vec::new());
+    let mut letters = Letters::of(shard, service.engine.letters_from(), None);
+    loop {
+        letters.read_on(store, PART_MAX).await?;
+        if letters.read.is_empty() {
+            return Ok(found);
         }
+        let read = letters.read.drain(..);
+        let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
+        found.extend(under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)));
     }
 }

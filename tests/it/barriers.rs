@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::engine::Engine;
+use standings::service::check;
 use standings::store::barriers::{self, LogEnds};
 
 use crate::harness::delay::Delay;
@@ -182,7 +183,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         world.move_to("b", 5).await;
         check(&[yesterday]).await;
         forget_derived(&world).await;
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
         check(&[yesterday]).await;
         // A period without events had the initial scores alone.
@@ -197,7 +198,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         set_initial(client, json!({"ann": 40})).await;
         assert_eq!(page(client, "day").await[0], json!(["ann", 40]));
         assert_eq!(page(client, yesterday).await, closed);
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
     }
 }

@@ -14,6 +14,7 @@ use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::Json;
 use crate::http::problem::Problem;
+use crate::service::look;
 
 /// What a token is to open.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -56,7 +57,7 @@ pub async fn make(
 ) -> Result<Response, Problem> {
     caller.require_board(Some(&board))?;
     let (token, key) = caller.stream_token(app.service.engine.clock.now(), board, window);
-    let checked = app.service.check_window(&token.board, &token.window).await;
+    let checked = look::check_window(&app.service, &token.board, &token.window).await;
     checked.map_err(|error| Problem::from(error).beyond_path())?;
     let signed = app.service.engine.sign_stream_token(&token, key.as_ref());
     let body = StreamTokenBody {

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::Engine;
+use standings::service::moderation;
+use standings::service::shards;
 use standings::store::boards;
 use standings::store::erasures;
 
@@ -247,7 +249,7 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
         BoardId::parse("b").unwrap(),
         MemberId::parse(member).unwrap(),
     );
-    let erased = break_off(instance.service.erase(&id, &member), waits).await;
+    let erased = break_off(moderation::erase(&instance.service, &id, &member), waits).await;
     erased.is_some_and(|erased| erased.is_ok())
 }
 
@@ -579,7 +581,7 @@ async fn end_move(world: &World, id: &BoardId) {
     let service = &world.instances[1].service;
     eventually("the board has moved", async || {
         service.engine.run(&Moves).await.unwrap();
-        let progress = service.reshard_progress(id).await.unwrap();
+        let progress = shards::progress(service, id).await.unwrap();
         progress.moving_to.is_none()
     })
     .await;

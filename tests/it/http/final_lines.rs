@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::service::check;
 use standings::store::erasures;
 
 use crate::harness::jobs::{ClosePeriods, Erasures, Revisions, Rollover};
@@ -145,7 +146,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
         if has_raw {
             assert_ne!(get(one, raw).await, get(one, DAY).await);
         }
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, [], "{definition}");
     }
 }
@@ -299,7 +300,7 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
                 assert_eq!(get(other, DAY).await, expected, "{shards}");
             }
         }
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -336,7 +337,7 @@ async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
             world.redis.run(&[b"DEL", key.as_bytes()]).await;
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{ties}");
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }

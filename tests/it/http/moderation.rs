@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use standings::domain::draft::Draft;
 use standings::domain::ids::BoardId;
+use standings::service::boards as service_boards;
 use standings::service::boards::Terms;
 use standings::store::boards;
 
@@ -625,7 +626,7 @@ async fn create(world: &World, id: &BoardId, shards: u16) {
     let fields = json!({"windows": ["day"], "shards": shards});
     let draft = Draft::Whole(serde_json::from_value(fields).unwrap());
     let terms = Terms::default();
-    let defined = world.service().define_board(id, &draft, &terms);
+    let defined = service_boards::define(world.service(), id, &draft, &terms);
     defined.await.unwrap();
 }
 

@@ -11,6 +11,7 @@ use standings::engine::jobs::faults::Subject;
 use standings::engine::jobs::{Job, JobKind, Progress};
 use standings::engine::moves::Moving;
 use standings::engine::{Engine, Error};
+use standings::service::shards;
 use standings::store::boards;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
@@ -230,7 +231,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
                 world.service().engine.run(&Moves).await.unwrap();
-                let progress = world.service().reshard_progress(&id).await.unwrap();
+                let progress = shards::progress(world.service(), &id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
             .await;

@@ -11,6 +11,7 @@ use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
 use standings::engine::jobs::JobKind;
+use standings::service::check;
 use standings::store::StoreError;
 use standings::store::board_notes::{self, NotedFor};
 use standings::store::boards;
@@ -875,7 +876,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         (&json!(0), &Value::Null)
     );
     // The check of all keys knows what these are.
-    let report = world.service().check(None, false).await.unwrap();
+    let report = check::run(world.service(), None, false).await.unwrap();
     assert!(report.is_sound(), "{report:?}");
     let version = webhooks::load_all(store).await.unwrap().version;
     client

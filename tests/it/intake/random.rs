@@ -6,6 +6,7 @@ use futures::FutureExt;
 use serde_json::json;
 use standings::domain::ids::BoardId;
 use standings::engine::intake::Taking;
+use standings::service::check;
 use standings::store::boards;
 
 use super::log::{Consumer, PARTITIONS, Site};
@@ -119,7 +120,9 @@ async fn play(number: u64) {
     }
     site.finish().await;
     assert_sums(&site).await;
-    let report = site.instances[0].service.check(None, false).await.unwrap();
+    let report = check::run(&site.instances[0].service, None, false)
+        .await
+        .unwrap();
     assert!(report.is_sound(), "case {number}");
 }
 

@@ -10,6 +10,7 @@ use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
 use standings::engine::queue::room::QueueBounds;
+use standings::service::dead_letters;
 use standings::store::dead_letters::LetterId;
 use standings::store::erasures;
 
@@ -274,7 +275,7 @@ async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
         count += 1;
         let id = ids(client).await.remove(0);
         let letter: LetterId = id.parse().unwrap();
-        let dying = world.instances[1].service.replay(&board, &letter);
+        let dying = dead_letters::replay(&world.instances[1].service, &board, &letter);
         let is_over = break_off(dying, waits).await.is_some();
         let worker = world.instances[1].service.engine.run(&ApplyQueues);
         break_off(worker, waits).await;

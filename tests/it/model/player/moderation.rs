@@ -7,6 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::service::moderation;
 use standings::store::erasures;
 use standings::store::hidden::new_hide_id;
 
@@ -149,7 +150,7 @@ pub(super) async fn hide_all(
         };
         eventually("a hide is answered", async || {
             if hiding.is_hidden {
-                service.hide(&id, &member, &hide).await.is_ok()
+                moderation::hide(service, &id, &member, &hide).await.is_ok()
             } else {
                 service.engine.unhide(&id, &member, None).await.is_ok()
             }
