@@ -16,6 +16,7 @@ use super::jobs::JobKind;
 use super::jobs::faults::Subject;
 use super::live::LiveBoard;
 use super::news::Heard;
+use super::orders;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -168,7 +169,7 @@ impl Engine {
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
-                    match self.carry_out_orders(closed).await {
+                    match orders::carry_out_orders(self, closed).await {
                         Ok(_) | Err(Error::Again(_)) => {}
                         Err(error) => return Err(error),
                     }

@@ -11,10 +11,14 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
+use super::barriers;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
+use super::results as engine_results;
+use super::revisions as engine_revisions;
 use super::revisions::Revised;
+use super::tasks;
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
@@ -49,7 +53,9 @@ impl Engine {
             if erased.await? == Erased::Done {
                 return Ok(());
             }
-            let in_turn = self.revise_whole(id, true).boxed().await?;
+            let in_turn = engine_revisions::revise_whole(self, id, true)
+                .boxed()
+                .await?;
             *revised.lock() = Some(in_turn);
             Err(Error::Again(Outdated::Read))
         })
@@ -143,7 +149,7 @@ impl Engine {
         profiles::delete(&self.store, member).await?;
         audit::forget_member(&self.store, member).await?;
         let forget = Action::Forget(member.clone(), number);
-        let begun = self.begin_task(forget, OrderChange::None).await?;
+        let begun = tasks::begin(self, forget, OrderChange::None).await?;
         Ok(begun.number)
     }
 
@@ -234,7 +240,7 @@ impl Engine {
             return Ok(());
         }
         results::begin_forgetting(&self.store, board).await?;
-        self.forget_in_results(live, member).await?;
+        engine_results::forget_member(self, live, member).await?;
         for window in &board.definition.windows {
             revisions::forget_member(&self.store, board, *window, member).await?;
         }
@@ -274,7 +280,7 @@ impl Engine {
                 Forgotten::Some { is_left: false } => return Ok(Progress::Done),
                 Forgotten::Places(barrier, wanted) => {
                     // In no shard anybody comes between any more.
-                    if self.close_shards(id, barrier, None).await? == Progress::More {
+                    if barriers::close_shards(self, id, barrier, None).await? == Progress::More {
                         queue::give_time().await;
                         return Ok(Progress::More);
                     }

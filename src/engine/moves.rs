@@ -38,6 +38,7 @@ use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
+use super::revisions as engine_revisions;
 use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -310,7 +311,9 @@ impl Mover {
                 return Ok(());
             }
             let noted = of_old.iter();
-            let noted = noted.map(|(old, known)| engine.note_journal(board, old, *known, true));
+            let noted = noted.map(|(old, known)| {
+                engine_revisions::note_journal(engine, board, old, *known, true)
+            });
             let noted = try_join_all(noted).await?;
             if noted.iter().any(|(_, is_more)| *is_more) {
                 continue;

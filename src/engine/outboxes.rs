@@ -38,28 +38,26 @@ impl Job for Outboxes {
             board_notes::forget(&engine.store, NotedFor::Outbox, board).await?;
             return Ok(Progress::Done);
         }
-        engine.hand_on(&board.id, &messages).await?;
+        hand_on(engine, &board.id, &messages).await?;
         let removed = outbox::remove(&engine.store, &board.id, board.generation, &messages);
         removed.await?;
         Ok(Progress::More)
     }
 }
 
-impl Engine {
-    /// Queues messages of a board for all webhooks that want them.
-    async fn hand_on(&self, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
-        until_unchanged(async || {
-            let webhooks = webhooks::load_all(&self.store).await?;
-            let (version, now) = (Some(webhooks.version.as_str()), self.clock.now());
-            for (name, webhook) in readable(&webhooks) {
-                let wanted = wanted(&webhook, board, messages, now);
-                let queued = deliveries::queue(&self.store, version, name, &wanted, now);
-                queued.await?;
-            }
-            Ok(())
-        })
-        .await
-    }
+/// Queues messages of a board for all webhooks that want them.
+async fn hand_on(engine: &Engine, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
+    until_unchanged(async || {
+        let webhooks = webhooks::load_all(&engine.store).await?;
+        let (version, now) = (Some(webhooks.version.as_str()), engine.clock.now());
+        for (name, webhook) in readable(&webhooks) {
+            let wanted = wanted(&webhook, board, messages, now);
+            let queued = deliveries::queue(&engine.store, version, name, &wanted, now);
+            queued.await?;
+        }
+        Ok(())
+    })
+    .await
 }
 
 /// The webhooks that can be read. What a newer release has written, and this one can't read, gets no messages from it.

@@ -8,6 +8,7 @@ use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::engine::ATTEMPTS_MAX;
+use crate::engine::keyring;
 use crate::problems::Problem;
 use crate::store::api_keys::{self, API_KEYS_MAX, ApiKey, Previous};
 use crate::store::random;
@@ -183,6 +184,6 @@ async fn change(
         Changed::Not => return Ok(false),
         Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),
     }
-    service.engine.refresh_api_keys().await?;
+    keyring::refresh(&service.engine).await?;
     Ok(true)
 }

@@ -16,6 +16,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
+use crate::engine::closings;
+use crate::engine::orders as engine_orders;
 use crate::problems::Problem;
 use crate::store::boards::{self, Defined, StoredBoard};
 use crate::store::orders;
@@ -139,7 +141,7 @@ pub async fn define(
         let seen = change.seen().map(Arc::as_ref);
         let defined = boards::define(store, &board, seen, change.unused_since);
         let opened = match defined.await? {
-            Defined::Stored => engine.open_if_new(board, is_new).await,
+            Defined::Stored => engine_orders::open_if_new(engine, board, is_new).await,
             Defined::Used => {
                 boards::end_change(store, id, stamp).await?;
                 return Err(change.refusal);
@@ -268,7 +270,7 @@ async fn check_final(
         Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
         Window::Period(_) | Window::Rolling { .. } => None,
     });
-    for unit in service.engine.final_units(board, removed).await? {
+    for unit in closings::final_units(&service.engine, board, removed).await? {
         let detail = format!("`{unit}` has final periods, and can't be removed");
         errors.push(FieldError::new("/windows", detail));
     }

@@ -10,6 +10,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::engine::queue::replaying;
 use crate::join::try_join_all;
 use crate::store::Store;
 use crate::store::dead_letters::{self, DeadLetter, LetterId};
@@ -98,7 +99,10 @@ pub async fn list(
     service
         .engine
         .with_board(board, async |live| {
-            let (store, kept) = (&service.engine.store, service.engine.letters_from());
+            let (store, kept) = (
+                &service.engine.store,
+                replaying::letters_from(&service.engine),
+            );
             let shards = live.shards.iter();
             let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
             let mut shards: Vec<Letters<'_>> = shards.collect();
@@ -131,7 +135,7 @@ pub async fn replay(
     board: &BoardId,
     letter: &LetterId,
 ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-    let (live, replayed) = service.engine.replay(board, letter).await?;
+    let (live, replayed) = replaying::replay(&service.engine, board, letter).await?;
     Ok((live, FoundLetter::new(*letter, &replayed)))
 }
 
@@ -141,7 +145,7 @@ pub async fn discard(
     board: &BoardId,
     letter: &LetterId,
 ) -> Result<FoundLetter, Error> {
-    let discarded = service.engine.discard(board, letter).await?;
+    let discarded = replaying::discard(&service.engine, board, letter).await?;
     Ok(FoundLetter::new(*letter, &discarded))
 }
 
@@ -152,7 +156,7 @@ pub(super) async fn letters_under(
     id: &EventId,
 ) -> Result<Vec<FoundLetter>, Error> {
     let (store, mut found) = (&service.engine.store, Vec::new());
-    let mut letters = Letters::of(shard, service.engine.letters_from(), None);
+    let mut letters = Letters::of(shard, replaying::letters_from(&service.engine), None);
     loop {
         letters.read_on(store, PART_MAX).await?;
         if letters.read.is_empty() {

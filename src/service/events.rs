@@ -10,6 +10,7 @@ use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
+use crate::engine::queue::putting;
 use crate::engine::submission::Budget;
 use crate::join::join_all;
 
@@ -117,7 +118,7 @@ async fn submit_to(
     let mut results = Vec::with_capacity(indexes.len());
     if live.board.queues(options.prefers_async) {
         let player = options.player;
-        let queued = service.engine.queue(live, request, indexes, player);
+        let queued = putting::queue_events(&service.engine, live, request, indexes, player);
         let batch = queued.boxed().await;
         let ended = batch.ended.into_iter();
         results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));

@@ -4,7 +4,7 @@ use super::results::FoundResult;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::state::PeriodState;
-use crate::engine::results::standing_of;
+use crate::engine::results::{self, standing_of};
 use crate::engine::scroll::{Place, Scroll};
 use crate::problems::Problem;
 use crate::store::results::PeriodResult;
@@ -59,7 +59,9 @@ pub async fn next_entries(service: &Service, export: &mut Export) -> Result<Vec<
 pub async fn has_changed(service: &Service, export: &Export, id: &BoardId) -> Result<bool, Error> {
     let (live, found) = (service.engine.live_board(id).await?, &export.found);
     let section = found.period.target.standing.section();
-    if found.is_revising || service.engine.moderated(&live, &section).await? != found.basis {
+    if found.is_revising
+        || results::moderated(&service.engine, &live, &section).await? != found.basis
+    {
         return Ok(true);
     }
     let listed = found.live.board.listed(export.result.total);

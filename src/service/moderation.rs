@@ -11,6 +11,7 @@ use crate::domain::part::Part;
 use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::Engine;
 pub use crate::engine::hides::Hiding;
+use crate::engine::tasks as engine_tasks;
 use crate::problems::Problem;
 use crate::store::erasures;
 use crate::store::orders::{self, Order, Whom};
@@ -155,7 +156,7 @@ pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask
         Action::Unhide(member) => OrderChange::End(member),
         Action::Forget(..) => OrderChange::None,
     };
-    service.engine.begin_task(action, change).await
+    engine_tasks::begin(&service.engine, action, change).await
 }
 
 /// The task with this number: what it does, and how far it has come.

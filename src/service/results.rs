@@ -17,9 +17,14 @@ use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::closings as engine_closings;
+use crate::engine::digests;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
+use crate::engine::results as engine_results;
 use crate::engine::results::winner_of;
+use crate::engine::revisions;
+use crate::engine::turnover;
 use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
@@ -283,7 +288,7 @@ pub async fn read(
     if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
         let section = &found.period.target.standing.section();
         let (engine, live) = (&service.engine, &found.live);
-        found.digest = engine.digest(live, section, result, &found.basis).await?;
+        found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
     }
     Ok(found)
 }
@@ -296,7 +301,7 @@ pub async fn close_period(
     window: &str,
     choice: &Choice,
 ) -> Result<Option<FoundResult>, Error> {
-    let now = service.engine.trusted_now().await?;
+    let now = engine_closings::trusted_now(&service.engine).await?;
     let live = service.engine.live_board(id).await?;
     unit_of(&live, window)?;
     let target = Target::find(&live, window, Track::Shown, choice, now)?;
@@ -313,7 +318,7 @@ pub async fn close_period(
         };
         return Err(Problem::new(NOT_FINALIZED, detail).into());
     }
-    service.engine.close_until(id, end).await?;
+    engine_closings::close_until(&service.engine, id, end).await?;
     let closed = Choice::Key(target.key);
     match read(service, id, window, &closed, None).await {
         Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
@@ -400,8 +405,8 @@ pub async fn period_to_export(
             if lacks_result && !is_finished.load(Ordering::Relaxed) {
                 // A result that is missing then never comes: the period ended before `finalize` was set.
                 let finished = match section.cohort {
-                    Some(_) => service.engine.finish_cohort(&live, section).await?,
-                    None => service.engine.finish_closing(id).await?,
+                    Some(_) => turnover::finish_cohort(&service.engine, &live, section).await?,
+                    None => engine_closings::finish(&service.engine, id).await?,
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));
@@ -449,8 +454,8 @@ async fn revised(
         // The winner may have been erased.
         service.engine.forget_all(&live.board.id).await?;
         let section = period.target.standing.section();
-        basis = service.engine.moderated(&live, &section).await?;
-        is_revising = match service.engine.revise(&live.board.id).await {
+        basis = engine_results::moderated(&service.engine, &live, &section).await?;
+        is_revising = match revisions::revise(&service.engine, &live.board.id).await {
             Ok(_) => false,
             // The job goes on.
             Err(

@@ -13,6 +13,8 @@ use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::histories;
+use crate::engine::revisions as engine_revisions;
 use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
@@ -92,7 +94,7 @@ pub async fn list(
     after: Option<&str>,
     count: usize,
 ) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
-    service.engine.revise(id).await?;
+    engine_revisions::revise(&service.engine, id).await?;
     service
         .engine
         .with_board(id, async |live| {
@@ -147,7 +149,7 @@ pub async fn claim(
     let (engine, choice) = (&service.engine, Choice::Key(request.key.clone()));
     engine
         .with_board(&request.board, async |live| {
-            let revised = engine.revise(&request.board).await?;
+            let revised = engine_revisions::revise(engine, &request.board).await?;
             let whose = (None, Some(member));
             let at = final_section(service, &live, &request.window, &choice, whose);
             let at = at.await?.ok_or_else(not_found)?;
@@ -199,7 +201,7 @@ pub async fn list_revisions(
     after: u64,
     count: usize,
 ) -> Result<Part<FoundRevision, u64>, Error> {
-    service.engine.revise(id).await?;
+    engine_revisions::revise(&service.engine, id).await?;
     service
         .engine
         .with_board(id, async |live| {
@@ -249,7 +251,7 @@ async fn final_section(
     let period = target.standing.period;
     match whose {
         (None, Some(member)) if board.is_league() => {
-            let seat = engine.rewarded_seat(live, member, &period).await?;
+            let seat = histories::rewarded_seat(engine, live, member, &period).await?;
             let Some(cohort) = seat.and_then(|seat| seat.cohort) else {
                 return Ok(None);
             };

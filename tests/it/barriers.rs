@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::engine::Engine;
+use standings::engine::barriers as engine_barriers;
 use standings::service::check;
 use standings::store::barriers::{self, LogEnds};
 
@@ -28,7 +29,9 @@ async fn close(engine: &Engine, until: &str) {
         BoardId::parse("b").unwrap(),
         Timestamp::parse(until).unwrap(),
     );
-    engine.close_shards(&id, until, None).await.unwrap();
+    engine_barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap();
 }
 
 fn event(id: &str, member: &str, at: &str) -> Value {
@@ -335,7 +338,9 @@ async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() 
         let closers = [1, 2].map(|place| {
             let (engine, id) = (&world.instances[place].service.engine, &id);
             eventually("the board is closed", async move || {
-                engine.close_shards(id, until, None).await.is_ok()
+                engine_barriers::close_shards(engine, id, until, None)
+                    .await
+                    .is_ok()
             })
         });
         let [first, second] = closers;

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
+use standings::engine::barriers;
 use standings::store::boards;
 use standings::store::closings;
 use standings::store::results::{self, PeriodResult};
@@ -640,7 +641,9 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         (&result["state"], &result["revision"]),
         (&json!("closing"), &json!(null))
     );
-    engine.close_shards(&id, until, None).await.unwrap();
+    barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap();
     let result = client.get(path).await.expect(200);
     assert_eq!(
         (&result["state"], &result["revision"]),
@@ -692,7 +695,9 @@ async fn nothing_is_final_before_the_replicas_have_its_barrier() {
     }
     // And by a barrier that is with the primary alone no read goes.
     let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
-    engine.close_shards(&id, until, None).await.unwrap_err();
+    barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap_err();
     assert!(field(&set.primary, "closed_until").await.is_some());
     for client in [client, &other.client] {
         assert_eq!(state(client).await, "closing");

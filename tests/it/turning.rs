@@ -8,6 +8,7 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
+use standings::engine::turning;
 use standings::store::boards;
 use standings::store::outbox;
 use standings::store::seats::{self, PlayerChange, Sitter, Stepped};
@@ -304,7 +305,9 @@ async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
         world.set_time(END);
         let turn = async |instance: usize, name: &str| {
             let engine = &world.instances[instance].service.engine;
-            engine.turn_seat(&id(), &member(name)).await.unwrap();
+            turning::turn_seat(engine, &id(), &member(name))
+                .await
+                .unwrap();
         };
         match way {
             "members" => {
@@ -386,7 +389,11 @@ async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
         }
         let [one, other] = [0, 1].map(|index| &world.instances[index].service.engine);
         let run = async || one.run(&ClosePeriods).await.unwrap();
-        let turn = async || other.turn_seat(&id(), &member("ann")).await.unwrap();
+        let turn = async || {
+            turning::turn_seat(other, &id(), &member("ann"))
+                .await
+                .unwrap()
+        };
         interrupt(run(), waits, turn()).await;
         assert_eq!(
             closed_until(&world).await,
@@ -409,7 +416,11 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
         world.set_time(END);
         let turns = names.iter().enumerate().map(|(index, name)| {
             let engine = &world.instances[index % 3].service.engine;
-            async move { engine.turn_seat(&id(), &member(name)).await.unwrap() }
+            async move {
+                turning::turn_seat(engine, &id(), &member(name))
+                    .await
+                    .unwrap()
+            }
         });
         let closings = world.instances.iter().map(close);
         tokio::join!(join_all(turns), join_all(closings));
@@ -651,7 +662,7 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
         .await
         .unwrap();
     world.set_time(END);
-    engine.turn_seat(&id(), &member).await.unwrap();
+    turning::turn_seat(engine, &id(), &member).await.unwrap();
     assert_eq!(player(&world, "bob").await.unwrap().seat, None);
     close(&world.instances[0]).await;
     let bob = player(&world, "bob").await.unwrap();
@@ -668,7 +679,7 @@ async fn nobody_is_turned_before_the_wait_is_over() {
     let world = world(1, json!({"finalize": "1m"})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
     let engine = &world.service().engine;
-    let turn = async || engine.turn_seat(&id(), &member("ann")).await;
+    let turn = async || turning::turn_seat(engine, &id(), &member("ann")).await;
     turn().await.unwrap();
     assert!(
         player(&world, "ann").await.unwrap().seat.is_some(),
@@ -690,10 +701,7 @@ async fn periods_that_were_missed_by_the_service_are_closed_in_their_order() {
     world.set_time("2026-12-01T12:00:00Z");
     sit(&world, "2-1", &[("zoe", 7), ("yan", 3)]).await;
     world.set_time("2026-12-31T12:00:00Z");
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("zoe"))
+    turning::turn_seat(&world.service().engine, &id(), &member("zoe"))
         .await
         .unwrap();
     close(&world.instances[0]).await;
@@ -791,10 +799,7 @@ async fn histories_and_results_outlive_the_standings() {
         .await
         .expect_problem(410, "period-expired");
     // A seat that is not turned by then never counted.
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("m0"))
+    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
         .await
         .unwrap();
     assert_eq!(history(&world, "m0").await.len(), 1);
@@ -888,10 +893,7 @@ async fn the_result_of_a_cohort_does_not_wait_for_the_others() {
     ten(&world, "1-1", "m").await;
     ten(&world, "1-2", "n").await;
     world.set_time(END);
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("m0"))
+    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
         .await
         .unwrap();
     let body = result(world.client(), "silver-1").await;

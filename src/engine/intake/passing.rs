@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 
 use super::PASS_INTERVAL;
-use super::start::AT_ONCE;
+use super::start::{self, AT_ONCE};
 use super::taking::Intake;
 use crate::domain::ids::BoardId;
 use crate::engine::{ATTEMPTS_MAX, Error, LiveBoard, Outdated};
@@ -52,7 +52,7 @@ impl Intake {
     /// As of [`Intake::pass`].
     pub async fn pass_all(&mut self) -> Result<(), Error> {
         self.round_due = Instant::now() + PASS_INTERVAL;
-        let ids = self.engine.all_boards().await?;
+        let ids = start::all_boards(&self.engine).await?;
         let shards = self.pass_boards(&ids, |_, _| true).await?;
         let pause = ROUND_PAUSE_PER_SHARD.saturating_mul(shards);
         self.round_due = Instant::now() + pause.clamp(ROUND_PAUSE_MIN, ROUND_PAUSE_MAX);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use metrics::{counter, histogram};
 
-use super::burying::DeadEvent;
+use super::burying::{self, DeadEvent};
 use super::refusal::Refusal;
 use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
@@ -176,33 +176,31 @@ impl Job for ApplyQueues {
     }
 }
 
-impl Engine {
-    /// Forgets a queue that is done, or that another instance has.
-    fn forget_queue(&self, name: &QueueName) {
-        self.queues.forget(name);
-        self.note_full_letters(name, None);
-    }
+/// Forgets a queue that is done, or that another instance has.
+fn forget_queue(engine: &Engine, name: &QueueName) {
+    engine.queues.forget(name);
+    note_full_letters(engine, name, None);
+}
 
-    /// Takes note of whether events stay in a queue because there are too many dead letters.
-    fn note_full_letters(&self, name: &QueueName, error: Option<&Error>) {
-        let part = format!("{}, dead letters", name.shard.tag(&name.id));
-        let subject = Subject::part(&name.id, part);
-        let now = self.clock.now();
-        self.faults.record(JobKind::Queues, &subject, now, error);
-    }
+/// Takes note of whether events stay in a queue because there are too many dead letters.
+fn note_full_letters(engine: &Engine, name: &QueueName, error: Option<&Error>) {
+    let part = format!("{}, dead letters", name.shard.tag(&name.id));
+    let subject = Subject::part(&name.id, part);
+    let now = engine.clock.now();
+    engine.faults.record(JobKind::Queues, &subject, now, error);
+}
 
-    /// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
-    async fn unlist_left(&self, name: &QueueName) -> Result<(), Error> {
-        // It was listed while it was in use. So what is read now is no older than that.
-        self.reload(&name.id).await?;
-        let live = self.boards.get(&name.id);
-        let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
-        if !is_current && queues::size(&self.store, name).await?.events == 0 {
-            queues::unlist(&self.store, name).await?;
-            self.forget_queue(name);
-        }
-        Ok(())
+/// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
+async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
+    // It was listed while it was in use. So what is read now is no older than that.
+    engine.reload(&name.id).await?;
+    let live = engine.boards.get(&name.id);
+    let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
+    if !is_current && queues::size(&engine.store, name).await?.events == 0 {
+        queues::unlist(&engine.store, name).await?;
+        forget_queue(engine, name);
     }
+    Ok(())
 }
 
 impl<'a> Worker<'a> {
@@ -211,7 +209,7 @@ impl<'a> Worker<'a> {
         let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
             queues::unlist(&engine.store, name).await?;
-            engine.forget_queue(name);
+            forget_queue(engine, name);
             return Ok(None);
         };
         if live.board.generation < name.generation {
@@ -220,7 +218,7 @@ impl<'a> Worker<'a> {
         }
         let is_it = |live: &LiveShard| live.shard.shard_id == name.shard;
         let Some(index) = live.shards.iter().position(is_it) else {
-            engine.unlist_left(name).await?;
+            unlist_left(engine, name).await?;
             return Ok(None);
         };
         let hold = match engine.queues.take(name) {
@@ -249,7 +247,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
                 let cleared = queues::clear(&engine.store, self.shard()).await;
                 if matches!(cleared, Ok(true)) {
-                    engine.forget_queue(name);
+                    forget_queue(engine, name);
                     self.hold.lease.give_back("").await?;
                     return Ok(Progress::Done);
                 }
@@ -259,7 +257,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
             Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
             Ok(Stop::Lost) => {
-                engine.note_full_letters(name, None);
+                note_full_letters(engine, name, None);
                 engine.queues.pause(name, WAITING_PAUSE);
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
@@ -301,7 +299,7 @@ impl<'a> Worker<'a> {
             if is_last {
                 if !self.hold.pass.is_full && mem::take(&mut self.hold.is_full) {
                     self.hold.buried.clear();
-                    self.engine.note_full_letters(self.name, None);
+                    note_full_letters(self.engine, self.name, None);
                 }
                 return Ok(self.hold.end_pass());
             }
@@ -513,7 +511,7 @@ impl<'a> Worker<'a> {
             })
         });
         let dead = dead.filter(|dead| !self.hold.buried.contains(&dead.entry));
-        self.engine.bury(self.name, dead.collect()).await;
+        burying::bury(self.engine, self.name, dead.collect()).await;
     }
 
     /// Ends events. Returns whether somebody else had some of them.
@@ -572,7 +570,7 @@ impl<'a> Worker<'a> {
             "there are too many dead letters, so queued events wait that can't be applied: {detail}"
         );
         let error = Error::from(StoreError::Unexpected(error));
-        self.engine.note_full_letters(self.name, Some(&error));
+        note_full_letters(self.engine, self.name, Some(&error));
     }
 }
 

@@ -9,6 +9,7 @@ use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};
 use standings::domain::secret::Digest;
 use standings::domain::time::Timestamp;
 use standings::engine::jobs::JobKind;
+use standings::engine::keyring;
 use standings::store::api_keys::{self, ApiKey};
 use standings::store::stored::Changed;
 use tokio_util::task::AbortOnDropHandle;
@@ -291,7 +292,7 @@ async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
         assert_eq!(made, Changed::Done);
     }
     let new = Instance::start(&world.redis.url(), world.clock.clone(), KEYS).await;
-    new.service.engine.refresh_api_keys().await.unwrap();
+    keyring::refresh(&new.service.engine).await.unwrap();
     let _following = new.follow_api_keys();
     for instance in world.instances.iter().chain([&new]) {
         for index in [0, 4_999, 9_999] {

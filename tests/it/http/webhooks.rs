@@ -10,6 +10,7 @@ use standings::domain::ids::BoardId;
 use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
+use standings::engine::deliveries as engine_deliveries;
 use standings::engine::jobs::JobKind;
 use standings::service::check;
 use standings::store::StoreError;
@@ -88,7 +89,7 @@ async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
 async fn run(instance: &Instance) {
     let engine = &instance.service.engine;
     engine.run(&Outboxes).await.unwrap();
-    engine.deliver().await.unwrap();
+    engine_deliveries::deliver(engine).await.unwrap();
 }
 
 async fn deliveries(client: &Client, name: &str, query: &str) -> Vec<Value> {
@@ -171,7 +172,9 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
             .post("/v1/webhooks/site/test", json!({}))
             .await
             .expect(202);
-        instance.service.engine.deliver().await.unwrap();
+        engine_deliveries::deliver(&instance.service.engine)
+            .await
+            .unwrap();
         let got = receiver.received();
         assert_eq!(got.len(), count);
         let last = got.last().unwrap();
@@ -388,7 +391,7 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     }
     let service = Arc::clone(&instance.service);
     service.engine.run(&Outboxes).await.unwrap();
-    let delivering = tokio::spawn(async move { service.engine.deliver().await });
+    let delivering = tokio::spawn(async move { engine_deliveries::deliver(&service.engine).await });
     eventually("the good one has all", async || good.count() == 2).await;
     // While others hang, the good one is sent what comes meanwhile.
     assert!(!delivering.is_finished());
@@ -560,7 +563,7 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
             .unwrap();
         break_off(board_notes::note(store, NotedFor::Outbox, &board), waits).await;
         break_off(first.service.engine.run(&Outboxes), waits).await;
-        break_off(first.service.engine.deliver(), waits).await;
+        break_off(engine_deliveries::deliver(&first.service.engine), waits).await;
         // The step that has posted is done again, and notes again.
         board_notes::note(store, NotedFor::Outbox, &board)
             .await
@@ -573,8 +576,8 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let (one, other) = tokio::join!(
-            second.service.engine.deliver(),
-            third.service.engine.deliver()
+            engine_deliveries::deliver(&second.service.engine),
+            engine_deliveries::deliver(&third.service.engine)
         );
         one.and(other).unwrap();
         let got = receiver.received();
@@ -618,19 +621,19 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
             // It lies in the outbox, or in the queue, or was claimed.
             0 | 1 => restart().await,
             2 => {
-                break_off(engine.deliver(), round / 2).await;
+                break_off(engine_deliveries::deliver(engine), round / 2).await;
                 restart().await;
             }
             // It is on its way.
             _ => {
-                let (_, ()) = tokio::join!(engine.deliver(), restart());
+                let (_, ()) = tokio::join!(engine_deliveries::deliver(engine), restart());
             }
         }
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let engine = &second.service.engine;
         eventually("all is sent", async || {
-            engine.run(&Outboxes).await.is_ok() && engine.deliver().await.is_ok()
+            engine.run(&Outboxes).await.is_ok() && engine_deliveries::deliver(engine).await.is_ok()
         })
         .await;
         let got = receiver.received().into_iter();
@@ -731,7 +734,9 @@ async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowe
         .post("/v1/webhooks/site/test", json!({}))
         .await
         .expect(202);
-    instance.service.engine.deliver().await.unwrap();
+    engine_deliveries::deliver(&instance.service.engine)
+        .await
+        .unwrap();
     let [one] = &deliveries(client, "site", "").await[..] else {
         panic!("one is there")
     };
