@@ -13,7 +13,7 @@ use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
 use crate::engine::jobs::JobKind;
 use crate::service::Service;
-use crate::service::check::Report;
+use crate::service::check::{self, Report};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
 use crate::store::{Address, Store};
 use crate::timeouts::TimeoutFactor;
@@ -111,7 +111,7 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
     JobKind::Clock.run(&service.engine).await?;
-    Ok(service.check(args.board.as_ref(), args.repair).await?)
+    Ok(check::run(&service, args.board.as_ref(), args.repair).await?)
 }
 
 fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> {

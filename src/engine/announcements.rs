@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
+use super::orders;
 use super::{Engine, Error};
-use crate::store::boards::Begun;
+use crate::store::boards::{self, Begun};
+use crate::store::reshard;
 
 /// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
 #[derive(Clone, Copy, Debug)]
@@ -32,27 +34,24 @@ impl Job for Announcements {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Begun>, Error> {
         let age_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
-        Ok(engine.store.unfinished_changes(age_ms).await?)
+        Ok(boards::unfinished_changes(&engine.store, age_ms).await?)
     }
 
     async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
         let Begun { id, stamp } = begun;
-        let stored = engine.store.load_board(id).await?;
+        let stored = boards::load(&engine.store, id).await?;
         if let Some(Ok(board)) = &stored {
             if board.generation == *stamp {
-                match engine.carry_out_orders(board).await {
+                match orders::carry_out_orders(engine, board).await {
                     Ok(_) | Err(Error::Again(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
             if board.placement.next.is_some() {
-                engine.store.mark_moving(id, true).await?;
+                reshard::mark_moving(&engine.store, id, true).await?;
             }
         }
-        engine
-            .store
-            .announce_board(id, stored.is_some(), Some(*stamp))
-            .await?;
+        boards::announce(&engine.store, id, stored.is_some(), Some(*stamp)).await?;
         Ok(Progress::Done)
     }
 }

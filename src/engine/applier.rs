@@ -10,7 +10,7 @@ use super::submission::{Attempt, Submission};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::join_all;
-use crate::store::events::{Answer, CALL_COST_US_MAX, Ready};
+use crate::store::events::{self, Answer, CALL_COST_US_MAX, Ready};
 use crate::store::{Store, StoreError};
 
 /// Sends the events that are planned, and takes note of the answers.
@@ -72,7 +72,7 @@ impl Work for Applier {
             events.extend(group.events);
         }
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
-        let reply = self.store.apply(&self.shard, events, now);
+        let reply = events::apply(&self.store, &self.shard, events, now);
         async move { share_out(reply.await, &lengths) }
     }
 }

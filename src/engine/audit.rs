@@ -5,21 +5,20 @@ use std::time::Duration;
 use metrics::gauge;
 
 use super::{Engine, Error};
+use crate::store::audit;
 
 /// The pause between two calls, in which other clients have Redis to themselves.
 const PAUSE: Duration = Duration::from_millis(5);
 
-impl Engine {
-    /// Drops the lines that are too old, and forgets the members that no line names any more.
-    pub async fn trim_audit(&self) -> Result<(), Error> {
-        loop {
-            let trimmed = self.store.trim_audit(self.clock.now()).await?;
-            #[expect(clippy::cast_precision_loss, reason = "a count of bytes")]
-            gauge!("standings_audit_bytes").set(trimmed.bytes as f64);
-            if !trimmed.is_more {
-                return Ok(());
-            }
-            tokio::time::sleep(PAUSE).await;
+/// Drops the lines that are too old, and forgets the members that no line names any more.
+pub async fn trim(engine: &Engine) -> Result<(), Error> {
+    loop {
+        let trimmed = audit::trim(&engine.store, engine.clock.now()).await?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of bytes")]
+        gauge!("standings_audit_bytes").set(trimmed.bytes as f64);
+        if !trimmed.is_more {
+            return Ok(());
         }
+        tokio::time::sleep(PAUSE).await;
     }
 }

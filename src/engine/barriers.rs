@@ -6,93 +6,94 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::store::barriers::{LogEnds, Patience, Raised};
-use crate::store::closings::Decision;
+use crate::store::barriers::{self, LogEnds, Patience, Raised};
+use crate::store::closings::{self, Decision};
+use crate::store::intake;
 use crate::store::queues::QueueName;
 
-impl Engine {
-    /// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
-    /// results come later. Returns whether that was done: not, if results of the closing before are missing, or queued events wait.
-    pub(crate) async fn decide_and_raise(
-        &self,
-        id: &BoardId,
-        until: Timestamp,
-    ) -> Result<bool, Error> {
-        self.with_board(id, async |live| {
-            if self.store.decide_closing(&live.board, until).await? == Decision::Pending {
+/// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
+/// results come later. Returns whether that was done: not, if results of the closing before are missing, or queued events wait.
+pub(crate) async fn decide_and_raise(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<bool, Error> {
+    engine
+        .with_board(id, async |live| {
+            if closings::decide(&engine.store, &live.board, until).await? == Decision::Pending {
                 return Ok(false);
             }
-            let raised = self.raise_barriers(&live.board, until, None).await?;
+            let raised = raise_barriers(engine, &live.board, until, None).await?;
             Ok(raised == Progress::Done)
         })
         .await
-    }
+}
 
-    /// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board was deleted
-    /// meanwhile. `More`: as [`Engine::close_shards`] says it.
-    pub(super) async fn raise_barriers(
-        &self,
-        board: &Board,
-        until: Timestamp,
-        patience: Option<Patience>,
-    ) -> Result<Progress, Error> {
-        self.store.confirm_closing(board).await?;
-        self.close_shards(&board.id, until, patience).await
-    }
+/// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board was deleted
+/// meanwhile. `More`: as [`close_shards`] says it.
+pub(super) async fn raise_barriers(
+    engine: &Engine,
+    board: &Board,
+    until: Timestamp,
+    patience: Option<Patience>,
+) -> Result<Progress, Error> {
+    closings::confirm(&engine.store, board).await?;
+    close_shards(engine, &board.id, until, patience).await
+}
 
-    /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
-    /// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
-    /// when the barriers were raised, also in the log; then it is to be called again. With a `patience` it waits for them no longer than that
-    /// says. The closing has to be decided before.
-    ///
-    /// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
-    pub async fn close_shards(
-        &self,
-        id: &BoardId,
-        until: Timestamp,
-        patience: Option<Patience>,
-    ) -> Result<Progress, Error> {
-        // It waits while the board is being moved from one sharding to another.
-        self.with_board(id, async |live| {
-            let log = self.log.as_ref().filter(|_| !live.board.is_league());
+/// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
+/// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
+/// when the barriers were raised, also in the log; then it is to be called again. With a `patience` it waits for them no longer than that
+/// says. The closing has to be decided before.
+///
+/// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
+pub async fn close_shards(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+    patience: Option<Patience>,
+) -> Result<Progress, Error> {
+    // It waits while the board is being moved from one sharding to another.
+    engine
+        .with_board(id, async |live| {
+            let log = engine.log.as_ref().filter(|_| !live.board.is_league());
             let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-            let mut raised = self.raise(&shards, until, patience, unasked).await?;
+            let mut raised = raise(engine, &shards, until, patience, unasked).await?;
             let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
             let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
                 // Their barriers stand. So what counts and is not in their queues lies before these.
                 let ends = log.ends().await?;
                 let known = LogEnds::Known(&ends);
-                raised.extend(self.raise(&asking, until, patience, known).await?);
+                raised.extend(raise(engine, &asking, until, patience, known).await?);
             }
             if log.is_some() {
                 for waits in [true, false] {
                     let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
                     let names = raised.iter().filter(of_log);
                     let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
-                    self.store.want_intake(names, waits).await?;
+                    intake::want(&engine.store, names, waits).await?;
                 }
             }
             let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
             Ok(Progress::more_if(waits))
         })
         .await
-    }
+}
 
-    /// Raises the barriers of some shards.
-    async fn raise<'a>(
-        &self,
-        shards: &[&'a Shard],
-        until: Timestamp,
-        patience: Option<Patience>,
-        ends: LogEnds<'_>,
-    ) -> Result<Vec<(&'a Shard, Raised)>, Error> {
-        let mut raised = Vec::with_capacity(shards.len());
-        for shard in shards {
-            let of_shard = self.store.close_shard(shard, until, patience, ends).await?;
-            raised.push((*shard, of_shard));
-        }
-        Ok(raised)
+/// Raises the barriers of some shards.
+async fn raise<'a>(
+    engine: &Engine,
+    shards: &[&'a Shard],
+    until: Timestamp,
+    patience: Option<Patience>,
+    ends: LogEnds<'_>,
+) -> Result<Vec<(&'a Shard, Raised)>, Error> {
+    let mut raised = Vec::with_capacity(shards.len());
+    for shard in shards {
+        let of_shard = barriers::raise(&engine.store, shard, until, patience, ends).await?;
+        raised.push((*shard, of_shard));
     }
+    Ok(raised)
 }

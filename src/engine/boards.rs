@@ -16,11 +16,12 @@ use super::jobs::JobKind;
 use super::jobs::faults::Subject;
 use super::live::LiveBoard;
 use super::news::Heard;
+use super::orders;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::store::StoreError;
-use crate::store::boards::{Defined, StoredBoard};
+use crate::store::boards::{self, Defined, StoredBoard};
 use crate::store::keys;
 use crate::store::reshard::RETIRED;
 
@@ -160,7 +161,7 @@ impl Engine {
     pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
         let begun = Instant::now();
         loop {
-            let stored = self.store.load_board(id).await?;
+            let stored = boards::load(&self.store, id).await?;
             let closed = match &stored {
                 Some(Ok(board)) if board.placement.is_closed() => board,
                 _ => return Ok(stored),
@@ -168,11 +169,11 @@ impl Engine {
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
-                    match self.carry_out_orders(closed).await {
+                    match orders::carry_out_orders(self, closed).await {
                         Ok(_) | Err(Error::Again(_)) => {}
                         Err(error) => return Err(error),
                     }
-                    return Ok(self.store.load_board(id).await?);
+                    return Ok(boards::load(&self.store, id).await?);
                 }
                 let message = format!("board {id} is just moving to other shards");
                 return Err(StoreError::Unavailable(message).into());
@@ -234,13 +235,13 @@ impl Engine {
         if board.placement.current.is_together() {
             return Ok(Some(live));
         }
-        let newer = match self.store.open_shards(board).await {
+        let newer = match boards::open_shards(&self.store, board).await {
             // As a rule the shards know the version already, and reads go on. A shard that does not know it refuses
             // calls.
             Err(StoreError::Full(_)) => return Ok(Some(live)),
             told => told?,
         };
-        match self.store.load_board(&board.id).await? {
+        match boards::load(&self.store, &board.id).await? {
             None => {
                 self.hold(&board.id, None, drops);
                 Ok(None)
@@ -262,23 +263,21 @@ impl Engine {
         newer: u64,
         drops: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
-        let stamp = self.store.begin_change(&board.id).await?;
+        let stamp = boards::begin_change(&self.store, &board.id).await?;
         let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
-        let defined = self.store.define_board(&next, Some(board), None).await?;
+        let defined = boards::define(&self.store, &next, Some(board), None).await?;
         let live = self.with_batchers(next);
         if defined == Defined::Stored {
             self.hold(&board.id, Some(&live), drops);
-            self.store.open_shards(&live.board).await?;
+            boards::open_shards(&self.store, &live.board).await?;
         }
-        self.store
-            .announce_board(&board.id, true, Some(stamp))
-            .await?;
+        boards::announce(&self.store, &board.id, true, Some(stamp)).await?;
         Ok(Some(live))
     }
 
     /// The board as it is stored.
     pub async fn board(&self, id: &BoardId) -> Result<Arc<Board>, Error> {
-        let stored = self.store.load_board(id).await?.transpose()?;
+        let stored = boards::load(&self.store, id).await?.transpose()?;
         stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
@@ -288,7 +287,7 @@ impl Engine {
         let mut known = self.boards.known.lock().await;
         // First: what is read after that is no older.
         let histories = self.store.histories().await;
-        let news = self.store.news(keys::OF_BOARDS, known.heard.sequence);
+        let news = boards::news(&self.store, keys::OF_BOARDS, known.heard.sequence);
         let news = news.await?;
         if known.heard.has_gone_back(histories, &news) {
             let dropped = self.boards.drop_all();
@@ -304,7 +303,7 @@ impl Engine {
             .unread
             .extend(changed.flat_map(|id| BoardId::parse(id)));
         if known.is_list_unread {
-            let listed = self.store.all_board_ids().await?;
+            let listed = boards::all_ids(&self.store).await?;
             known.unlisted.retain(|id| !listed.contains(id));
             known.unread.extend(listed);
             known.is_list_unread = false;
@@ -319,7 +318,7 @@ impl Engine {
         let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
         for id in unlisted {
             if self.boards.get(&id).is_some() {
-                self.store.announce_board(&id, true, None).await?;
+                boards::announce(&self.store, &id, true, None).await?;
             }
             known.unlisted.remove(&id);
         }

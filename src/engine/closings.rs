@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
+use super::barriers;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
+use super::results;
 use super::turnover::Turnover;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::clock::{Clock, Look};
@@ -27,8 +29,9 @@ use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::StoreError;
 use crate::store::barriers::Patience;
-use crate::store::board_notes::NotedFor;
-use crate::store::closings::Keys;
+use crate::store::board_notes::{self, NotedFor};
+use crate::store::boards;
+use crate::store::closings::{self, Keys};
 
 /// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
@@ -66,199 +69,204 @@ impl Job for ClosePeriods {
             Step::More => Ok(Progress::More),
             // It stays due.
             Step::WaitsForQueues => Ok(Progress::Done),
-            Step::Done => engine.decide_due(&closing.id).await,
+            Step::Done => decide_due(engine, &closing.id).await,
         }
     }
 }
 
-impl Engine {
-    /// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
-    pub(crate) async fn follow_clock(&self) -> Result<Option<i64>, Error> {
-        let local_now = || (Clock::local_us(), Instant::now());
-        let began = local_now();
-        let redis_us = self.store.server_time_us().await?;
-        Ok(self
-            .clock
-            .follow(Look::between(redis_us, began, local_now())))
-    }
+/// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
+pub(crate) async fn follow_clock(engine: &Engine) -> Result<Option<i64>, Error> {
+    let local_now = || (Clock::local_us(), Instant::now());
+    let began = local_now();
+    let redis_us = engine.store.server_time_us().await?;
+    Ok(engine
+        .clock
+        .follow(Look::between(redis_us, began, local_now())))
+}
 
-    /// The time now, as it may decide what can't be undone.
-    pub(crate) async fn trusted_now(&self) -> Result<Timestamp, Error> {
-        self.follow_clock().await?;
-        match self.clock.doubt() {
-            Some(doubt) => Err(Error::ClockDoubted(doubt)),
-            None => Ok(self.clock.now()),
+/// The time now, as it may decide what can't be undone.
+pub(crate) async fn trusted_now(engine: &Engine) -> Result<Timestamp, Error> {
+    follow_clock(engine).await?;
+    match engine.clock.doubt() {
+        Some(doubt) => Err(Error::ClockDoubted(doubt)),
+        None => Ok(engine.clock.now()),
+    }
+}
+
+/// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
+async fn patience(engine: &Engine, max_delay: Option<Span>) -> Result<Option<Patience>, Error> {
+    let Some(max_delay) = max_delay else {
+        return Ok(None);
+    };
+    match trusted_now(engine).await {
+        Err(Error::ClockDoubted(_)) => Ok(None),
+        now => Ok(Some(Patience {
+            now: now?,
+            max_delay,
+        })),
+    }
+}
+
+/// Decides the closing of a board that is due, or plans when one will be.
+async fn decide_due(engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
+    let (Some(live), Some(closings)) = (
+        engine.find_board(id).await?,
+        boards::closings(&engine.store, id).await?,
+    ) else {
+        return Ok(Progress::Done);
+    };
+    if closings.is_pending() {
+        // Somebody else has just decided one.
+        return Ok(Progress::More);
+    }
+    let now = match trusted_now(engine).await {
+        // It stays due.
+        Err(Error::ClockDoubted(_)) => return Ok(Progress::Done),
+        now => now?,
+    };
+    let Some(until) = closing::due(&live.board, closings.until, now) else {
+        plan(engine, &live, now);
+        return Ok(Progress::Done);
+    };
+    decide(engine, &live.board, until).await?;
+    Ok(Progress::More)
+}
+
+/// Plans when the next closing of a board is due, if the board is still the one that is held.
+fn plan(engine: &Engine, live: &Arc<LiveBoard>, now: Timestamp) {
+    let (board, schedule) = (&live.board, &engine.closings);
+    let _planning = engine.boards.planning();
+    let held = engine.boards.get(&board.id);
+    if held.is_some_and(|held| Arc::ptr_eq(&held, live)) {
+        match closing::next_due_ms(board, now) {
+            Some(next_ms) => schedule.set(&board.id, next_ms),
+            None => schedule.remove(&board.id),
         }
     }
+}
 
-    /// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
-    async fn patience(&self, max_delay: Option<Span>) -> Result<Option<Patience>, Error> {
-        let Some(max_delay) = max_delay else {
-            return Ok(None);
-        };
-        match self.trusted_now().await {
-            Err(Error::ClockDoubted(_)) => Ok(None),
-            now => Ok(Some(Patience {
-                now: now?,
-                max_delay,
-            })),
+/// Decides a closing, unless results of the last one are missing, or the definition has changed.
+async fn decide(engine: &Engine, board: &Board, until: Timestamp) -> Result<(), Error> {
+    let decision = closings::decide(&engine.store, board, until).await;
+    engine.unless_again(&board.id, decision).await.map(drop)
+}
+
+/// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if that takes too long. The job goes on.
+pub(crate) async fn close_until(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        if !finish(engine, id).await? {
+            let message = format!("periods of board {id} are still being closed");
+            return Err(Error::Busy(message));
         }
-    }
-
-    /// Decides the closing of a board that is due, or plans when one will be.
-    async fn decide_due(&self, id: &BoardId) -> Result<Progress, Error> {
-        let (Some(live), Some(closings)) =
-            (self.find_board(id).await?, self.store.closings(id).await?)
-        else {
-            return Ok(Progress::Done);
-        };
-        if closings.is_pending() {
-            // Somebody else has just decided one.
-            return Ok(Progress::More);
-        }
-        let now = match self.trusted_now().await {
-            // It stays due.
-            Err(Error::ClockDoubted(_)) => return Ok(Progress::Done),
-            now => now?,
-        };
-        let Some(until) = closing::due(&live.board, closings.until, now) else {
-            self.plan_closing(&live, now);
-            return Ok(Progress::Done);
-        };
-        self.decide(&live.board, until).await?;
-        Ok(Progress::More)
-    }
-
-    /// Plans when the next closing of a board is due, if the board is still the one that is held.
-    fn plan_closing(&self, live: &Arc<LiveBoard>, now: Timestamp) {
-        let (board, schedule) = (&live.board, &self.closings);
-        let _planning = self.boards.planning();
-        let held = self.boards.get(&board.id);
-        if held.is_some_and(|held| Arc::ptr_eq(&held, live)) {
-            match closing::next_due_ms(board, now) {
-                Some(next_ms) => schedule.set(&board.id, next_ms),
-                None => schedule.remove(&board.id),
-            }
-        }
-    }
-
-    /// Decides a closing, unless results of the last one are missing, or the definition has changed.
-    async fn decide(&self, board: &Board, until: Timestamp) -> Result<(), Error> {
-        let decision = self.store.decide_closing(board, until).await;
-        self.unless_again(&board.id, decision).await.map(drop)
-    }
-
-    /// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Busy`] if that takes too long. The job goes on.
-    pub(crate) async fn close_until(&self, id: &BoardId, until: Timestamp) -> Result<(), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            if !self.finish_closing(id).await? {
-                let message = format!("periods of board {id} are still being closed");
-                return Err(Error::Busy(message));
-            }
-            let live = self.live_board(id).await?;
-            let closings = self.store.closings(id).await?.unwrap_or_default();
-            if closings.until >= Some(until) {
-                return Ok(());
-            }
-            self.decide(&live.board, until).await?;
-        }
-        Err(Error::busy())
-    }
-
-    /// Takes what is decided of a board's closings to its end; returns whether it is there. It waits for a bounded time.
-    pub(crate) async fn finish_closing(&self, id: &BoardId) -> Result<bool, Error> {
-        let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
-        while begun.elapsed() < self.store.timeouts.times(FINISH_TIME_MAX) {
-            match closing.step(self).await? {
-                Step::Done => return Ok(true),
-                Step::More => {}
-                Step::WaitsForQueues => queue::give_time().await,
-            }
-        }
-        Ok(false)
-    }
-
-    /// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
-    /// taken.
-    pub(super) async fn help_closing(&self, id: &BoardId) -> Result<(), Error> {
-        let live = self.live_board(id).await?;
-        let wait_max = self.store.timeouts.times(FINISH_TIME_MAX);
-        let Ok(_turn) = timeout(wait_max, live.finishing.lock()).await else {
+        let live = engine.live_board(id).await?;
+        let closings = boards::closings(&engine.store, id)
+            .await?
+            .unwrap_or_default();
+        if closings.until >= Some(until) {
             return Ok(());
-        };
-        match self.finish_closing(id).await {
-            Err(error) if !error.is_turn_of_others() => Err(error),
-            _ => Ok(()),
+        }
+        decide(engine, &live.board, until).await?;
+    }
+    Err(Error::busy())
+}
+
+/// Takes what is decided of a board's closings to its end; returns whether it is there. It waits for a bounded time.
+pub(crate) async fn finish(engine: &Engine, id: &BoardId) -> Result<bool, Error> {
+    let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
+    while begun.elapsed() < engine.store.timeouts.times(FINISH_TIME_MAX) {
+        match closing.step(engine).await? {
+            Step::Done => return Ok(true),
+            Step::More => {}
+            Step::WaitsForQueues => queue::give_time().await,
         }
     }
+    Ok(false)
+}
 
-    /// The periods with data that end next after an instant, and not after another one; and when they do.
-    async fn next_ending(
-        &self,
-        live: &LiveBoard,
-        after: Timestamp,
-        until: Timestamp,
-    ) -> Result<Option<(Timestamp, Vec<Period>)>, Error> {
-        let board = &live.board;
-        let units = board.recorded_units();
-        let firsts = units.map(|unit| self.first_with_data(live, unit, after));
-        let mut ending: BTreeMap<Timestamp, Vec<Period>> = BTreeMap::new();
-        for first in try_join_all(firsts).await?.into_iter().flatten() {
-            let end = board.end_of(&first);
-            if let Some(end) = end.filter(|end| after < *end && *end <= until) {
-                ending.entry(end).or_default().push(first);
-            }
+/// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
+/// taken.
+pub(super) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
+    let live = engine.live_board(id).await?;
+    let wait_max = engine.store.timeouts.times(FINISH_TIME_MAX);
+    let Ok(_turn) = timeout(wait_max, live.finishing.lock()).await else {
+        return Ok(());
+    };
+    match finish(engine, id).await {
+        Err(error) if !error.is_turn_of_others() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The periods with data that end next after an instant, and not after another one; and when they do.
+async fn next_ending(
+    engine: &Engine,
+    live: &LiveBoard,
+    after: Timestamp,
+    until: Timestamp,
+) -> Result<Option<(Timestamp, Vec<Period>)>, Error> {
+    let board = &live.board;
+    let units = board.recorded_units();
+    let firsts = units.map(|unit| first_with_data(engine, live, unit, after));
+    let mut ending: BTreeMap<Timestamp, Vec<Period>> = BTreeMap::new();
+    for first in try_join_all(firsts).await?.into_iter().flatten() {
+        let end = board.end_of(&first);
+        if let Some(end) = end.filter(|end| after < *end && *end <= until) {
+            ending.entry(end).or_default().push(first);
         }
-        Ok(ending.pop_first())
     }
+    Ok(ending.pop_first())
+}
 
-    /// Which of these units have periods with data that are final.
-    pub(crate) async fn final_units(
-        &self,
-        board: &Board,
-        units: impl Iterator<Item = Unit>,
-    ) -> Result<Vec<Unit>, Error> {
-        let mut found = Vec::new();
-        for unit in units {
-            let first = self.with_board(&board.id, async |live| {
-                self.first_with_data(&live, unit, Timestamp::MIN).await
-            });
-            let first = first.await?;
-            let end = first.and_then(|first| board.end_of(&first));
-            if end.is_some_and(|end| board.closings.until >= Some(end)) {
-                found.push(unit);
-            }
+/// Which of these units have periods with data that are final.
+pub(crate) async fn final_units(
+    engine: &Engine,
+    board: &Board,
+    units: impl Iterator<Item = Unit>,
+) -> Result<Vec<Unit>, Error> {
+    let mut found = Vec::new();
+    for unit in units {
+        let first = engine.with_board(&board.id, async |live| {
+            first_with_data(engine, &live, unit, Timestamp::MIN).await
+        });
+        let first = first.await?;
+        let end = first.and_then(|first| board.end_of(&first));
+        if end.is_some_and(|end| board.closings.until >= Some(end)) {
+            found.push(unit);
         }
-        Ok(found)
     }
+    Ok(found)
+}
 
-    /// The first period of a unit with data that ends after an instant.
-    async fn first_with_data(
-        &self,
-        live: &LiveBoard,
-        unit: Unit,
-        after: Timestamp,
-    ) -> Result<Option<Period>, Error> {
-        let calendar = &live.board.calendar;
-        let from = calendar.key(&calendar.containing(unit, after));
-        let wanted = Keys {
-            from: Bound::Included(&from),
-            to: Bound::Unbounded,
-            is_newest_first: false,
-        };
-        let reads = live.shards.iter();
-        let reads = reads.map(|live| self.store.periods(&live.shard, unit, wanted, 1));
-        let keys = try_join_all(reads).await?;
-        let first = keys.into_iter().flatten().min();
-        let section = first
-            .map(|key| live.section_noted(unit, &key))
-            .transpose()?;
-        Ok(section.map(|section| section.period))
-    }
+/// The first period of a unit with data that ends after an instant.
+async fn first_with_data(
+    engine: &Engine,
+    live: &LiveBoard,
+    unit: Unit,
+    after: Timestamp,
+) -> Result<Option<Period>, Error> {
+    let calendar = &live.board.calendar;
+    let from = calendar.key(&calendar.containing(unit, after));
+    let wanted = Keys {
+        from: Bound::Included(&from),
+        to: Bound::Unbounded,
+        is_newest_first: false,
+    };
+    let reads = live.shards.iter();
+    let reads = reads.map(|live| closings::periods(&engine.store, &live.shard, unit, wanted, 1));
+    let keys = try_join_all(reads).await?;
+    let first = keys.into_iter().flatten().min();
+    let section = first
+        .map(|key| live.section_noted(unit, &key))
+        .transpose()?;
+    Ok(section.map(|section| section.period))
 }
 
 /// A closing that is brought to its end.
@@ -317,7 +325,7 @@ impl Closing {
     }
 
     async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
-        let closings = engine.store.closings(&self.id).await?;
+        let closings = boards::closings(&engine.store, &self.id).await?;
         let pending = closings.filter(Closings::is_pending);
         let Some(closings) = pending else {
             return Ok(Step::Done);
@@ -329,8 +337,8 @@ impl Closing {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
-            let patience = engine.patience(closings.max_delay()).await?;
-            let raised = engine.raise_barriers(&live.board, until, patience);
+            let patience = patience(engine, closings.max_delay()).await?;
+            let raised = barriers::raise_barriers(engine, &live.board, until, patience);
             if raised.await? == Progress::More {
                 return Ok(Step::WaitsForQueues);
             }
@@ -340,16 +348,16 @@ impl Closing {
         let (at, mut ending) = if let Some(begun) = begun {
             begun
         } else {
-            let next = engine.next_ending(&live, after, until).await?;
+            let next = next_ending(engine, &live, after, until).await?;
             let Some((at, periods)) = next else {
-                engine.store.note_results(&live.board, until).await?;
+                closings::note_results(&engine.store, &live.board, until).await?;
                 return Ok(Step::More);
             };
             (at, Ending::begin(engine, &live, periods).await?)
         };
         let stepped = ending.step(engine, &live).await;
         match stepped {
-            Ok(Progress::Done) => engine.store.note_results(&live.board, at).await?,
+            Ok(Progress::Done) => closings::note_results(&engine.store, &live.board, at).await?,
             // What expires is of shards that may be others by now.
             Err(_) if !live.board.is_league() => {}
             _ => self.ending = Some((at, ending)),
@@ -366,8 +374,8 @@ impl Ending {
             return Ok(Self::Turning(Turnover::new(live, periods[0])));
         }
         for period in periods.iter().filter(|period| board.has_result(period)) {
-            engine.record_result(live, &(*period).into()).await?;
-            engine.store.note_board(NotedFor::Outbox, board).await?;
+            results::record(engine, live, &(*period).into()).await?;
+            board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
         }
         let parts = periods.into_iter().flat_map(|period| {
             let expires_at_ms = board.expires_at_ms(&period);
@@ -403,7 +411,14 @@ impl Part {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
         let section = self.period.into();
-        let expired = store.expire_period(&self.shard, &section, self.expires_at_ms, now, cursor);
+        let expired = closings::expire_period(
+            store,
+            &self.shard,
+            &section,
+            self.expires_at_ms,
+            now,
+            cursor,
+        );
         Ok(expired.await?.map(|cursor| Self {
             cursor: Some(cursor),
             ..self.clone()

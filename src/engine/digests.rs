@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
+use super::results as engine_results;
 use super::results::{standing_of, window_of};
 use super::scroll::{Place, Scroll};
 use super::{Engine, Error, LiveBoard};
@@ -18,7 +19,7 @@ use crate::domain::league::Section;
 use crate::domain::secret::{from_hexadecimal, hexadecimal};
 use crate::domain::window::Window;
 use crate::store::StoreError;
-use crate::store::results::{Moderated, Noted, PeriodResult};
+use crate::store::results::{self, Moderated, Noted, PeriodResult};
 use crate::store::standings::Entry;
 
 /// For how long a request makes a digest. The next one goes on there.
@@ -70,82 +71,79 @@ impl Wanted<'_> {
     }
 }
 
-impl Engine {
-    /// The digest of a result that takes all hides into account; `None` while it is being made, and where the standing has
-    /// expired before that. `basis`: what the heads of the shards said of hides when that was found out.
-    pub(crate) async fn digest(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        result: &PeriodResult,
-        basis: &BTreeMap<String, Moderated>,
-    ) -> Result<Option<String>, Error> {
-        let key = &live.board.section_key(section);
-        let wanted = Wanted {
-            live,
-            section,
-            key,
-            result,
-            basis,
-        };
-        let noted = self.store.digest::<Making>(&live.board, wanted.named());
-        let (made, making) = noted.await?;
-        let older = made.as_ref();
-        let older = older.filter(|made| made.revision == result.revision);
-        // What was made before is all that is known once the entries are gone.
-        let older = older.map(|made| made.noted.clone());
-        if let Some(made) = made.and_then(|made| wanted.own(made)) {
-            return Ok(Some(made));
-        }
-        // Another request of this instance makes one.
-        let Ok(_turn) = self.digesting.try_lock() else {
-            return Ok(None);
-        };
-        let making = making.and_then(|making| wanted.own(making)?.resume());
-        self.make_digest(&wanted, making.unwrap_or_default(), older)
-            .await
+/// The digest of a result that takes all hides into account; `None` while it is being made, and where the standing has
+/// expired before that. `basis`: what the heads of the shards said of hides when that was found out.
+pub(crate) async fn of_result(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    result: &PeriodResult,
+    basis: &BTreeMap<String, Moderated>,
+) -> Result<Option<String>, Error> {
+    let key = &live.board.section_key(section);
+    let wanted = Wanted {
+        live,
+        section,
+        key,
+        result,
+        basis,
+    };
+    let noted = results::digest::<Making>(&engine.store, &live.board, wanted.named());
+    let (made, making) = noted.await?;
+    let older = made.as_ref();
+    let older = older.filter(|made| made.revision == result.revision);
+    // What was made before is all that is known once the entries are gone.
+    let older = older.map(|made| made.noted.clone());
+    if let Some(made) = made.and_then(|made| wanted.own(made)) {
+        return Ok(Some(made));
     }
+    // Another request of this instance makes one.
+    let Ok(_turn) = engine.digesting.try_lock() else {
+        return Ok(None);
+    };
+    let making = making.and_then(|making| wanted.own(making)?.resume());
+    make(engine, &wanted, making.unwrap_or_default(), older).await
+}
 
-    /// Goes on with a digest; `None` if the next request does. `older`: what it is if the entries are gone.
-    async fn make_digest(
-        &self,
-        wanted: &Wanted<'_>,
-        (mut hash, place): (Sha256, Place),
-        older: Option<String>,
-    ) -> Result<Option<String>, Error> {
-        let Wanted { live, result, .. } = wanted;
-        let (board, store) = (&live.board, &self.store);
-        let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
-        let (begun, mut noted) = (Instant::now(), place.entries);
-        loop {
-            let entries = scroll.next(self, STEP_ENTRIES).await?;
-            add(&mut hash, board, &entries);
-            let is_end = (entries.len() as u64) < STEP_ENTRIES;
-            let is_late = begun.elapsed() >= REQUEST_TIME_MAX;
-            let place = scroll.place;
-            if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
-                continue;
-            }
-            if self.moderated(live, wanted.section).await? != *wanted.basis {
-                // Perhaps not all of it is of one revision.
-                return Ok(None);
-            }
-            if is_end && place.entries != board.listed(result.total) {
-                return Ok(older);
-            }
-            if is_end {
-                let digest = wanted.note(hexadecimal(&hash.finalize()));
-                let noted = store.note_digest(board, wanted.named(), true, &digest);
-                unless_stale(noted.await)?;
-                return Ok(Some(digest.noted));
-            }
-            noted = place.entries;
-            let making = wanted.note(Making::of(&hash, place));
-            let making = store.note_digest(board, wanted.named(), false, &making);
-            unless_stale(making.await)?;
-            if is_late {
-                return Ok(None);
-            }
+/// Goes on with a digest; `None` if the next request does. `older`: what it is if the entries are gone.
+async fn make(
+    engine: &Engine,
+    wanted: &Wanted<'_>,
+    (mut hash, place): (Sha256, Place),
+    older: Option<String>,
+) -> Result<Option<String>, Error> {
+    let Wanted { live, result, .. } = wanted;
+    let (board, store) = (&live.board, &engine.store);
+    let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
+    let (begun, mut noted) = (Instant::now(), place.entries);
+    loop {
+        let entries = scroll.next(engine, STEP_ENTRIES).await?;
+        add(&mut hash, board, &entries);
+        let is_end = (entries.len() as u64) < STEP_ENTRIES;
+        let is_late = begun.elapsed() >= REQUEST_TIME_MAX;
+        let place = scroll.place;
+        if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
+            continue;
+        }
+        if engine_results::moderated(engine, live, wanted.section).await? != *wanted.basis {
+            // Perhaps not all of it is of one revision.
+            return Ok(None);
+        }
+        if is_end && place.entries != board.listed(result.total) {
+            return Ok(older);
+        }
+        if is_end {
+            let digest = wanted.note(hexadecimal(&hash.finalize()));
+            let noted = results::note_digest(store, board, wanted.named(), true, &digest);
+            unless_stale(noted.await)?;
+            return Ok(Some(digest.noted));
+        }
+        noted = place.entries;
+        let making = wanted.note(Making::of(&hash, place));
+        let making = results::note_digest(store, board, wanted.named(), false, &making);
+        unless_stale(making.await)?;
+        if is_late {
+            return Ok(None);
         }
     }
 }

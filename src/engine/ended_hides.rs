@@ -7,8 +7,9 @@ use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::store::hidden::WALK_BEGINS;
-use crate::store::hide_ends::HideEnd;
+use crate::store::hidden::{self, WALK_BEGINS};
+use crate::store::hide_ends::{self, HideEnd};
+use crate::store::orders;
 
 /// How many hides one step looks at.
 const STEP_HIDES_MAX: usize = 500;
@@ -48,23 +49,23 @@ impl Job for EndedHides {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let now = engine.clock.now();
-        while engine.store.end_orders(now).await? {}
-        let ends = engine.store.ended_hides(now).await?.into_iter();
+        while orders::end_some(&engine.store, now).await? {}
+        let ends = hide_ends::reached(&engine.store, now).await?.into_iter();
         Ok(ends.map(|end| (end, Walk::Beginning)).collect())
     }
 
     async fn step(&self, engine: &Engine, (end, walk): &mut Self::Item) -> Result<Progress, Error> {
         let next = match walk {
-            Walk::Beginning => engine.walk_kept(&end.board).await.map(Some),
+            Walk::Beginning => walk_kept(engine, &end.board).await.map(Some),
             Walk::Kept {
                 live,
                 shard,
                 cursor,
             } => {
-                let ended = engine.end_some_kept(end, live, *shard, cursor);
+                let ended = end_some_kept(engine, end, live, *shard, cursor);
                 ended.await.map(Some)
             }
-            Walk::Hidden(after) => engine.end_some_hides(end, after.as_ref()).await,
+            Walk::Hidden(after) => end_some_hides(engine, end, after.as_ref()).await,
         };
         match next {
             Ok(Some(next)) => {
@@ -74,56 +75,54 @@ impl Job for EndedHides {
             Ok(None) | Err(Error::BoardNotFound(_)) => {}
             Err(error) => return Err(error),
         }
-        engine.store.forget_hide_end(end).await?;
+        hide_ends::forget(&engine.store, end).await?;
         Ok(Progress::Done)
     }
 }
 
-impl Engine {
-    /// The beginning of the walk over the hides of a board that lie with erasures.
-    async fn walk_kept(&self, id: &BoardId) -> Result<Walk, Error> {
-        Ok(Walk::Kept {
-            live: self.live_board(id).await?,
-            shard: 0,
-            cursor: WALK_BEGINS.to_owned(),
-        })
-    }
+/// The beginning of the walk over the hides of a board that lie with erasures.
+async fn walk_kept(engine: &Engine, id: &BoardId) -> Result<Walk, Error> {
+    Ok(Walk::Kept {
+        live: engine.live_board(id).await?,
+        shard: 0,
+        cursor: WALK_BEGINS.to_owned(),
+    })
+}
 
-    /// Ends some of the hides that lie with erasures in a shard. Returns where the walk goes on.
-    async fn end_some_kept(
-        &self,
-        end: &HideEnd,
-        live: &Arc<LiveBoard>,
-        shard: usize,
-        cursor: &str,
-    ) -> Result<Walk, Error> {
-        let Some(of_shard) = live.shards.get(shard) else {
-            return Ok(Walk::Hidden(None));
-        };
-        let now = Timestamp::from_ms_clamped(end.at_ms);
-        let ended = self.store.end_kept_hides(&of_shard.shard, now, cursor);
-        let Some(next) = self.unless_again(&end.board, ended.await).await? else {
-            return self.walk_kept(&end.board).await;
-        };
-        Ok(Walk::Kept {
-            live: Arc::clone(live),
-            shard: shard + usize::from(next.is_none()),
-            cursor: next.unwrap_or_else(|| WALK_BEGINS.to_owned()),
-        })
-    }
+/// Ends some of the hides that lie with erasures in a shard. Returns where the walk goes on.
+async fn end_some_kept(
+    engine: &Engine,
+    end: &HideEnd,
+    live: &Arc<LiveBoard>,
+    shard: usize,
+    cursor: &str,
+) -> Result<Walk, Error> {
+    let Some(of_shard) = live.shards.get(shard) else {
+        return Ok(Walk::Hidden(None));
+    };
+    let now = Timestamp::from_ms_clamped(end.at_ms);
+    let ended = hidden::end_kept_hides(&engine.store, &of_shard.shard, now, cursor);
+    let Some(next) = engine.unless_again(&end.board, ended.await).await? else {
+        return walk_kept(engine, &end.board).await;
+    };
+    Ok(Walk::Kept {
+        live: Arc::clone(live),
+        shard: shard + usize::from(next.is_none()),
+        cursor: next.unwrap_or_else(|| WALK_BEGINS.to_owned()),
+    })
+}
 
-    /// Brings some members back whose hides have ended. Returns where the walk goes on; `None` at its end.
-    async fn end_some_hides(
-        &self,
-        end: &HideEnd,
-        after: Option<&MemberId>,
-    ) -> Result<Option<Walk>, Error> {
-        let found = self.hidden(&end.board, after, STEP_HIDES_MAX).await?;
-        for (member, hide) in found.items {
-            if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
-                self.unhide(&end.board, &member, Some(until)).await?;
-            }
+/// Brings some members back whose hides have ended. Returns where the walk goes on; `None` at its end.
+async fn end_some_hides(
+    engine: &Engine,
+    end: &HideEnd,
+    after: Option<&MemberId>,
+) -> Result<Option<Walk>, Error> {
+    let found = engine.hidden(&end.board, after, STEP_HIDES_MAX).await?;
+    for (member, hide) in found.items {
+        if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
+            engine.unhide(&end.board, &member, Some(until)).await?;
         }
-        Ok(found.next.map(|next| Walk::Hidden(Some(next))))
     }
+    Ok(found.next.map(|next| Walk::Hidden(Some(next))))
 }

@@ -11,18 +11,27 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
+use super::barriers;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
+use super::results as engine_results;
+use super::revisions as engine_revisions;
 use super::revisions::Revised;
+use super::tasks;
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::task::Action;
 use crate::join::try_join_all;
-use crate::store::boards::Begun;
-use crate::store::erasures::{Erased, FORGET_KEYS, Forgotten, Places};
+use crate::store::audit;
+use crate::store::boards::{self, Begun};
+use crate::store::erasures::{self, Erased, FORGET_KEYS, Forgotten, Places};
+use crate::store::orders;
+use crate::store::profiles;
+use crate::store::results;
+use crate::store::revisions;
 use crate::store::tasks::OrderChange;
 
 /// On how many boards a member is erased side by side.
@@ -44,7 +53,9 @@ impl Engine {
             if erased.await? == Erased::Done {
                 return Ok(());
             }
-            let in_turn = self.revise_whole(id, true).boxed().await?;
+            let in_turn = engine_revisions::revise_whole(self, id, true)
+                .boxed()
+                .await?;
             *revised.lock() = Some(in_turn);
             Err(Error::Again(Outdated::Read))
         })
@@ -63,7 +74,7 @@ impl Engine {
         let (others, own) = live.shards_with(member);
         let erase = async |shard: &Shard| {
             let known = revised.map(|revised| revised.up_to(shard.tag()).unwrap_or(ALL_HIDES));
-            self.store.erase(shard, member, erasure, known).await
+            erasures::erase(&self.store, shard, member, erasure, known).await
         };
         let erased = try_join_all(others.into_iter().map(erase)).await?;
         let mut left = erased.into_iter().filter(|erased| *erased != Erased::Done);
@@ -84,7 +95,7 @@ impl Engine {
             return Ok(());
         }
         let shards = live.shards.iter();
-        let read = shards.map(|live| self.store.last_erasure(&live.shard, member));
+        let read = shards.map(|live| erasures::last(&self.store, &live.shard, member));
         let found = try_join_all(read).await?;
         let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
         let last = found.iter().copied().max_by_key(number).flatten();
@@ -112,7 +123,7 @@ impl Engine {
         let erased: Vec<_> = boards
             .iter()
             .map(async |id| {
-                self.store.note_erasure(id, number).await?;
+                erasures::note(&self.store, id, number).await?;
                 match self.erase(id, member, number).await {
                     Err(Error::BoardNotFound(_)) => Ok(()),
                     Err(error) if error.is_fault() => Ok(()),
@@ -128,17 +139,17 @@ impl Engine {
     /// Returns the number of the task that removes what it has left, and names the boards at which that fails.
     pub(crate) async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
         // Before the boards are listed: whoever creates another one later finds the order without the member's id.
-        self.store.forget_order(member).await?;
-        let boards = self.store.all_board_ids().await?;
+        orders::forget_member(&self.store, member).await?;
+        let boards = boards::all_ids(&self.store).await?;
         let number = match boards.first() {
-            Some(first) => self.store.begin_erasure(first).await?,
+            Some(first) => erasures::begin(&self.store, first).await?,
             None => 0,
         };
         self.erase_on_all(&boards, member, number).await?;
-        self.store.delete_profile(member).await?;
-        self.store.forget_in_audit(member).await?;
+        profiles::delete(&self.store, member).await?;
+        audit::forget_member(&self.store, member).await?;
         let forget = Action::Forget(member.clone(), number);
-        let begun = self.begin_task(forget, OrderChange::None).await?;
+        let begun = tasks::begin(self, forget, OrderChange::None).await?;
         Ok(begun.number)
     }
 
@@ -150,7 +161,7 @@ impl Engine {
         number: u64,
     ) -> Result<(), Error> {
         self.forget(id, member).await?;
-        Ok(self.store.end_erasure(id, number).await?)
+        Ok(erasures::end(&self.store, id, number).await?)
     }
 
     /// Removes all that an erased member has left on a board.
@@ -207,7 +218,7 @@ impl Engine {
         self.step_with_board(id, async |live| {
             let mut progress = Progress::Done;
             let of_shards = live.shards.iter();
-            let of_shards = of_shards.map(|live| self.store.erasing(&live.shard));
+            let of_shards = of_shards.map(|live| erasures::erasing(&self.store, &live.shard));
             for erasing in try_join_all(of_shards).await? {
                 if let Some(member) = erasing.first() {
                     self.spread_erasure(&live, member).await?;
@@ -228,12 +239,10 @@ impl Engine {
         if !board.closes_periods() {
             return Ok(());
         }
-        self.store.begin_forgetting(board).await?;
-        self.forget_in_results(live, member).await?;
+        results::begin_forgetting(&self.store, board).await?;
+        engine_results::forget_member(self, live, member).await?;
         for window in &board.definition.windows {
-            self.store
-                .forget_in_revisions(board, *window, member)
-                .await?;
+            revisions::forget_member(&self.store, board, *window, member).await?;
         }
         Ok(())
     }
@@ -266,20 +275,24 @@ impl Engine {
         let (id, mut places) = (&live.board.id, Places::default());
         loop {
             let now = self.clock.now();
-            let forgotten = self.store.forget(own, member, &places, keys, now);
+            let forgotten = erasures::forget(&self.store, own, member, &places, keys, now);
             match forgotten.await? {
                 Forgotten::Some { is_left: false } => return Ok(Progress::Done),
                 Forgotten::Places(barrier, wanted) => {
                     // In no shard anybody comes between any more.
-                    if self.close_shards(id, barrier, None).await? == Progress::More {
+                    if barriers::close_shards(self, id, barrier, None).await? == Progress::More {
                         queue::give_time().await;
                         return Ok(Progress::More);
                     }
                     let others = live.shards.iter().map(|live| &live.shard);
                     for other in others.filter(|other| other.tag() != own.tag()) {
-                        let added =
-                            self.store
-                                .add_places((own, other), member, &wanted, &mut places);
+                        let added = erasures::add_places(
+                            &self.store,
+                            (own, other),
+                            member,
+                            &wanted,
+                            &mut places,
+                        );
                         added.await?;
                     }
                 }
@@ -304,7 +317,7 @@ impl Job for Erasures {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let mut of_boards: BTreeMap<BoardId, Vec<Begun>> = BTreeMap::new();
-        for begun in engine.store.begun_erasures().await? {
+        for begun in erasures::begun(&engine.store).await? {
             of_boards.entry(begun.id.clone()).or_default().push(begun);
         }
         Ok(of_boards.into_iter().collect())
@@ -318,8 +331,8 @@ impl Job for Erasures {
         }
         for begun in begun {
             // The call that erases the member may be under way.
-            if engine.store.is_settled_erasure(begun).await? {
-                engine.store.end_erasure(&begun.id, begun.stamp).await?;
+            if erasures::is_settled(&engine.store, begun).await? {
+                erasures::end(&engine.store, &begun.id, begun.stamp).await?;
             }
         }
         Ok(Progress::Done)

@@ -18,7 +18,7 @@ use super::{Engine, Error, LiveShard};
 use crate::domain::ids::BoardId;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
-use crate::store::hidden::Followed;
+use crate::store::hidden::{self, Followed};
 use crate::store::{Store, StoreError, keys};
 
 /// How many lists one round brings up to date.
@@ -70,10 +70,10 @@ impl Listing {
     /// The journal has a bounded length, so that the steps end.
     async fn follow(&self, standing: &Standing) -> Result<Followed, StoreError> {
         loop {
-            let followed = self.store.follow_hides(&self.shard, standing).await?;
+            let followed = hidden::follow(&self.store, &self.shard, standing).await?;
             let Some(followed) = followed else { continue };
             if followed.is_narrow {
-                self.store.mark_narrow(&self.shard, standing).await?;
+                hidden::mark_narrow(&self.store, &self.shard, standing).await?;
             }
             return Ok(followed);
         }
@@ -106,7 +106,7 @@ impl Engine {
 
     /// By a bounded step. Returns whether the list has enough; `None`: the definition was read again.
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Option<bool>, Error> {
-        let widened = self.store.widen_list(shard, standing).await;
+        let widened = hidden::widen(&self.store, shard, standing).await;
         self.unless_again(&shard.id, widened).await
     }
 }
@@ -126,7 +126,7 @@ impl Job for HiddenLists {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
-        Ok(engine.store.narrow_lists().await?)
+        Ok(hidden::narrow_lists(&engine.store).await?)
     }
 
     async fn step(
@@ -141,16 +141,16 @@ impl Job for HiddenLists {
         });
         // The board was deleted, or has moved: its new lists are noted anew.
         let Some((shard, standing)) = found else {
-            engine.store.forget_narrow(name).await?;
+            hidden::forget_narrow(&engine.store, name).await?;
             return Ok(Progress::Done);
         };
         let mut is_wide = engine.widen_more(&shard, &standing).await?;
         if is_wide == Some(true) {
-            engine.store.forget_narrow(name).await?;
+            hidden::forget_narrow(&engine.store, name).await?;
             // It may have been noted again in between.
             is_wide = engine.widen_more(&shard, &standing).await?;
             if is_wide == Some(false) {
-                engine.store.mark_narrow(&shard, &standing).await?;
+                hidden::mark_narrow(&engine.store, &shard, &standing).await?;
             }
         }
         Ok(Progress::more_if(is_wide == Some(false)))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::revisions;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
@@ -12,9 +13,10 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::{join_all, try_join_all};
 use crate::problems::Problem;
-use crate::store::board_notes::NotedFor;
+use crate::store::board_notes::{self, NotedFor};
 pub use crate::store::hidden::Hiding;
-use crate::store::hidden::{HIDES_READ_MAX, KEPT_MAX};
+use crate::store::hidden::{self, HIDES_READ_MAX, KEPT_MAX};
+use crate::store::hide_ends;
 
 /// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
 const REFERENCE: usize = 0;
@@ -54,25 +56,25 @@ impl Engine {
     ) -> Result<Hiding, Error> {
         let (told, others) = shards_told(board, member);
         let counted = others.iter();
-        let counted = counted.map(|shard| self.store.hidden_members(shard, None, 0));
+        let counted = counted.map(|shard| hidden::list(&self.store, shard, None, 0));
         let counted = try_join_all(counted).await?;
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
-        self.begin_moderation(board, &told[REFERENCE]).await?;
+        revisions::begin_moderation(self, board, &told[REFERENCE]).await?;
         let set = async |shard| {
-            let hiding = self.store.hide(shard, member, hide, hidden_max).await?;
+            let hiding = hidden::hide(&self.store, shard, member, hide, hidden_max).await?;
             hiding.ok_or_else(|| Problem::too_many_hidden(&board.id).into())
         };
         let hiding = settle(&told, set, |hiding: &Hiding| hiding.before.is_some()).await?;
         self.note_end(&board.id, hide.until).await?;
-        self.store.note_board(NotedFor::Revision, board).await?;
+        board_notes::note(&self.store, NotedFor::Revision, board).await?;
         Ok(hiding)
     }
 
     /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
-    /// (`Store::erased_name`). The board need not be in memory.
+    /// (`erasures::erased_name`). The board need not be in memory.
     pub(super) async fn keep_hides(
         &self,
         board: &Arc<Board>,
@@ -80,7 +82,7 @@ impl Engine {
     ) -> Result<(), Error> {
         for hides in hides.chunks(KEPT_MAX) {
             for shard in &board.shards() {
-                self.store.keep_hides(shard, hides).await?;
+                hidden::keep_hides(&self.store, shard, hides).await?;
             }
             for (_, hide) in hides {
                 self.note_end(&board.id, hide.until).await?;
@@ -91,7 +93,7 @@ impl Engine {
 
     async fn note_end(&self, id: &BoardId, until: Option<Timestamp>) -> Result<(), Error> {
         match until {
-            Some(until) => Ok(self.store.note_hide_end(id, until).await?),
+            Some(until) => Ok(hide_ends::note(&self.store, id, until).await?),
             None => Ok(()),
         }
     }
@@ -105,11 +107,11 @@ impl Engine {
     ) -> Result<Option<Hide>, Error> {
         self.with_board(id, async |live| {
             let (board, (told, _)) = (&live.board, shards_told(&live.board, member));
-            self.begin_moderation(board, &told[REFERENCE]).await?;
-            let set = async |shard| Ok(self.store.unhide(shard, member, ends).await?);
+            revisions::begin_moderation(self, board, &told[REFERENCE]).await?;
+            let set = async |shard| Ok(hidden::unhide(&self.store, shard, member, ends).await?);
             let before = settle(&told, set, Option::is_none).await?;
             if before.is_some() {
-                self.store.note_board(NotedFor::Revision, board).await?;
+                board_notes::note(&self.store, NotedFor::Revision, board).await?;
             }
             Ok(before)
         })
@@ -134,7 +136,7 @@ impl Engine {
         let count = count.min(HIDES_READ_MAX - 1);
         self.with_board(id, async |live| {
             let shards = live.shards.iter();
-            let parts = shards.map(|live| self.store.hidden_members(&live.shard, after, count + 1));
+            let parts = shards.map(|live| hidden::list(&self.store, &live.shard, after, count + 1));
             let parts = try_join_all(parts).await?.into_iter();
             let mut members: Vec<_> = parts.flat_map(|part| part.members).collect();
             members.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -159,7 +161,7 @@ impl Engine {
             let asked = live.shards.iter().zip(&of_shard);
             let asked = asked.flat_map(|(shard, members)| {
                 let calls = members.chunks(HIDES_READ_MAX);
-                calls.map(|members| self.store.hidden_among(&shard.shard, members))
+                calls.map(|members| hidden::among(&self.store, &shard.shard, members))
             });
             let parts = try_join_all(asked).await?;
             Ok(parts.into_iter().flat_map(|part| part.members).collect())
@@ -177,9 +179,7 @@ impl Engine {
             for LiveShard { shard, .. } in &live.shards {
                 let mut after = None;
                 loop {
-                    let part = self
-                        .store
-                        .hidden_members(shard, after.as_ref(), HIDES_READ_MAX);
+                    let part = hidden::list(&self.store, shard, after.as_ref(), HIDES_READ_MAX);
                     let members = part.await?.members;
                     let is_last = members.len() < HIDES_READ_MAX;
                     after = members.last().map(|(member, _)| member.clone());

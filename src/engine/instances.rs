@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Engine, Error};
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
+use crate::store::instances;
 use crate::store::random;
 
 /// How many random bytes the id of an instance has.
@@ -60,10 +61,10 @@ impl Engine {
             fault_count: self.faults.list(0).1,
             ..first.clone()
         };
-        self.store.tell_instance(id, &instance).await?;
-        for (id, other) in self.store.instances().await? {
+        instances::write(&self.store, id, &instance).await?;
+        for (id, other) in instances::all(&self.store).await? {
             if !other.is_remembered(now) {
-                self.store.forget_instance(&id).await?;
+                instances::forget(&self.store, &id).await?;
             }
         }
         Ok(())
@@ -72,7 +73,7 @@ impl Engine {
     /// Tells others that this instance goes, if that is quick.
     pub(crate) async fn withdraw(&self) {
         if let Some((id, _)) = self.presence.told.get() {
-            let forgotten = self.store.forget_instance(id);
+            let forgotten = instances::forget(&self.store, id);
             // Otherwise others forget it after a while.
             drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
         }

@@ -17,7 +17,8 @@ use super::{Engine, Error};
 use crate::domain::access::{Grant, KeyName, Rate};
 use crate::domain::secret::Digest;
 use crate::domain::time::Timestamp;
-use crate::store::api_keys::ApiKey;
+use crate::store::api_keys::{self, ApiKey};
+use crate::store::boards;
 use crate::store::keys;
 use crate::store::stored::Stored;
 
@@ -248,51 +249,46 @@ impl Keyring {
     }
 }
 
-impl Engine {
-    /// Takes the changes of API keys into memory, and confirms those that are there. Where Redis may have gone back to
-    /// older data, or to none, all are read again.
-    pub async fn refresh_api_keys(&self) -> Result<(), Error> {
-        let mut known = self.keyring.known.lock().await;
-        let asked_at = Instant::now();
-        // First: what is read after that is no older.
-        let histories = self.store.histories().await;
-        let news = self
-            .store
-            .news(keys::OF_API_KEYS, known.heard.sequence)
-            .await?;
-        known.is_all_unread |= known.heard.has_gone_back(histories, &news);
-        let changed = news.changed.iter();
-        known
-            .unread
-            .extend(changed.flat_map(|name| KeyName::parse(name)));
-        let names = if known.is_all_unread {
-            self.store.all_api_key_names().await?
-        } else {
-            known.unread.iter().cloned().collect()
-        };
-        let stored = self.store.load_api_keys(&names).await?;
-        let mut held = self.keyring.held.write();
-        if known.is_all_unread {
-            let listed: BTreeSet<&KeyName> = names.iter().collect();
-            let gone = held.by_name.keys().filter(|name| !listed.contains(name));
-            for name in gone.cloned().collect::<Vec<_>>() {
-                held.put(&name, None);
-            }
+/// Takes the changes of API keys into memory, and confirms those that are there. Where Redis may have gone back to
+/// older data, or to none, all are read again.
+pub async fn refresh(engine: &Engine) -> Result<(), Error> {
+    let mut known = engine.keyring.known.lock().await;
+    let asked_at = Instant::now();
+    // First: what is read after that is no older.
+    let histories = engine.store.histories().await;
+    let news = boards::news(&engine.store, keys::OF_API_KEYS, known.heard.sequence).await?;
+    known.is_all_unread |= known.heard.has_gone_back(histories, &news);
+    let changed = news.changed.iter();
+    known
+        .unread
+        .extend(changed.flat_map(|name| KeyName::parse(name)));
+    let names = if known.is_all_unread {
+        api_keys::all_names(&engine.store).await?
+    } else {
+        known.unread.iter().cloned().collect()
+    };
+    let stored = api_keys::load(&engine.store, &names).await?;
+    let mut held = engine.keyring.held.write();
+    if known.is_all_unread {
+        let listed: BTreeSet<&KeyName> = names.iter().collect();
+        let gone = held.by_name.keys().filter(|name| !listed.contains(name));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            held.put(&name, None);
         }
-        for (name, stored) in names.iter().zip(stored) {
-            held.put(name, stored.and_then(|stored| readable(name, &stored)));
-        }
-        held.confirmed_at = Some(asked_at);
-        known.is_all_unread = false;
-        known.unread.clear();
-        Ok(())
     }
+    for (name, stored) in names.iter().zip(stored) {
+        held.put(name, stored.and_then(|stored| readable(name, &stored)));
+    }
+    held.confirmed_at = Some(asked_at);
+    known.is_all_unread = false;
+    known.unread.clear();
+    Ok(())
+}
 
-    /// Notes in Redis when API keys were last used on this instance.
-    pub async fn note_api_key_uses(&self) -> Result<(), Error> {
-        let used = self.keyring.take_used();
-        Ok(self.store.note_api_key_uses(&used).await?)
-    }
+/// Notes in Redis when API keys were last used on this instance.
+pub async fn note_uses(engine: &Engine) -> Result<(), Error> {
+    let used = engine.keyring.take_used();
+    Ok(api_keys::note_uses(&engine.store, &used).await?)
 }
 
 /// An API key that can be read whole: one that a newer release has written may be restricted by what this one does not know.

@@ -12,7 +12,7 @@ use super::reservations::{CALL_SETTLED_MAX, Settlement, tokens};
 use super::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
-use crate::store::reservations::{OpenReservation, VOID_MS};
+use crate::store::reservations::{self, OpenReservation, VOID_MS};
 
 /// How many reservations of a shard are looked after side by side.
 const SETTLED_AT_ONCE: usize = 8;
@@ -76,7 +76,7 @@ impl Job for LeftBehind {
 
     async fn step(&self, engine: &Engine, home: &mut Shard) -> Result<Progress, Error> {
         let older_than_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
-        let open = engine.store.open_reservations(home, older_than_ms).await;
+        let open = reservations::list_open(&engine.store, home, older_than_ms).await;
         let open = engine.unless_again(&home.id, open).await?;
         let ends: Vec<Result<Option<Settlement>, Error>> = stream::iter(open.unwrap_or_default())
             .map(async |open| engine.find_out(home, &open).await)
@@ -86,7 +86,7 @@ impl Job for LeftBehind {
         let known: Vec<Settlement> = ends.iter().filter_map(|end| *end.as_ref().ok()?).collect();
         for part in known.chunks(CALL_SETTLED_MAX) {
             let [kept, given_back] = tokens(part);
-            engine.store.settle(home, &kept, &given_back).await?;
+            reservations::settle(&engine.store, home, &kept, &given_back).await?;
         }
         ends.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Progress::Done)
@@ -109,7 +109,7 @@ impl Engine {
                 is_kept: true,
             }));
         }
-        let voided = self.store.void(home, open).await;
+        let voided = reservations::void(&self.store, home, open).await;
         let is_kept = self.unless_again(&home.id, voided).await?;
         Ok(is_kept.map(|is_kept| Settlement { token, is_kept }))
     }

@@ -38,15 +38,21 @@ use super::jobs::faults::Subject;
 use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
+use super::revisions as engine_revisions;
 use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::join::try_join_all;
-use crate::store::boards::Defined;
+use crate::store::boards::{self, Defined};
 use crate::store::events::remember_ms;
+use crate::store::intake;
 use crate::store::leases::Leased;
-use crate::store::purge::Cause;
+use crate::store::purge::{self, Cause};
+use crate::store::queues;
+use crate::store::reshard;
+use crate::store::results;
+use crate::store::revisions;
 
 /// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
 const REMAINING_MAX: u64 = 300;
@@ -84,7 +90,7 @@ impl Job for Moves {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Moving>, Error> {
-        let ids = engine.store.moving_boards().await?.into_iter();
+        let ids = reshard::moving_boards(&engine.store).await?.into_iter();
         Ok(ids.map(|id| Moving { id, mover: None }).collect())
     }
 
@@ -140,10 +146,10 @@ impl Mover {
     /// Takes the lease of a board; `None` if another instance has it, or nothing is to be moved.
     async fn take(engine: &Engine, id: &BoardId) -> Result<Option<Self>, Error> {
         // A definition is noted as moving before it is stored as such, and again after it.
-        let stored = engine.store.load_board(id).await?.transpose()?;
+        let stored = boards::load(&engine.store, id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?.to, board)));
         let Some((to, board)) = moving else {
-            engine.store.mark_moving(id, false).await?;
+            reshard::mark_moving(&engine.store, id, false).await?;
             return Ok(None);
         };
         let lease = Lease::take(&engine.store, lease_of(&board)).await?;
@@ -166,8 +172,8 @@ impl Mover {
         }
         if !is_closed {
             // From now on nothing comes out of the log, so the queues come to their end.
-            self.copier.store.hold_queues(&self.board).await?;
-            if !self.copier.store.are_queues_empty(&self.board).await? {
+            intake::hold_queues(&self.copier.store, &self.board).await?;
+            if !queues::are_empty(&self.copier.store, &self.board).await? {
                 queue::give_time().await;
                 self.copier.copy_in_all(Vec::new(), false).await?;
                 return Ok(Progress::More);
@@ -180,21 +186,21 @@ impl Mover {
 
     async fn begin(&mut self) -> Result<(), Error> {
         let (board, copier) = (&self.board, &self.copier);
-        copier.store.announce_shards(board, copier.to).await?;
+        reshard::announce_shards(&copier.store, board, copier.to).await?;
         // From now on the new shards refuse calls that an earlier holder of the lease has under way.
         copier.hold().await?;
         if board.placement.is_closing() {
             // Whoever has closed it had copied nearly all, unless something has gone since.
             let from = board.placement.current;
-            copier.store.retire_shards(board, from).await?;
+            reshard::retire_shards(&copier.store, board, from).await?;
         }
         if !board.placement.current.is_together() {
             // From now on the old shards put nothing into their queues, whoever has not heard of the move. (A shard alone has the
             // head of the board, which knows of the move.)
-            copier.store.open_shards(board).await?;
+            boards::open_shards(&copier.store, board).await?;
         }
         let old = board.shards();
-        try_join_all(old.iter().map(|old| copier.store.capture(old))).await?;
+        try_join_all(old.iter().map(|old| reshard::capture(&copier.store, old))).await?;
         let mut stored = Position::parse(&copier.position);
         if stored.to != Some(copier.to) {
             stored.cursors.clear();
@@ -244,13 +250,13 @@ impl Mover {
     /// Has events and reads wait.
     async fn close(&mut self) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
-        let stamp = store.begin_change(&board.id).await?;
+        let stamp = boards::begin_change(store, &board.id).await?;
         let closed = Arc::new(board.placed(board.placement.closing(), stamp));
         let left = board.placement.current;
-        store.mark_unneeded(board, left, Cause::Moved).await?;
-        let defined = store.define_board(&closed, Some(board), None).await?;
+        purge::mark_unneeded(store, board, left, Cause::Moved).await?;
+        let defined = boards::define(store, &closed, Some(board), None).await?;
         // Callers that find the board closed wait. So there is nothing to announce.
-        store.end_change(&board.id, stamp).await?;
+        boards::end_change(store, &board.id, stamp).await?;
         if defined != Defined::Stored {
             // The definition has changed meanwhile: the next move closes that one.
             return Err(Error::Again(Outdated::Board));
@@ -262,7 +268,7 @@ impl Mover {
     /// With events and reads waiting: copies the rest, and lets them go to the new shards.
     async fn finish(&self, engine: &Engine) -> Result<(), Error> {
         let (board, copier, store) = (&self.board, &self.copier, &self.copier.store);
-        store.retire_shards(board, board.placement.current).await?;
+        reshard::retire_shards(store, board, board.placement.current).await?;
         let old: Vec<Shard> = board.shards();
         let rest = old.iter().map(|old| async {
             while !copier.copy_changes(old, 0).await? {}
@@ -280,15 +286,15 @@ impl Mover {
         let remembered = remember_ms(board);
         let now_ms = engine.clock.redis_now().ms();
         let ids_until_ms = now_ms.saturating_add_unsigned(remembered);
-        let stamp = store.begin_change(&board.id).await?;
+        let stamp = boards::begin_change(store, &board.id).await?;
         let moved = Arc::new(board.placed(board.placement.moved(ids_until_ms), stamp));
-        store.open_shards(&moved).await?;
-        if store.define_board(&moved, Some(board), None).await? != Defined::Stored {
-            store.end_change(&board.id, stamp).await?;
+        boards::open_shards(store, &moved).await?;
+        if boards::define(store, &moved, Some(board), None).await? != Defined::Stored {
+            boards::end_change(store, &board.id, stamp).await?;
             return Err(Error::Again(Outdated::Board));
         }
         engine.reload(&moved.id).await?;
-        store.announce_board(&moved.id, true, Some(stamp)).await?;
+        boards::announce(store, &moved.id, true, Some(stamp)).await?;
         Ok(())
     }
 
@@ -297,7 +303,7 @@ impl Mover {
     async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         loop {
-            let known = store.revised(board).await?;
+            let known = revisions::revised(store, board).await?;
             let of_old = old.iter();
             let of_old = of_old.filter_map(|old| Some((old, *known.get(old.tag())?)));
             let of_old: Vec<(&Shard, u64)> = of_old.collect();
@@ -305,15 +311,17 @@ impl Mover {
                 return Ok(());
             }
             let noted = of_old.iter();
-            let noted = noted.map(|(old, known)| engine.note_journal(board, old, *known, true));
+            let noted = noted.map(|(old, known)| {
+                engine_revisions::note_journal(engine, board, old, *known, true)
+            });
             let noted = try_join_all(noted).await?;
             if noted.iter().any(|(_, is_more)| *is_more) {
                 continue;
             }
             for new in &self.copier.new {
-                let last = store.moderated(new).await?.hides;
+                let last = results::moderated(store, new).await?.hides;
                 let known = known.get(new.tag()).copied();
-                let noted = store.note_lines(board, new.tag(), (known, last), &[]);
+                let noted = revisions::note_lines(store, board, new.tag(), (known, last), &[]);
                 noted.await?;
             }
             return Ok(());

@@ -9,65 +9,66 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Engine, Error, Outdated};
 use crate::domain::board::Board;
-use crate::store::boards::Defined;
-use crate::store::orders::{Order, Whom};
+use crate::store::boards::{self, Defined};
+use crate::store::orders::{self, Order, Whom};
 
 /// How many members of a board are hidden side by side.
 const HIDES_AT_ONCE: usize = 32;
 
-impl Engine {
-    /// A board that was just stored, open.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Again`] if it has changed meanwhile, or is gone.
-    pub(crate) async fn open_if_new(
-        &self,
-        board: Arc<Board>,
-        is_new: bool,
-    ) -> Result<Arc<Board>, Error> {
-        if is_new {
-            self.carry_out_orders(&board).await
-        } else {
-            Ok(board)
-        }
+/// A board that was just stored, open.
+///
+/// # Errors
+///
+/// [`Error::Again`] if it has changed meanwhile, or is gone.
+pub(crate) async fn open_if_new(
+    engine: &Engine,
+    board: Arc<Board>,
+    is_new: bool,
+) -> Result<Arc<Board>, Error> {
+    if is_new {
+        carry_out_orders(engine, &board).await
+    } else {
+        Ok(board)
     }
+}
 
-    /// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
-    pub(super) async fn carry_out_orders(&self, board: &Arc<Board>) -> Result<Arc<Board>, Error> {
-        self.store.announce_board(&board.id, true, None).await?;
-        let orders = self.store.all_orders().await?;
-        if !orders.is_empty() {
-            self.carry_out(board, &orders).await?;
-        }
-        if !board.placement.is_opening {
-            return Ok(Arc::clone(board));
-        }
-        let stamp = self.store.begin_change(&board.id).await?;
-        let open = Arc::new(board.placed(board.placement.opened(), stamp));
-        let defined = self.store.define_board(&open, Some(board), None).await?;
-        self.store.end_change(&board.id, stamp).await?;
-        (defined == Defined::Stored)
-            .then_some(open)
-            .ok_or(Error::Again(Outdated::Board))
+/// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
+pub(super) async fn carry_out_orders(
+    engine: &Engine,
+    board: &Arc<Board>,
+) -> Result<Arc<Board>, Error> {
+    boards::announce(&engine.store, &board.id, true, None).await?;
+    let orders = orders::all(&engine.store).await?;
+    if !orders.is_empty() {
+        carry_out(engine, board, &orders).await?;
     }
+    if !board.placement.is_opening {
+        return Ok(Arc::clone(board));
+    }
+    let stamp = boards::begin_change(&engine.store, &board.id).await?;
+    let open = Arc::new(board.placed(board.placement.opened(), stamp));
+    let defined = boards::define(&engine.store, &open, Some(board), None).await?;
+    boards::end_change(&engine.store, &board.id, stamp).await?;
+    (defined == Defined::Stored)
+        .then_some(open)
+        .ok_or(Error::Again(Outdated::Board))
+}
 
-    /// Hides the members of some orders.
-    async fn carry_out(&self, board: &Arc<Board>, orders: &[Order]) -> Result<(), Error> {
-        if !board.placement.current.is_together() {
-            self.store.open_shards(board).await?;
-        }
-        let now = self.clock.now();
-        let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
-        let (mut members, mut erased) = (Vec::new(), Vec::new());
-        for order in orders.iter().filter(lasting) {
-            match &order.whom {
-                Whom::Member(member) => members.push(self.hide_on(board, member, &order.hide)),
-                Whom::Erased(name) => erased.push((name.as_str(), &order.hide)),
-            }
-        }
-        let mut hides = stream::iter(members).buffer_unordered(HIDES_AT_ONCE);
-        while hides.try_next().await?.is_some() {}
-        self.keep_hides(board, &erased).await
+/// Hides the members of some orders.
+async fn carry_out(engine: &Engine, board: &Arc<Board>, orders: &[Order]) -> Result<(), Error> {
+    if !board.placement.current.is_together() {
+        boards::open_shards(&engine.store, board).await?;
     }
+    let now = engine.clock.now();
+    let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
+    let (mut members, mut erased) = (Vec::new(), Vec::new());
+    for order in orders.iter().filter(lasting) {
+        match &order.whom {
+            Whom::Member(member) => members.push(engine.hide_on(board, member, &order.hide)),
+            Whom::Erased(name) => erased.push((name.as_str(), &order.hide)),
+        }
+    }
+    let mut hides = stream::iter(members).buffer_unordered(HIDES_AT_ONCE);
+    while hides.try_next().await?.is_some() {}
+    engine.keep_hides(board, &erased).await
 }

@@ -9,8 +9,10 @@ use crate::domain::ids::BoardId;
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, WebhookName};
-use crate::store::board_notes::{NotedBoard, NotedFor};
-use crate::store::webhooks::StoredWebhooks;
+use crate::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::store::deliveries;
+use crate::store::outbox;
+use crate::store::webhooks::{self, StoredWebhooks};
 use crate::throttle;
 
 /// Hands on what boards have posted. A message leaves its outbox once it is queued for all webhooks that want it; to queue it
@@ -27,39 +29,35 @@ impl Job for Outboxes {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
-        Ok(engine.store.noted_boards(NotedFor::Outbox).await?)
+        Ok(board_notes::noted(&engine.store, NotedFor::Outbox).await?)
     }
 
     async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
-        let messages = engine.store.posted(&board.id, board.generation).await?;
+        let messages = outbox::posted(&engine.store, &board.id, board.generation).await?;
         if messages.is_empty() {
-            engine.store.forget_notes(NotedFor::Outbox, board).await?;
+            board_notes::forget(&engine.store, NotedFor::Outbox, board).await?;
             return Ok(Progress::Done);
         }
-        engine.hand_on(&board.id, &messages).await?;
-        let removed = engine
-            .store
-            .remove_posted(&board.id, board.generation, &messages);
+        hand_on(engine, &board.id, &messages).await?;
+        let removed = outbox::remove(&engine.store, &board.id, board.generation, &messages);
         removed.await?;
         Ok(Progress::More)
     }
 }
 
-impl Engine {
-    /// Queues messages of a board for all webhooks that want them.
-    async fn hand_on(&self, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
-        until_unchanged(async || {
-            let webhooks = self.store.load_webhooks().await?;
-            let (version, now) = (Some(webhooks.version.as_str()), self.clock.now());
-            for (name, webhook) in readable(&webhooks) {
-                let wanted = wanted(&webhook, board, messages, now);
-                let queued = self.store.queue_deliveries(version, name, &wanted, now);
-                queued.await?;
-            }
-            Ok(())
-        })
-        .await
-    }
+/// Queues messages of a board for all webhooks that want them.
+async fn hand_on(engine: &Engine, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
+    until_unchanged(async || {
+        let webhooks = webhooks::load_all(&engine.store).await?;
+        let (version, now) = (Some(webhooks.version.as_str()), engine.clock.now());
+        for (name, webhook) in readable(&webhooks) {
+            let wanted = wanted(&webhook, board, messages, now);
+            let queued = deliveries::queue(&engine.store, version, name, &wanted, now);
+            queued.await?;
+        }
+        Ok(())
+    })
+    .await
 }
 
 /// The webhooks that can be read. What a newer release has written, and this one can't read, gets no messages from it.

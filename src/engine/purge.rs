@@ -3,7 +3,7 @@
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
-use crate::store::purge::Unneeded;
+use crate::store::purge::{self, Unneeded};
 
 /// Unlinks what is marked as not needed: of deleted boards, and of shards that a board has moved away from.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +18,12 @@ impl Job for Purge {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Unneeded>, Error> {
-        Ok(engine.store.unneeded().await?)
+        Ok(purge::unneeded(&engine.store).await?)
     }
 
     async fn step(&self, engine: &Engine, unneeded: &mut Unneeded) -> Result<Progress, Error> {
-        Ok(Progress::more_if(engine.store.purge(unneeded).await?))
+        Ok(Progress::more_if(
+            purge::unlink_some(&engine.store, unneeded).await?,
+        ))
     }
 }

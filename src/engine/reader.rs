@@ -19,7 +19,7 @@ use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::state::Seen;
 use crate::domain::time::Timestamp;
-use crate::store::standings::{Answer, Query, ShardAnswer, Sight};
+use crate::store::standings::{self, Answer, Query, ShardAnswer, Sight};
 use crate::store::{Dated, Freshness, Store, StoreError};
 
 /// For how long the queries of one call may keep Redis busy, in microseconds.
@@ -82,9 +82,13 @@ impl Work for Reading {
 
     async fn call(&self, _: Vec<Arc<Query>>, asked: Asked) -> Vec<Self::Answer> {
         let queries: Vec<&Query> = asked.queries.iter().map(|query| &**query).collect();
-        let read = self
-            .store
-            .read_standings(&self.shard, &queries, Sight::Visible, self.freshness);
+        let read = standings::read(
+            &self.store,
+            &self.shard,
+            &queries,
+            Sight::Visible,
+            self.freshness,
+        );
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_job = |index: usize| {
@@ -350,7 +354,7 @@ impl<'a> Reader<'a> {
         sight: Sight,
     ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, &[query]);
-        let read = store.read_standings(&shard.shard, queries, sight, Freshness::Current);
+        let read = standings::read(store, &shard.shard, queries, sight, Freshness::Current);
         let Dated { mut value, as_of } = read.await?;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let value = value.pop().ok_or_else(fault)?;

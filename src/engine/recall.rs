@@ -13,7 +13,10 @@ use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
 use crate::join::{join_all, try_join_all};
 use crate::store::StoreError;
-use crate::store::events::{Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms};
+use crate::store::erasures;
+use crate::store::events::{
+    self, Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms,
+};
 
 /// Shards that a board has moved away from.
 #[derive(Debug)]
@@ -67,7 +70,7 @@ impl Engine {
                 ids.push(*id);
             }
             let asked = of_shards.iter().zip(&former.shards);
-            let asked = asked.map(|((_, ids), shard)| self.store.remembers(shard, ids));
+            let asked = asked.map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
             let answers = try_join_all(asked).await?;
             for ((indexes, _), known) in of_shards.iter().zip(answers) {
                 for (index, is_known) in indexes.iter().zip(known) {
@@ -87,7 +90,7 @@ impl Engine {
     ) -> Result<Option<Known>, StoreError> {
         for former in live.remembering(self.clock.redis_now()) {
             for shard in former.shards_for(Some(member)) {
-                if let Some(known) = self.store.known(shard, id).await? {
+                if let Some(known) = events::known(&self.store, shard, id).await? {
                     return Ok(Some(known));
                 }
             }
@@ -163,7 +166,7 @@ impl Engine {
             return Ok(Answer::Rejected(Rejection::IdReused));
         };
         let shard = &live.shard_of(member).shard;
-        let last = self.store.last_erasure(shard, member).await?;
+        let last = erasures::last(&self.store, shard, member).await?;
         if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
@@ -191,7 +194,7 @@ impl Engine {
             let parts = events.chunks(CALL_EVENTS_MAX);
             parts.map(async |events| {
                 let plans = events.iter().map(|(_, plan)| *plan).collect();
-                let known = self.store.recall(shard, plans).await;
+                let known = events::recall(&self.store, shard, plans).await;
                 let known = one_each(Some(known), events.len());
                 let indexes = events.iter().map(|(index, _)| *index);
                 indexes.zip(known).collect::<Vec<_>>()

@@ -28,7 +28,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::join::join_all;
 use crate::store::events::Answer;
-use crate::store::reservations::{Reserved, Token, Wanted};
+use crate::store::reservations::{self, Reserved, Token, Wanted};
 use crate::store::{Store, StoreError};
 
 /// How old a reservation may be when its event is applied.
@@ -79,7 +79,7 @@ impl Work for Reserver {
         let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = self.store.reserve(&self.home, &requests, now);
+        let reply = reservations::reserve(&self.store, &self.home, &requests, now);
         async move { share_out(reply.await, &lengths) }
     }
 }
@@ -159,7 +159,7 @@ impl Work for Settler {
     ) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let count = jobs.len();
         let [kept, given_back] = tokens(&jobs.concat());
-        let settled = self.store.settle(&self.home, &kept, &given_back);
+        let settled = reservations::settle(&self.store, &self.home, &kept, &given_back);
         async move { vec![settled.await; count] }
     }
 }

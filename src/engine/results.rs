@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::merge::Merged;
 use super::reader::Reader;
-use super::rewards::Handing;
+use super::rewards::{self, Handing};
+use super::turning;
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::{MemberId, shown_member};
@@ -18,7 +19,8 @@ use crate::domain::state::PeriodState;
 use crate::domain::window::Window;
 use crate::join::try_join_all;
 use crate::store::Freshness;
-use crate::store::results::{Moderated, PeriodResult, Winner};
+use crate::store::erasures;
+use crate::store::results::{self, Moderated, PeriodResult, Winner};
 use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
 
@@ -35,189 +37,193 @@ pub(crate) fn window_of(section: &Section) -> Window {
     Window::Period(section.period.unit)
 }
 
-impl Engine {
-    /// Records the result of a final section of a unit that is among the board's windows, unless there is one. Its message
-    /// is in the outbox then; the caller notes that, also if somebody else has recorded it, who may have come no further.
-    ///
-    /// # Errors
-    ///
-    /// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
-    pub(super) async fn record_result(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-    ) -> Result<(), Error> {
-        self.with_board(&live.board.id, async |live| {
+/// Records the result of a final section of a unit that is among the board's windows, unless there is one. Its message
+/// is in the outbox then; the caller notes that, also if somebody else has recorded it, who may have come no further.
+///
+/// # Errors
+///
+/// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
+pub(super) async fn record(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+) -> Result<(), Error> {
+    engine
+        .with_board(&live.board.id, async |live| {
             let (board, key) = (&live.board, live.board.section_key(section));
-            let known = self.store.result(board, window_of(section), &key).await?;
+            let known = results::read(&engine.store, board, window_of(section), &key).await?;
             if known.is_some() {
                 return Ok(());
             }
-            let mut handing = self.handing(&live, section).await?;
-            let recorded = self.record_first(&live, section, &mut handing).await;
+            let mut handing = rewards::begin_handing(engine, &live, section).await?;
+            let recorded = record_first(engine, &live, section, &mut handing).await;
             handing.give_back().await?;
             recorded
         })
         .await
-    }
+}
 
-    /// Records the first result of a final section, unless there is one.
-    async fn record_first(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        handing: &mut Handing,
-    ) -> Result<(), Error> {
-        let (board, window) = (&live.board, window_of(section));
-        let key = board.section_key(section);
-        let forgetting = self.store.forgetting(board).await?;
-        // Whoever has handed out before may have recorded it.
-        if self.store.result(board, window, &key).await?.is_some() {
-            return Ok(());
-        }
-        let result = self.make_result(live, section, 1, handing).await?;
-        let messages = [message_of(board, section, &result, None)];
-        let results = (None, &result);
-        let recorded =
-            self.store
-                .record_result(board, (window, &key), results, &messages, Some(&forgetting));
-        Ok(recorded.await?)
+/// Records the first result of a final section, unless there is one.
+async fn record_first(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    handing: &mut Handing,
+) -> Result<(), Error> {
+    let (board, window) = (&live.board, window_of(section));
+    let key = board.section_key(section);
+    let forgetting = results::forgetting(&engine.store, board).await?;
+    // Whoever has handed out before may have recorded it.
+    if results::read(&engine.store, board, window, &key)
+        .await?
+        .is_some()
+    {
+        return Ok(());
     }
+    let result = make(engine, live, section, 1, handing).await?;
+    let messages = [message_of(board, section, &result, None)];
+    let results = (None, &result);
+    let recorded = results::record(
+        &engine.store,
+        board,
+        (window, &key),
+        results,
+        &messages,
+        Some(&forgetting),
+    );
+    Ok(recorded.await?)
+}
 
-    /// The result of a final section, whose rewards are handed out then.
-    pub(super) async fn make_result(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        revision: u64,
-        handing: &mut Handing,
-    ) -> Result<PeriodResult, Error> {
-        let (board, period) = (&live.board, &section.period);
-        let before = self.moderated(live, section).await?;
-        if section.cohort.is_none() {
-            // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
-            // changes what the heads say. (Of a cohort one shard is read, and reads of a final standing wait for that.)
-            self.forget_all(&board.id).await?;
-        }
-        let reader = Reader::new(self, live, Freshness::Current);
-        let first = Selection::Behind(0);
-        let list = Merged::new(&reader, standing_of(board, section));
-        let page = list.page(first, 1, None).boxed().await?;
-        let now = self.clock.now();
-        if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
-            return Err(Error::busy());
-        }
-        let rewards = self.hand_out(live, section, revision, handing).await?;
-        if self.moderated(live, section).await? != before {
-            return Err(Error::Again(Outdated::Read));
-        }
-        handing.position.clear();
-        let pinned = board.pinned(period);
-        let hides = before.iter();
-        Ok(PeriodResult {
-            starts_at: period.start(),
-            ends_at: board.end_of(period),
-            final_at: now,
-            total: page.total,
-            winner: winner_of(&page),
-            revision,
-            rewards,
-            definition: pinned.map_or(board.revision, |pinned| pinned.revision),
-            hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
-            walked: before,
-            league: self.summary_of(live, section).await?,
-        })
+/// The result of a final section, whose rewards are handed out then.
+pub(super) async fn make(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    revision: u64,
+    handing: &mut Handing,
+) -> Result<PeriodResult, Error> {
+    let (board, period) = (&live.board, &section.period);
+    let before = moderated(engine, live, section).await?;
+    if section.cohort.is_none() {
+        // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
+        // changes what the heads say. (Of a cohort one shard is read, and reads of a final standing wait for that.)
+        engine.forget_all(&board.id).await?;
     }
+    let reader = Reader::new(engine, live, Freshness::Current);
+    let first = Selection::Behind(0);
+    let list = Merged::new(&reader, standing_of(board, section));
+    let page = list.page(first, 1, None).boxed().await?;
+    let now = engine.clock.now();
+    if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
+        return Err(Error::busy());
+    }
+    let rewards = rewards::hand_out(engine, live, section, revision, handing).await?;
+    if moderated(engine, live, section).await? != before {
+        return Err(Error::Again(Outdated::Read));
+    }
+    handing.position.clear();
+    let pinned = board.pinned(period);
+    let hides = before.iter();
+    Ok(PeriodResult {
+        starts_at: period.start(),
+        ends_at: board.end_of(period),
+        final_at: now,
+        total: page.total,
+        winner: winner_of(&page),
+        revision,
+        rewards,
+        definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+        hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
+        walked: before,
+        league: turning::summary_of(engine, live, section).await?,
+    })
+}
 
-    /// Takes the id of an erased member from the results that it has won.
-    pub(super) async fn forget_in_results(
-        &self,
-        live: &LiveBoard,
-        member: &MemberId,
-    ) -> Result<(), Error> {
-        let board = &live.board;
-        if let Some(names) = self.cohorts_left(live, member).await? {
-            for names in names.chunks(RESULTS_AT_ONCE) {
-                let window = board.definition.windows[0];
-                self.forget_winners(board, window, names, member).await?;
+/// Takes the id of an erased member from the results that it has won.
+pub(super) async fn forget_member(
+    engine: &Engine,
+    live: &LiveBoard,
+    member: &MemberId,
+) -> Result<(), Error> {
+    let board = &live.board;
+    if let Some(names) = cohorts_left(engine, live, member).await? {
+        for names in names.chunks(RESULTS_AT_ONCE) {
+            let window = board.definition.windows[0];
+            forget_winners(engine, board, window, names, member).await?;
+        }
+        return Ok(());
+    }
+    for window in &board.definition.windows {
+        let mut before = None;
+        loop {
+            let between = (None, before.as_deref());
+            let keys =
+                results::final_periods(&engine.store, board, *window, between, RESULTS_AT_ONCE);
+            let keys = keys.await?;
+            forget_winners(engine, board, *window, &keys, member).await?;
+            before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
+            if before.is_none() {
+                break;
             }
-            return Ok(());
         }
-        for window in &board.definition.windows {
-            let mut before = None;
-            loop {
-                let between = (None, before.as_deref());
-                let keys = self
-                    .store
-                    .final_periods(board, *window, between, RESULTS_AT_ONCE);
-                let keys = keys.await?;
-                self.forget_winners(board, *window, &keys, member).await?;
-                before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
-                if before.is_none() {
-                    break;
-                }
+    }
+    Ok(())
+}
+
+/// The names of all cohorts of a league in which an erased member had a seat; `None` if they are not all known.
+async fn cohorts_left(
+    engine: &Engine,
+    live: &LiveBoard,
+    member: &MemberId,
+) -> Result<Option<Vec<String>>, Error> {
+    if !live.board.is_league() {
+        return Ok(None);
+    }
+    let home = &live.shard_of(member).shard;
+    let seats = erasures::seats_left(&engine.store, home, member).await?;
+    // Of a longer history the first lines are gone.
+    let is_all = seats.len() < HISTORY_LINES_MAX;
+    let sections = seats
+        .into_iter()
+        .map(|(start, cohort)| live.cohort_at(start, cohort));
+    let names = sections.map(|section| live.board.section_key(&section));
+    Ok(is_all.then(|| names.collect()))
+}
+
+async fn forget_winners(
+    engine: &Engine,
+    board: &Board,
+    window: Window,
+    names: &[String],
+    member: &MemberId,
+) -> Result<(), Error> {
+    let recorded = results::read_many(&engine.store, board, window, names).await?;
+    for (name, recorded) in names.iter().zip(recorded) {
+        let Some(recorded) = recorded else { continue };
+        let mut result = recorded.result.clone();
+        match &mut result.winner {
+            Some(winner) if winner.member.as_deref() == Some(member.as_str()) => {
+                winner.member = None;
             }
+            _ => continue,
         }
-        Ok(())
+        let results = (Some(&recorded), &result);
+        results::record(&engine.store, board, (window, name), results, &[], None).await?;
     }
+    Ok(())
+}
 
-    /// The names of all cohorts of a league in which an erased member had a seat; `None` if they are not all known.
-    async fn cohorts_left(
-        &self,
-        live: &LiveBoard,
-        member: &MemberId,
-    ) -> Result<Option<Vec<String>>, Error> {
-        if !live.board.is_league() {
-            return Ok(None);
-        }
-        let home = &live.shard_of(member).shard;
-        let seats = self.store.seats_left(home, member).await?;
-        // Of a longer history the first lines are gone.
-        let is_all = seats.len() < HISTORY_LINES_MAX;
-        let sections = seats
-            .into_iter()
-            .map(|(start, cohort)| live.cohort_at(start, cohort));
-        let names = sections.map(|section| live.board.section_key(&section));
-        Ok(is_all.then(|| names.collect()))
-    }
-
-    async fn forget_winners(
-        &self,
-        board: &Board,
-        window: Window,
-        names: &[String],
-        member: &MemberId,
-    ) -> Result<(), Error> {
-        let recorded = self.store.results(board, window, names).await?;
-        for (name, recorded) in names.iter().zip(recorded) {
-            let Some(recorded) = recorded else { continue };
-            let mut result = recorded.result.clone();
-            match &mut result.winner {
-                Some(winner) if winner.member.as_deref() == Some(member.as_str()) => {
-                    winner.member = None;
-                }
-                _ => continue,
-            }
-            let results = (Some(&recorded), &result);
-            self.store
-                .record_result(board, (window, name), results, &[], None)
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// What the heads of the shards that a section depends on say of hides and erasures, by their tags.
-    pub(crate) async fn moderated(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-    ) -> Result<BTreeMap<String, Moderated>, Error> {
-        let of_shards = live.shards_moderating(*section).map(async |shard| {
-            let moderated = self.store.moderated(&shard.shard).await?;
-            Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
-        });
-        Ok(try_join_all(of_shards).await?.into_iter().collect())
-    }
+/// What the heads of the shards that a section depends on say of hides and erasures, by their tags.
+pub(crate) async fn moderated(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+) -> Result<BTreeMap<String, Moderated>, Error> {
+    let of_shards = live.shards_moderating(*section).map(async |shard| {
+        let moderated = results::moderated(&engine.store, &shard.shard).await?;
+        Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
+    });
+    Ok(try_join_all(of_shards).await?.into_iter().collect())
 }
 
 /// The first of a list.

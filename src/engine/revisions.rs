@@ -14,12 +14,14 @@ use futures::FutureExt;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::histories;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::merge::Merged;
 use super::reader::Reader;
+use super::results as engine_results;
 use super::results::{standing_of, window_of};
-use super::rewards::Handing;
+use super::rewards::{self, Handing};
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
@@ -31,9 +33,12 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::join::{join_all, try_join_all};
 use crate::store::Freshness;
-use crate::store::board_notes::{NotedBoard, NotedFor};
-use crate::store::results::{Forgetting, PeriodResult};
-use crate::store::revisions::{JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
+use crate::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::store::outbox;
+use crate::store::results::{self, Forgetting, PeriodResult};
+use crate::store::revisions::{
+    self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision,
+};
 use crate::store::standings::{Mark, Sight};
 
 /// How many sections are looked at side by side.
@@ -79,397 +84,408 @@ struct Cause<'a> {
     forgetting: Forgetting,
 }
 
-impl Engine {
-    /// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
-    /// their revisions helps with one first: so no more hides come than results can be revised by.
-    pub(super) async fn begin_moderation(&self, board: &Board, shard: &Shard) -> Result<(), Error> {
-        self.store.note_board(NotedFor::Revision, board).await?;
-        let until = Instant::now() + self.store.timeouts.times(HELD_MAX);
-        while self.store.is_moderation_held(board).await? && Instant::now() < until {
-            sleep(HELD_LOOK_AFTER).await;
-        }
-        if self.store.count_lines_to_revise(board).await? > WAITING_MAX {
-            // The job tells of a fault. A member is hidden all the same.
-            let due = OnceLock::new();
-            drop(self.revise_on(&board.id, &due, false).boxed().await);
-        }
-        loop {
-            let known = self.store.revised(board).await?;
-            let last = self.store.moderated(shard).await?.hides;
-            match known.get(shard.tag()) {
-                None => {
-                    // What was hidden before is in all results that there are.
-                    let begun = self.store.note_lines(board, shard.tag(), (None, last), &[]);
-                    return Ok(begun.await.map(drop)?);
-                }
-                Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
-                Some(known) => {
-                    self.note_journal(board, shard, *known, false).await?;
-                }
+/// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
+/// their revisions helps with one first: so no more hides come than results can be revised by.
+pub(super) async fn begin_moderation(
+    engine: &Engine,
+    board: &Board,
+    shard: &Shard,
+) -> Result<(), Error> {
+    board_notes::note(&engine.store, NotedFor::Revision, board).await?;
+    let until = Instant::now() + engine.store.timeouts.times(HELD_MAX);
+    while revisions::is_moderation_held(&engine.store, board).await? && Instant::now() < until {
+        sleep(HELD_LOOK_AFTER).await;
+    }
+    if revisions::count_lines_to_revise(&engine.store, board).await? > WAITING_MAX {
+        // The job tells of a fault. A member is hidden all the same.
+        let due = OnceLock::new();
+        drop(revise_on(engine, &board.id, &due, false).boxed().await);
+    }
+    loop {
+        let known = revisions::revised(&engine.store, board).await?;
+        let last = results::moderated(&engine.store, shard).await?.hides;
+        match known.get(shard.tag()) {
+            None => {
+                // What was hidden before is in all results that there are.
+                let begun =
+                    revisions::note_lines(&engine.store, board, shard.tag(), (None, last), &[]);
+                return Ok(begun.await.map(drop)?);
+            }
+            Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
+            Some(known) => {
+                note_journal(engine, board, shard, *known, false).await?;
             }
         }
     }
+}
 
-    /// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
-    /// in them, but is not waited for.
-    pub(crate) async fn revise(&self, id: &BoardId) -> Result<Revised, Error> {
-        self.revise_whole(id, false).await
+/// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
+/// in them, but is not waited for.
+pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
+    revise_whole(engine, id, false).await
+}
+
+/// The same, for an erasure `in_turn` with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
+/// without that it might never come to its end.
+pub(super) async fn revise_whole(
+    engine: &Engine,
+    id: &BoardId,
+    in_turn: bool,
+) -> Result<Revised, Error> {
+    let left = || format!("the results of board {id} are still being revised");
+    let due = OnceLock::new();
+    let step = || revise_on(engine, id, &due, in_turn);
+    engine
+        .take_steps(engine.steps_wait_max(), step, left)
+        .await?;
+    if in_turn {
+        let live = engine.live_board(id).await?;
+        revisions::release_moderation(&engine.store, &live.board).await?;
     }
+    Ok(due.into_inner().unwrap_or_default())
+}
 
-    /// The same, for an erasure `in_turn` with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
-    /// without that it might never come to its end.
-    pub(super) async fn revise_whole(&self, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
-        let left = || format!("the results of board {id} are still being revised");
-        let due = OnceLock::new();
-        let step = || self.revise_on(id, &due, in_turn);
-        self.take_steps(self.steps_wait_max(), step, left).await?;
-        if in_turn {
-            let live = self.live_board(id).await?;
-            self.store.release_moderation(&live.board).await?;
-        }
-        Ok(due.into_inner().unwrap_or_default())
-    }
-
-    /// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
-    /// those that there are. `in_turn`: after something came between, whoever hides has to wait for a while.
-    async fn revise_on(
-        &self,
-        id: &BoardId,
-        due: &OnceLock<Revised>,
-        in_turn: bool,
-    ) -> Result<Progress, Error> {
-        self.step_with_board(id, async |live| {
-            let revised = self.revise_due(&live, due).await;
+/// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
+/// those that there are. `in_turn`: after something came between, whoever hides has to wait for a while.
+async fn revise_on(
+    engine: &Engine,
+    id: &BoardId,
+    due: &OnceLock<Revised>,
+    in_turn: bool,
+) -> Result<Progress, Error> {
+    engine
+        .step_with_board(id, async |live| {
+            let revised = revise_due(engine, &live, due).await;
             if in_turn && matches!(revised, Err(Error::Again(_))) {
-                let turn = self.store.timeouts.times(TURN);
-                self.store.hold_moderation(&live.board, turn).await?;
+                let turn = engine.store.timeouts.times(TURN);
+                revisions::hold_moderation(&engine.store, &live.board, turn).await?;
             }
             revised
         })
         .await
-    }
+}
 
-    async fn revise_due(
-        &self,
-        live: &LiveBoard,
-        due: &OnceLock<Revised>,
-    ) -> Result<Progress, Error> {
-        let board = &live.board;
-        let due = if let Some(due) = due.get() {
-            due
-        } else {
-            let mut noted = self.store.revised(board).await?;
-            if self.note_journals(live, &mut noted).await? {
-                return Ok(Progress::More);
-            }
-            due.get_or_init(|| Revised(noted))
-        };
-        let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
-        let lines = self.store.lines_to_revise(board, LINES_READ_MAX).await?;
-        let Some(cause) = lines.into_iter().find(is_due) else {
-            return Ok(Progress::Done);
-        };
-        self.revise_by(live, &cause).await?;
-        Ok(Progress::More)
-    }
-
-    /// Notes some lines of the journals of all shards behind those that are `noted`. Returns whether there may be more.
-    async fn note_journals(
-        &self,
-        live: &LiveBoard,
-        noted: &mut BTreeMap<String, u64>,
-    ) -> Result<bool, Error> {
-        let shards = live.shards.iter().map(|live| &live.shard);
-        let parts = shards.filter_map(|shard| {
-            let known = *noted.get(shard.tag())?;
-            Some(async move {
-                let part = self.note_journal(&live.board, shard, known, false).await?;
-                Ok::<_, Error>((shard.tag(), part))
-            })
-        });
-        let mut is_any_left = false;
-        for (tag, (up_to, is_more)) in try_join_all(parts).await? {
-            is_any_left |= is_more;
-            noted.insert(tag.to_owned(), up_to);
+async fn revise_due(
+    engine: &Engine,
+    live: &LiveBoard,
+    due: &OnceLock<Revised>,
+) -> Result<Progress, Error> {
+    let board = &live.board;
+    let due = if let Some(due) = due.get() {
+        due
+    } else {
+        let mut noted = revisions::revised(&engine.store, board).await?;
+        if note_journals(engine, live, &mut noted).await? {
+            return Ok(Progress::More);
         }
-        Ok(is_any_left)
-    }
+        due.get_or_init(|| Revised(noted))
+    };
+    let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
+    let lines = revisions::lines_to_revise(&engine.store, board, LINES_READ_MAX).await?;
+    let Some(cause) = lines.into_iter().find(is_due) else {
+        return Ok(Progress::Done);
+    };
+    revise_by(engine, live, &cause).await?;
+    Ok(Progress::More)
+}
 
-    /// Notes some lines of a shard's journal behind the one that is `known`. Returns the number up to which they are noted then, and
-    /// whether there may be more.
-    pub(super) async fn note_journal(
-        &self,
-        board: &Board,
-        shard: &Shard,
-        known: u64,
-        is_closed: bool,
-    ) -> Result<(u64, bool), Error> {
-        let part = self.store.journal(shard, known, is_closed).await?;
-        if part.up_to == known {
-            return Ok((known, false));
-        }
-        let numbers = (Some(known), part.up_to);
-        let noted = self
-            .store
-            .note_lines(board, shard.tag(), numbers, &part.lines);
-        let noted = noted.await?;
-        // Somebody else may have noted fewer.
-        Ok((noted, part.is_more || noted < part.up_to))
+/// Notes some lines of the journals of all shards behind those that are `noted`. Returns whether there may be more.
+async fn note_journals(
+    engine: &Engine,
+    live: &LiveBoard,
+    noted: &mut BTreeMap<String, u64>,
+) -> Result<bool, Error> {
+    let shards = live.shards.iter().map(|live| &live.shard);
+    let parts = shards.filter_map(|shard| {
+        let known = *noted.get(shard.tag())?;
+        Some(async move {
+            let part = note_journal(engine, &live.board, shard, known, false).await?;
+            Ok::<_, Error>((shard.tag(), part))
+        })
+    });
+    let mut is_any_left = false;
+    for (tag, (up_to, is_more)) in try_join_all(parts).await? {
+        is_any_left |= is_more;
+        noted.insert(tag.to_owned(), up_to);
     }
+    Ok(is_any_left)
+}
 
-    /// Revises all results by a line, and tells of it.
-    async fn revise_by(&self, live: &LiveBoard, noted: &JournalLine) -> Result<(), Error> {
-        let board = &live.board;
-        let cause = &Cause {
-            line: noted,
-            forgetting: self.store.forgetting(board).await?,
-        };
-        if board.is_league() {
-            self.revise_cohorts(live, cause).await?;
-        } else {
-            let windows = board.definition.windows.iter();
-            for unit in windows.filter_map(|window| match window {
-                Window::Period(unit) => Some(*unit),
-                Window::Rolling { .. } => None,
-            }) {
-                self.revise_before(None, live, unit, cause).await?;
-            }
-        }
-        let periods = self.store.revised_periods(board, noted).await?;
-        let messages = self.messages_of(board, noted, &periods).await?;
-        if !messages.is_empty() {
-            self.store.post(board, &messages).await?;
-            self.store.note_board(NotedFor::Outbox, board).await?;
-        }
-        Ok(self.store.end_line(board, noted).await?)
+/// Notes some lines of a shard's journal behind the one that is `known`. Returns the number up to which they are noted then, and
+/// whether there may be more.
+pub(super) async fn note_journal(
+    engine: &Engine,
+    board: &Board,
+    shard: &Shard,
+    known: u64,
+    is_closed: bool,
+) -> Result<(u64, bool), Error> {
+    let part = revisions::journal(&engine.store, shard, known, is_closed).await?;
+    if part.up_to == known {
+        return Ok((known, false));
     }
+    let numbers = (Some(known), part.up_to);
+    let noted = revisions::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines);
+    let noted = noted.await?;
+    // Somebody else may have noted fewer.
+    Ok((noted, part.is_more || noted < part.up_to))
+}
 
-    /// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
-    async fn revise_cohorts(&self, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
-        let (board, now) = (&live.board, self.clock.now());
-        let (seats, first) = self.history_of(live, &cause.line.member).await?;
-        let kept = seats.into_iter();
-        let kept = kept.filter(|section| is_kept(board, &section.period, now));
+/// Revises all results by a line, and tells of it.
+async fn revise_by(engine: &Engine, live: &LiveBoard, noted: &JournalLine) -> Result<(), Error> {
+    let board = &live.board;
+    let cause = &Cause {
+        line: noted,
+        forgetting: results::forgetting(&engine.store, board).await?,
+    };
+    if board.is_league() {
+        revise_cohorts(engine, live, cause).await?;
+    } else {
+        let windows = board.definition.windows.iter();
+        for unit in windows.filter_map(|window| match window {
+            Window::Period(unit) => Some(*unit),
+            Window::Rolling { .. } => None,
+        }) {
+            revise_before(engine, None, live, unit, cause).await?;
+        }
+    }
+    let periods = revisions::revised_periods(&engine.store, board, noted).await?;
+    let messages = messages_of(engine, board, noted, &periods).await?;
+    if !messages.is_empty() {
+        outbox::post(&engine.store, board, &messages).await?;
+        board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
+    }
+    Ok(revisions::end_line(&engine.store, board, noted).await?)
+}
+
+/// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
+async fn revise_cohorts(engine: &Engine, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
+    let (board, now) = (&live.board, engine.clock.now());
+    let (seats, first) = histories::of_member(engine, live, &cause.line.member).await?;
+    let kept = seats.into_iter();
+    let kept = kept.filter(|section| is_kept(board, &section.period, now));
+    let kept: Vec<Section> = kept.collect();
+    for sections in kept.chunks(SECTIONS_AT_ONCE) {
+        revise_sections(engine, live, sections, cause).await?;
+    }
+    match first {
+        Some(first) => {
+            let key = board.calendar.key(&first);
+            revise_before(engine, Some(key), live, first.unit, cause).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Revises the results of a unit by a line: of the sections before one with a key, or all, as far as their standings are kept.
+async fn revise_before(
+    engine: &Engine,
+    mut before: Option<String>,
+    live: &LiveBoard,
+    unit: Unit,
+    cause: &Cause<'_>,
+) -> Result<(), Error> {
+    let (board, window) = (&live.board, Window::Period(unit));
+    let now = engine.clock.now();
+    loop {
+        let between = (None, before.as_deref());
+        let keys = results::final_periods(&engine.store, board, window, between, SECTIONS_AT_ONCE);
+        let keys = keys.await?;
+        let sections = keys.iter();
+        let sections = sections.filter_map(|key| board.section_named(unit, key));
+        let kept = sections.filter(|section| is_kept(board, &section.period, now));
         let kept: Vec<Section> = kept.collect();
-        for sections in kept.chunks(SECTIONS_AT_ONCE) {
-            self.revise_sections(live, sections, cause).await?;
-        }
-        match first {
-            Some(first) => {
-                let key = board.calendar.key(&first);
-                self.revise_before(Some(key), live, first.unit, cause).await
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Revises the results of a unit by a line: of the sections before one with a key, or all, as far as their standings are kept.
-    async fn revise_before(
-        &self,
-        mut before: Option<String>,
-        live: &LiveBoard,
-        unit: Unit,
-        cause: &Cause<'_>,
-    ) -> Result<(), Error> {
-        let (board, window) = (&live.board, Window::Period(unit));
-        let now = self.clock.now();
-        loop {
-            let between = (None, before.as_deref());
-            let keys = self
-                .store
-                .final_periods(board, window, between, SECTIONS_AT_ONCE);
-            let keys = keys.await?;
-            let sections = keys.iter();
-            let sections = sections.filter_map(|key| board.section_named(unit, key));
-            let kept = sections.filter(|section| is_kept(board, &section.period, now));
-            let kept: Vec<Section> = kept.collect();
-            self.revise_sections(live, &kept, cause).await?;
-            // They come in the order of their ends, the last first.
-            if kept.len() < SECTIONS_AT_ONCE {
-                return Ok(());
-            }
-            before = keys.into_iter().next_back();
-        }
-    }
-
-    /// What webhooks are told of a line.
-    async fn messages_of(
-        &self,
-        board: &Board,
-        cause: &JournalLine,
-        periods: &[RevisedPeriod],
-    ) -> Result<Vec<Message>, Error> {
-        let occasion = format!("{}:{}", cause.tag, cause.number);
-        let now = self.clock.now();
-        let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
-        let mut messages = Vec::new();
-        if cause.says() == Moderation::Hidden {
-            let members = std::slice::from_ref(&cause.member);
-            // None if it has ended.
-            let hidden = self.hidden_among(&board.id, members).await?.pop();
-            let hide = hidden.map(|(_, hide)| hide.id);
-            messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
-        }
-        if !periods.is_empty() {
-            let named = &periods[..periods.len().min(NAMED_MAX)];
-            let data = json!({"periods": named, "count": periods.len()});
-            messages.push(message(MessageKind::PeriodRevised, data));
-        }
-        Ok(messages)
-    }
-
-    /// Revises the results of some sections of a unit by a line.
-    async fn revise_sections(
-        &self,
-        live: &LiveBoard,
-        sections: &[Section],
-        cause: &Cause<'_>,
-    ) -> Result<(), Error> {
-        let Some(first) = sections.first() else {
-            return Ok(());
-        };
-        let board = &live.board;
-        let names = sections.iter().map(|section| board.section_key(section));
-        let names: Vec<String> = names.collect();
-        let results = self.store.results(board, window_of(first), &names).await?;
-        let recorded = sections.iter().zip(results);
-        let recorded = recorded.filter_map(|(section, recorded)| {
-            let is_due = !cause.line.is_in(&recorded?.result.hides);
-            // The result of a whole period of a league names nobody.
-            let has_members = section.cohort.is_some() == board.is_league();
-            (is_due && has_members).then_some(section)
-        });
-        let sections: Vec<&Section> = recorded.collect();
-        let places = sections
-            .iter()
-            .map(|section| self.find(live, section, &cause.line.member));
-        let places = join_all(places).await;
-        for (section, mark) in sections.into_iter().zip(places) {
-            if mark?.is_some() {
-                let mut handing = self.handing(live, section).await?;
-                let revised = self.revise_section(live, section, cause, &mut handing);
-                let revised = revised.await;
-                handing.give_back().await?;
-                revised?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a member stands in a section, hidden or not.
-    async fn find(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        member: &MemberId,
-    ) -> Result<Option<Mark>, Error> {
-        let reader = Reader::new(self, live, Freshness::Current).with_sight(Sight::Everybody);
-        let list = Merged::new(&reader, standing_of(&live.board, section));
-        let found = list.find(member).boxed().await?;
-        Ok(found.map(|(mark, _)| mark))
-    }
-
-    /// Revises the result of a section by a line, whose member stands there.
-    async fn revise_section(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        cause: &Cause<'_>,
-        handing: &mut Handing,
-    ) -> Result<(), Error> {
-        let (board, window) = (&live.board, window_of(section));
-        let key = board.section_key(section);
-        let Some(seen) = self.store.result(board, window, &key).await? else {
-            return Ok(());
-        };
-        if cause.line.is_in(&seen.result.hides) {
-            // Another instance was here.
+        revise_sections(engine, live, &kept, cause).await?;
+        // They come in the order of their ends, the last first.
+        if kept.len() < SECTIONS_AT_ONCE {
             return Ok(());
         }
-        let mut result = seen.result.clone();
-        result.revision += 1;
-        // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
-        if self.moderated(live, section).await? != result.walked {
-            let made = self.make_result(live, section, result.revision, handing);
-            let made = made.await?;
-            result = PeriodResult {
-                total: made.total,
-                winner: made.winner,
-                rewards: made.rewards,
-                walked: made.walked,
-                ..result
-            };
+        before = keys.into_iter().next_back();
+    }
+}
+
+/// What webhooks are told of a line.
+async fn messages_of(
+    engine: &Engine,
+    board: &Board,
+    cause: &JournalLine,
+    periods: &[RevisedPeriod],
+) -> Result<Vec<Message>, Error> {
+    let occasion = format!("{}:{}", cause.tag, cause.number);
+    let now = engine.clock.now();
+    let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
+    let mut messages = Vec::new();
+    if cause.says() == Moderation::Hidden {
+        let members = std::slice::from_ref(&cause.member);
+        // None if it has ended.
+        let hidden = engine.hidden_among(&board.id, members).await?.pop();
+        let hide = hidden.map(|(_, hide)| hide.id);
+        messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
+    }
+    if !periods.is_empty() {
+        let named = &periods[..periods.len().min(NAMED_MAX)];
+        let data = json!({"periods": named, "count": periods.len()});
+        messages.push(message(MessageKind::PeriodRevised, data));
+    }
+    Ok(messages)
+}
+
+/// Revises the results of some sections of a unit by a line.
+async fn revise_sections(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+    cause: &Cause<'_>,
+) -> Result<(), Error> {
+    let Some(first) = sections.first() else {
+        return Ok(());
+    };
+    let board = &live.board;
+    let names = sections.iter().map(|section| board.section_key(section));
+    let names: Vec<String> = names.collect();
+    let results = results::read_many(&engine.store, board, window_of(first), &names).await?;
+    let recorded = sections.iter().zip(results);
+    let recorded = recorded.filter_map(|(section, recorded)| {
+        let is_due = !cause.line.is_in(&recorded?.result.hides);
+        // The result of a whole period of a league names nobody.
+        let has_members = section.cohort.is_some() == board.is_league();
+        (is_due && has_members).then_some(section)
+    });
+    let sections: Vec<&Section> = recorded.collect();
+    let places = sections
+        .iter()
+        .map(|section| find(engine, live, section, &cause.line.member));
+    let places = join_all(places).await;
+    for (section, mark) in sections.into_iter().zip(places) {
+        if mark?.is_some() {
+            let mut handing = rewards::begin_handing(engine, live, section).await?;
+            let revised = revise_section(engine, live, section, cause, &mut handing);
+            let revised = revised.await;
+            handing.give_back().await?;
+            revised?;
         }
-        let covered = self.covered(live, cause, &result).await?;
-        let (lines, members) = self.revised_members(live, section, &covered).await?;
-        if lines.is_empty() {
-            // Its member was erased meanwhile.
-            return Err(Error::Again(Outdated::Board));
-        }
-        let change = Revision {
-            at: self.clock.now(),
-            members,
-            total_before: seen.result.total,
-            total: result.total,
+    }
+    Ok(())
+}
+
+/// Where a member stands in a section, hidden or not.
+async fn find(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    member: &MemberId,
+) -> Result<Option<Mark>, Error> {
+    let reader = Reader::new(engine, live, Freshness::Current).with_sight(Sight::Everybody);
+    let list = Merged::new(&reader, standing_of(&live.board, section));
+    let found = list.find(member).boxed().await?;
+    Ok(found.map(|(mark, _)| mark))
+}
+
+/// Revises the result of a section by a line, whose member stands there.
+async fn revise_section(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    cause: &Cause<'_>,
+    handing: &mut Handing,
+) -> Result<(), Error> {
+    let (board, window) = (&live.board, window_of(section));
+    let key = board.section_key(section);
+    let Some(seen) = results::read(&engine.store, board, window, &key).await? else {
+        return Ok(());
+    };
+    if cause.line.is_in(&seen.result.hides) {
+        // Another instance was here.
+        return Ok(());
+    }
+    let mut result = seen.result.clone();
+    result.revision += 1;
+    // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
+    if engine_results::moderated(engine, live, section).await? != result.walked {
+        let made = engine_results::make(engine, live, section, result.revision, handing);
+        let made = made.await?;
+        result = PeriodResult {
+            total: made.total,
+            winner: made.winner,
+            rewards: made.rewards,
+            walked: made.walked,
+            ..result
         };
-        for line in &covered {
-            let known = result.hides.entry(line.tag.clone()).or_default();
-            *known = line.number.max(*known);
-        }
-        let results = (&seen, &result);
-        let change = (&lines[..], &change);
-        let revised = self
-            .store
-            .revise_result(board, section, results, change, &cause.forgetting);
-        Ok(revised.await?)
     }
+    let covered = covered(engine, live, cause, &result).await?;
+    let (lines, members) = revised_members(engine, live, section, &covered).await?;
+    if lines.is_empty() {
+        // Its member was erased meanwhile.
+        return Err(Error::Again(Outdated::Board));
+    }
+    let change = Revision {
+        at: engine.clock.now(),
+        members,
+        total_before: seen.result.total,
+        total: result.total,
+    };
+    for line in &covered {
+        let known = result.hides.entry(line.tag.clone()).or_default();
+        *known = line.number.max(*known);
+    }
+    let results = (&seen, &result);
+    let change = (&lines[..], &change);
+    let revised = revisions::revise_result(
+        &engine.store,
+        board,
+        section,
+        results,
+        change,
+        &cause.forgetting,
+    );
+    Ok(revised.await?)
+}
 
-    /// The lines that the walk by which a result was made takes into account, and that the result does not have yet: the cause, and others
-    /// that are noted.
-    async fn covered(
-        &self,
-        live: &LiveBoard,
-        cause: &Cause<'_>,
-        result: &PeriodResult,
-    ) -> Result<Vec<JournalLine>, Error> {
-        let mut noted = self.store.revised(&live.board).await?;
-        self.note_journals(live, &mut noted).await?;
-        let walked = result.walked.iter();
-        let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
-        let walked: BTreeMap<String, u64> = walked.collect();
-        let mut lines = self.store.lines_to_revise(&live.board, COVERED_MAX).await?;
-        lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
-        if !lines.iter().any(|line| line.is_of_same(cause.line)) {
-            lines.insert(0, cause.line.clone());
-        }
-        Ok(lines)
+/// The lines that the walk by which a result was made takes into account, and that the result does not have yet: the cause, and others
+/// that are noted.
+async fn covered(
+    engine: &Engine,
+    live: &LiveBoard,
+    cause: &Cause<'_>,
+    result: &PeriodResult,
+) -> Result<Vec<JournalLine>, Error> {
+    let mut noted = revisions::revised(&engine.store, &live.board).await?;
+    note_journals(engine, live, &mut noted).await?;
+    let walked = result.walked.iter();
+    let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
+    let walked: BTreeMap<String, u64> = walked.collect();
+    let mut lines = revisions::lines_to_revise(&engine.store, &live.board, COVERED_MAX).await?;
+    lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
+    if !lines.iter().any(|line| line.is_of_same(cause.line)) {
+        lines.insert(0, cause.line.clone());
     }
+    Ok(lines)
+}
 
-    /// Those of these lines whose members stand in a section, and what they have done there.
-    async fn revised_members<'l>(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        lines: &'l [JournalLine],
-    ) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), Error> {
-        let marks = lines
-            .iter()
-            .map(|line| self.find(live, section, &line.member));
-        let mut found = Vec::new();
-        for (line, mark) in lines.iter().zip(join_all(marks).await) {
-            found.extend(mark?.map(|mark| (line, mark.of_score())));
-        }
-        let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
-        let reader = Reader::new(self, live, Freshness::Current);
-        let list = Merged::new(&reader, standing_of(&live.board, section));
-        let ahead = list.positions(marks).boxed().await?;
-        let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
-            action: line.says(),
-            place: ahead + 1,
-        });
-        let members = members.collect();
-        Ok((lines, members))
+/// Those of these lines whose members stand in a section, and what they have done there.
+async fn revised_members<'l>(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    lines: &'l [JournalLine],
+) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), Error> {
+    let marks = lines
+        .iter()
+        .map(|line| find(engine, live, section, &line.member));
+    let mut found = Vec::new();
+    for (line, mark) in lines.iter().zip(join_all(marks).await) {
+        found.extend(mark?.map(|mark| (line, mark.of_score())));
     }
+    let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
+    let reader = Reader::new(engine, live, Freshness::Current);
+    let list = Merged::new(&reader, standing_of(&live.board, section));
+    let ahead = list.positions(marks).boxed().await?;
+    let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
+        action: line.says(),
+        place: ahead + 1,
+    });
+    let members = members.collect();
+    Ok((lines, members))
 }
 
 /// Whether the standings of a period are kept.
@@ -491,19 +507,19 @@ impl Job for Revisions {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
-        Ok(engine.store.noted_boards(NotedFor::Revision).await?)
+        Ok(board_notes::noted(&engine.store, NotedFor::Revision).await?)
     }
 
     async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
         let live = engine.find_board(&board.id).await?;
         let is_it = live.is_some_and(|live| live.board.generation == board.generation);
         let stepped = if is_it {
-            engine.revise_on(&board.id, &OnceLock::new(), false).await?
+            revise_on(engine, &board.id, &OnceLock::new(), false).await?
         } else {
             Progress::Done
         };
         if stepped == Progress::Done {
-            engine.store.forget_notes(NotedFor::Revision, board).await?;
+            board_notes::forget(&engine.store, NotedFor::Revision, board).await?;
         }
         Ok(stepped)
     }

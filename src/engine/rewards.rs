@@ -22,7 +22,8 @@ use tokio::time::timeout_at;
 use super::jobs::lease::Lease;
 use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
-use super::results::standing_of;
+use super::results::{self, standing_of};
+use super::turning;
 use super::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
@@ -31,7 +32,7 @@ use crate::domain::reward::{Basis, Course};
 use crate::join::try_join_all;
 use crate::store::leases::Leased;
 use crate::store::results::Moderated;
-use crate::store::rewards::{HANDED_OUT_MAX, RewardWalk, Winner};
+use crate::store::rewards::{self, HANDED_OUT_MAX, RewardWalk, Winner};
 use crate::store::standings::Mark;
 use crate::store::{Freshness, StoreError};
 
@@ -114,78 +115,76 @@ impl Drop for Handing {
     }
 }
 
-impl Engine {
-    /// Waits for the right to hand out the rewards of a final section.
-    pub(crate) async fn handing(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-    ) -> Result<Handing, Error> {
-        let until = Instant::now() + self.store.timeouts.times(WALK_TIME_MAX);
-        if !self.gives_rewards(live, section).await? {
+/// Waits for the right to hand out the rewards of a final section.
+pub(crate) async fn begin_handing(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+) -> Result<Handing, Error> {
+    let until = Instant::now() + engine.store.timeouts.times(WALK_TIME_MAX);
+    if !gives_any(engine, live, section).await? {
+        return Ok(Handing {
+            lease: None,
+            position: String::new(),
+            until,
+            _turn: None,
+        });
+    }
+    let first = &live.shards_of(*section)[0];
+    let turn = timeout_at(until.into(), Arc::clone(&first.handing).lock_owned()).await;
+    let turn = turn.map_err(|_| unfinished(live))?;
+    let leased = match section.cohort {
+        Some(_) => Leased::of_shard(&first.shard, "rewards"),
+        None => Leased::of_board(&live.board, "rewards"),
+    };
+    while Instant::now() < until {
+        if let Some(lease) = Lease::take(&engine.store, leased.clone()).await? {
             return Ok(Handing {
-                lease: None,
-                position: String::new(),
+                position: lease.position.clone(),
+                lease: Some(lease),
                 until,
-                _turn: None,
+                _turn: Some(turn),
             });
         }
-        let first = &live.shards_of(*section)[0];
-        let turn = timeout_at(until.into(), Arc::clone(&first.handing).lock_owned()).await;
-        let turn = turn.map_err(|_| unfinished(live))?;
-        let leased = match section.cohort {
-            Some(_) => Leased::of_shard(&first.shard, "rewards"),
-            None => Leased::of_board(&live.board, "rewards"),
-        };
-        while Instant::now() < until {
-            if let Some(lease) = Lease::take(&self.store, leased.clone()).await? {
-                return Ok(Handing {
-                    position: lease.position.clone(),
-                    lease: Some(lease),
-                    until,
-                    _turn: Some(turn),
-                });
-            }
-            tokio::time::sleep(HELD_PAUSE).await;
-        }
-        Err(unfinished(live))
+        tokio::time::sleep(HELD_PAUSE).await;
     }
+    Err(unfinished(live))
+}
 
-    /// Whether anybody can win anything in a final section.
-    async fn gives_rewards(&self, live: &LiveBoard, section: &Section) -> Result<bool, Error> {
-        let (board, period) = (&live.board, &section.period);
-        if board.rules_of(period).next().is_none() {
-            return Ok(false);
-        }
-        let (league, summary) = (
-            board.league_of(period),
-            self.summary_of(live, section).await?,
-        );
-        let of_cohort = league.zip(summary);
-        Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
+/// Whether anybody can win anything in a final section.
+async fn gives_any(engine: &Engine, live: &LiveBoard, section: &Section) -> Result<bool, Error> {
+    let (board, period) = (&live.board, &section.period);
+    if board.rules_of(period).next().is_none() {
+        return Ok(false);
     }
+    let (league, summary) = (
+        board.league_of(period),
+        turning::summary_of(engine, live, section).await?,
+    );
+    let of_cohort = league.zip(summary);
+    Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
+}
 
-    /// Hands out what members win in a final section, under a revision of its result. Returns how many rewards are won. That counts only
-    /// if nobody was hidden, brought back or erased meanwhile.
-    pub(crate) async fn hand_out(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-        revision: u64,
-        handing: &mut Handing,
-    ) -> Result<u64, Error> {
-        let Handing {
-            lease: Some(lease),
-            position,
-            until,
-            ..
-        } = handing
-        else {
-            return Ok(0);
-        };
-        let walk = Walk::take_up(self, live, (section, revision), (lease, position)).await?;
-        walk.finish(*until).await
-    }
+/// Hands out what members win in a final section, under a revision of its result. Returns how many rewards are won. That counts only
+/// if nobody was hidden, brought back or erased meanwhile.
+pub(crate) async fn hand_out(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    revision: u64,
+    handing: &mut Handing,
+) -> Result<u64, Error> {
+    let Handing {
+        lease: Some(lease),
+        position,
+        until,
+        ..
+    } = handing
+    else {
+        return Ok(0);
+    };
+    let walk = Walk::take_up(engine, live, (section, revision), (lease, position)).await?;
+    walk.finish(*until).await
 }
 
 impl<'a> Walk<'a> {
@@ -225,7 +224,7 @@ impl<'a> Walk<'a> {
         // From now on the shards refuse what an earlier holder of the lease has under way.
         let nobody = vec![Vec::new(); walk.shards().len()];
         walk.note(nobody, true).await?;
-        walk.at.before = engine.moderated(live, section).await?;
+        walk.at.before = results::moderated(engine, live, section).await?;
         match last.filter(|last| walk.goes_on_from(last)) {
             Some(last) => walk.at = last,
             None => walk.at.total = walk.total().await?,
@@ -308,9 +307,7 @@ impl<'a> Walk<'a> {
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
         let noted = of_shards.map(async |(shard, winners)| {
             let store = &self.engine.store;
-            store
-                .hand_out(&shard.shard, self.section, self.number(), &winners)
-                .await
+            rewards::hand_out(store, &shard.shard, self.section, self.number(), &winners).await
         });
         Ok(try_join_all(noted).await.map(drop)?)
     }
@@ -319,7 +316,7 @@ impl<'a> Walk<'a> {
     async fn take_back(&mut self) -> Result<(), Error> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
-        let met = store.take_back(own, self.section, self.number(), after.as_deref());
+        let met = rewards::take_back(store, own, self.section, self.number(), after.as_deref());
         let (more, last) = met.await?;
         self.at.taken_back = TakenBack {
             shard: if last.is_some() { *shard } else { shard + 1 },

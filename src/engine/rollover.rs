@@ -21,7 +21,7 @@ use crate::domain::period::Period;
 use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
-use crate::store::rollover::{STEP_BUDGET, kept_from};
+use crate::store::rollover::{self, STEP_BUDGET, kept_from};
 
 /// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
 /// event would be written to it in vain.
@@ -150,9 +150,15 @@ impl Engine {
     ) -> Result<Option<bool>, Error> {
         let now = self.clock.now();
         let running = running(shard, derived, now);
-        let advanced = self
-            .store
-            .advance(shard, derived, period, &running, now, STEP_BUDGET);
+        let advanced = rollover::advance(
+            &self.store,
+            shard,
+            derived,
+            period,
+            &running,
+            now,
+            STEP_BUDGET,
+        );
         self.unless_again(&shard.board.id, advanced.await).await
     }
 

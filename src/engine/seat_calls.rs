@@ -12,7 +12,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::store::seats::{
-    CALL_MEMBERS_MAX, KnownMember, PlayerChange, Seated, Sitter, Stepped, Wish,
+    self, CALL_MEMBERS_MAX, KnownMember, PlayerChange, Seated, Sitter, Stepped, Wish,
 };
 use crate::store::{Store, StoreError};
 
@@ -59,7 +59,7 @@ async fn suggest(
     jobs: &[(Wish, Timestamp)],
 ) -> Result<Vec<Stepped<u32>>, StoreError> {
     let wishes: Vec<Wish> = jobs.iter().map(|(wish, _)| wish.clone()).collect();
-    store.suggest_cohorts(shard, &wishes, latest(jobs)).await
+    seats::suggest_cohorts(store, shard, &wishes, latest(jobs)).await
 }
 
 /// Seats members in the shard of their cohort. If two jobs are about one member, the second goes behind the first.
@@ -77,7 +77,7 @@ async fn sit_down(
                 places.push(place);
             }
         }
-        let seated = store.seat(shard, &sitters, now).await?;
+        let seated = seats::seat(store, shard, &sitters, now).await?;
         for (place, seated) in places.into_iter().zip(seated) {
             answers[place] = Some(seated);
         }
@@ -106,10 +106,10 @@ impl SeatCalls {
     pub(crate) fn new(shard: &Shard, store: &Arc<Store>) -> Self {
         Self {
             read: step(shard, store, |store, shard, members| {
-                store.known_members(shard, members).boxed()
+                seats::known_members(store, shard, members).boxed()
             }),
             write: step(shard, store, |store, shard, changes| {
-                store.write_players(shard, changes).boxed()
+                seats::write_players(store, shard, changes).boxed()
             }),
             suggest: step(shard, store, |store, shard, jobs| {
                 suggest(store, shard, jobs).boxed()

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::closings;
 use super::seat_calls::{SeatCalls, submit};
+use super::turning;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
@@ -20,7 +22,12 @@ use crate::domain::period::Period;
 use crate::domain::time::Timestamp;
 use crate::join::try_join_all;
 use crate::problems::Problem;
-use crate::store::seats::{KnownMember, PlayerChange, Seated, Sitter, Stepped, StoredPlayer, Wish};
+use crate::store::boards;
+use crate::store::erasures;
+use crate::store::hidden;
+use crate::store::seats::{
+    self, KnownMember, PlayerChange, Seated, Sitter, Stepped, StoredPlayer, Wish,
+};
 use crate::store::{Store, StoreError};
 
 /// How long a request waits whose member is being erased, before it tries again.
@@ -211,7 +218,7 @@ impl Engine {
                 Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
                     // Perhaps the last period can't be closed because results of the one before are missing.
                     has_helped = true;
-                    self.help_closing(id).await?;
+                    closings::help(self, id).await?;
                 }
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
@@ -237,9 +244,9 @@ impl Engine {
             &known.seated
         } else {
             // From now on nobody is seated there.
-            let closings = self.store.closings(&live.board.id).await?;
+            let closings = boards::closings(&self.store, &live.board.id).await?;
             if closings.unwrap_or_default().results_until < Some(until) {
-                self.close_league_until(&live.board.id, until).await?;
+                turning::close_league_until(self, &live.board.id, until).await?;
             }
             let before = known.as_ref().map_or(since, |known| known.since);
             let read = self.seated_periods(live, before.min(since), period);
@@ -261,9 +268,10 @@ impl Engine {
         let last = board.calendar.key(before);
         let range = (first.as_str(), last.as_str());
         // A result outlives the standings that it is of; and what has no result yet has its standings.
-        let mut keys = self.store.seated_in_final(board, unit, range).await?;
+        let mut keys = seats::seated_in_final(&self.store, board, unit, range).await?;
         let shards = live.shards.iter();
-        let reads = shards.map(|live| self.store.seated_in_shard(&live.shard, unit, range));
+        let reads =
+            shards.map(|live| seats::seated_in_shard(&self.store, &live.shard, unit, range));
         for read in try_join_all(reads).await? {
             keys.extend(read);
         }
@@ -452,7 +460,7 @@ impl SeatAttempt<'_> {
             return Ok(());
         };
         let home = &self.live.shard_of(self.member).shard;
-        let last = self.engine.store.last_erasure(home, self.member).await?;
+        let last = erasures::last(&self.engine.store, home, self.member).await?;
         match last.filter(|erasure| at <= erasure.at) {
             Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
             None => Ok(()),
@@ -478,7 +486,7 @@ impl SeatAttempt<'_> {
     async fn return_hide(&self) -> Result<(), Obstacle> {
         let home = &self.live.shard_of(self.member).shard;
         for shard in [self.live.reference(), home] {
-            let returned = self.engine.store.return_hide(shard, self.member, self.now);
+            let returned = hidden::return_hide(&self.engine.store, shard, self.member, self.now);
             if !returned.await? {
                 return Err(Obstacle::Erasing);
             }
@@ -491,7 +499,7 @@ impl SeatAttempt<'_> {
         let player = self.stored(known);
         if player.is_to_be_turned(&self.period) {
             let board = &self.live.board.id;
-            self.engine.turn_seat(board, self.member).await?;
+            turning::turn_seat(self.engine, board, self.member).await?;
             return Err(Obstacle::Changed);
         }
         Ok(player)
@@ -526,7 +534,7 @@ impl SeatAttempt<'_> {
         if seat.is_some_and(|seat| seat.cohort != Cohort { tier, number }) {
             let shard = self.live.board.shard_of_tier(&self.period, tier);
             let (store, shard) = (&self.engine.store, &self.live.shards[shard].shard);
-            store.give_back(shard, &self.wish(tier), number).await?;
+            seats::give_back(store, shard, &self.wish(tier), number).await?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use super::{Engine, Error};
 use crate::domain::secret::Digest;
 use crate::domain::stream_token::StreamToken;
+use crate::store::stream_secret;
 
 /// The pause between two looks for another secret: whoever makes up tokens must not keep Redis busy.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,35 +30,33 @@ impl fmt::Debug for StreamSecret {
     }
 }
 
-impl Engine {
-    /// Signs a token. `key`: the digest of the API key's secret, if one makes it.
-    pub async fn sign_stream_token(
-        &self,
-        token: &StreamToken,
-        key: Option<&Digest>,
-    ) -> Result<String, Error> {
-        let secret = self.store.need_stream_secret().await?;
-        let signed = token.sign(&secret, key);
-        self.stream_secret.0.lock().await.secret = Some(secret);
-        Ok(signed)
-    }
+/// Signs a token. `key`: the digest of the API key's secret, if one makes it.
+pub async fn sign(
+    engine: &Engine,
+    token: &StreamToken,
+    key: Option<&Digest>,
+) -> Result<String, Error> {
+    let secret = stream_secret::need(&engine.store).await?;
+    let signed = token.sign(&secret, key);
+    engine.stream_secret.0.lock().await.secret = Some(secret);
+    Ok(signed)
+}
 
-    /// The secret of tokens, unless it is the one that was tried already. Then this looks whether there is another one, though not
-    /// again and again.
-    pub async fn stream_secret(&self, tried: Option<&str>) -> Result<Option<String>, Error> {
-        let mut known = self.stream_secret.0.lock().await;
-        let is_untried = |secret: &String| Some(secret.as_str()) != tried;
-        if let Some(secret) = known.secret.clone().filter(is_untried) {
-            return Ok(Some(secret));
-        }
-        if known
-            .looked_at
-            .is_some_and(|at| at.elapsed() < LOOK_INTERVAL)
-        {
-            return Ok(None);
-        }
-        known.secret = self.store.stream_secret().await?;
-        known.looked_at = Some(Instant::now());
-        Ok(known.secret.clone().filter(is_untried))
+/// The secret of tokens, unless it is the one that was tried already. Then this looks whether there is another one, though not
+/// again and again.
+pub async fn secret(engine: &Engine, tried: Option<&str>) -> Result<Option<String>, Error> {
+    let mut known = engine.stream_secret.0.lock().await;
+    let is_untried = |secret: &String| Some(secret.as_str()) != tried;
+    if let Some(secret) = known.secret.clone().filter(is_untried) {
+        return Ok(Some(secret));
     }
+    if known
+        .looked_at
+        .is_some_and(|at| at.elapsed() < LOOK_INTERVAL)
+    {
+        return Ok(None);
+    }
+    known.secret = stream_secret::load(&engine.store).await?;
+    known.looked_at = Some(Instant::now());
+    Ok(known.secret.clone().filter(is_untried))
 }

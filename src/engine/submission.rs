@@ -42,6 +42,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::problems::Problem;
 use crate::store::StoreError;
+use crate::store::boards;
 use crate::store::events::{Answer, Ready};
 
 /// The pauses of events that wait for others on their way double from the one to the other, in milliseconds.
@@ -139,7 +140,7 @@ impl Engine {
     /// Notes that a board of several shards has events, before it gets the first.
     pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<(), Error> {
         if !live.is_used.load(Ordering::Relaxed) {
-            self.store.mark_used(&live.board).boxed().await?;
+            boards::mark_used(&self.store, &live.board).boxed().await?;
             live.is_used.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::jobs::lease::Lease;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::store::leases::Leased;
-use crate::store::sweep::{Deleted, Sweep as Walk};
+use crate::store::sweep::{self, Deleted, Sweep as Walk};
 
 /// Unlinks remembered events and counts of quotas of boards that were deleted. One instance walks over all keys of all
 /// servers, once for all boards that are gone by then: it takes about a minute for a million keys.
@@ -34,7 +34,7 @@ impl Job for Sweep {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Sweeping>, Error> {
-        let deleted = engine.store.swept_boards().await?;
+        let deleted = sweep::swept_boards(&engine.store).await?;
         let sweeping = (!deleted.is_empty()).then_some(Sweeping {
             deleted,
             under_way: None,
@@ -47,11 +47,11 @@ impl Job for Sweep {
         let (lease, mut walk) = match sweeping.under_way.take() {
             Some(under_way) => under_way,
             None => match Lease::take(store, Leased::of_all("sweep")).await? {
-                Some(lease) => (lease, store.begin_sweep(sweeping.deleted.clone())),
+                Some(lease) => (lease, sweep::begin(store, sweeping.deleted.clone())),
                 None => return Ok(Progress::Done),
             },
         };
-        if store.sweep_on(&mut walk).await? {
+        if sweep::advance(store, &mut walk).await? {
             if !lease.renew("").await? {
                 return Ok(Progress::Done);
             }

@@ -16,8 +16,10 @@ use crate::domain::ids::BoardId;
 use crate::domain::task::{Action, Failed, Failure, Left, Task};
 use crate::problems::{Problem, TOO_MANY_HIDDEN};
 use crate::store::StoreError;
+use crate::store::boards;
 use crate::store::leases::Leased;
-use crate::store::tasks::{BegunTask, ORDERS_MAX, OrderChange, StoredTask};
+use crate::store::orders;
+use crate::store::tasks::{self, BegunTask, ORDERS_MAX, OrderChange, StoredTask};
 use crate::throttle;
 
 /// How many boards one step comes to.
@@ -41,7 +43,7 @@ impl Job for Tasks {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
-        let open = engine.store.open_tasks(1).await?;
+        let open = tasks::open_numbers(&engine.store, 1).await?;
         Ok(open.iter().map(|_| None).collect())
     }
 
@@ -53,7 +55,7 @@ impl Job for Tasks {
                 None => return Ok(Progress::Done),
             },
         };
-        let stepped = lease.while_held(engine.step_tasks()).await;
+        let stepped = lease.while_held(step(engine)).await;
         let Some(stepped) = stepped else {
             return Ok(Progress::Done);
         };
@@ -66,108 +68,115 @@ impl Job for Tasks {
     }
 }
 
-impl Engine {
-    /// Begins a task for all boards, and changes the standing orders in the same step.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::too_many_orders`] if it would be one standing order too many.
-    pub async fn begin_task(
-        &self,
-        action: Action,
-        change: OrderChange<'_>,
-    ) -> Result<BegunTask, Error> {
-        let total = self.store.board_count().await?;
-        let task = Task::new(action, self.clock.now(), total);
-        let begun = self.store.begin_task(&task, change).await?;
-        begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
-    }
+/// Begins a task for all boards, and changes the standing orders in the same step.
+///
+/// # Errors
+///
+/// [`Problem::too_many_orders`] if it would be one standing order too many.
+pub async fn begin(
+    engine: &Engine,
+    action: Action,
+    change: OrderChange<'_>,
+) -> Result<BegunTask, Error> {
+    let total = tasks::board_count(&engine.store).await?;
+    let task = Task::new(action, engine.clock.now(), total);
+    let begun = tasks::begin(&engine.store, &task, change).await?;
+    begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
+}
 
-    /// Does a bounded part of the oldest task that can be read.
-    async fn step_tasks(&self) -> Result<Progress, Error> {
-        for number in self.store.open_tasks(TASKS_MAX).await? {
-            let Some(stored) = self.store.load_task(number).await? else {
-                continue;
-            };
-            match stored.read() {
-                Ok(task) => return self.step_task(&stored, task).await,
-                // A newer release has written it, and does it.
-                Err(error) => throttle::say(&format!("task {number}"), |more| {
-                    tracing::warn!(number, %error, more, "a job for all boards is left out");
-                }),
-            }
-        }
-        Ok(Progress::Done)
-    }
-
-    async fn step_task(&self, stored: &StoredTask, mut task: Task) -> Result<Progress, Error> {
-        let left = task.left.clone();
-        let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
-        let Left { action, after } = left.ok_or_else(fault)?;
-        let number = stored.number;
-        let boards = if self.is_overtaken(number, &action).await? {
-            Vec::new()
-        } else {
-            let boards = self.store.board_ids(after.as_ref(), STEP_BOARDS_MAX);
-            boards.await?
+/// Does a bounded part of the oldest task that can be read.
+async fn step(engine: &Engine) -> Result<Progress, Error> {
+    for number in tasks::open_numbers(&engine.store, TASKS_MAX).await? {
+        let Some(stored) = tasks::load(&engine.store, number).await? else {
+            continue;
         };
-        let failed = self.act_on(&action, &boards).await?;
-        task.advance(&boards, failed);
-        if boards.len() < STEP_BOARDS_MAX {
-            // Whoever is told that it is done can rely on it.
-            self.wait_for_replicas(Instant::now()).await?;
-            task.finish(self.clock.now());
+        match stored.read() {
+            Ok(task) => return step_task(engine, &stored, task).await,
+            // A newer release has written it, and does it.
+            Err(error) => throttle::say(&format!("task {number}"), |more| {
+                tracing::warn!(number, %error, more, "a job for all boards is left out");
+            }),
         }
-        // If it is not what was read, another instance has gone on.
-        self.store
-            .note_task(stored, &task, self.clock.now())
-            .await?;
-        Ok(Progress::More)
     }
+    Ok(Progress::Done)
+}
 
-    /// Whether a later order for the same member has taken the place of a task's.
-    async fn is_overtaken(&self, number: u64, action: &Action) -> Result<bool, Error> {
-        Ok(match action {
-            Action::Hide(member, _) => self.store.task_of_order(member).await? != Some(number),
-            Action::Unhide(member) => self.store.task_of_order(member).await?.is_some(),
-            Action::Forget(..) => false,
-        })
+async fn step_task(
+    engine: &Engine,
+    stored: &StoredTask,
+    mut task: Task,
+) -> Result<Progress, Error> {
+    let left = task.left.clone();
+    let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
+    let Left { action, after } = left.ok_or_else(fault)?;
+    let number = stored.number;
+    let boards = if is_overtaken(engine, number, &action).await? {
+        Vec::new()
+    } else {
+        let boards = boards::ids(&engine.store, after.as_ref(), STEP_BOARDS_MAX);
+        boards.await?
+    };
+    let failed = act_on(engine, &action, &boards).await?;
+    task.advance(&boards, failed);
+    if boards.len() < STEP_BOARDS_MAX {
+        // Whoever is told that it is done can rely on it.
+        engine.wait_for_replicas(Instant::now()).await?;
+        task.finish(engine.clock.now());
     }
+    // If it is not what was read, another instance has gone on.
+    tasks::note(&engine.store, stored, &task, engine.clock.now()).await?;
+    Ok(Progress::More)
+}
 
-    /// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
-    /// told: the same boards come again.
-    async fn act_on(&self, action: &Action, boards: &[BoardId]) -> Result<Vec<Failed>, Error> {
-        let acts: Vec<_> = boards.iter().map(|board| self.act(action, board)).collect();
-        let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
-        let acts: Vec<Result<(), Error>> = acts.collect().await;
-        let mut failed = Vec::new();
-        for (board, acted) in boards.iter().zip(acts) {
-            let Err(error) = acted else {
-                continue;
-            };
-            let failure = match &error {
-                // It was deleted meanwhile.
-                Error::BoardNotFound(_) => continue,
-                error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
-                Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
-                error if error.is_fault() => Failure::Fault,
-                _ => return Err(error),
-            };
-            tracing::error!(%board, %error, "a task for all boards has failed at one board");
-            failed.push(Failed {
-                board: board.clone(),
-                failure,
-                detail: error.to_string(),
-            });
-        }
-        Ok(failed)
+/// Whether a later order for the same member has taken the place of a task's.
+async fn is_overtaken(engine: &Engine, number: u64, action: &Action) -> Result<bool, Error> {
+    Ok(match action {
+        Action::Hide(member, _) => orders::task_of(&engine.store, member).await? != Some(number),
+        Action::Unhide(member) => orders::task_of(&engine.store, member).await?.is_some(),
+        Action::Forget(..) => false,
+    })
+}
+
+/// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
+/// told: the same boards come again.
+async fn act_on(
+    engine: &Engine,
+    action: &Action,
+    boards: &[BoardId],
+) -> Result<Vec<Failed>, Error> {
+    let acts: Vec<_> = boards
+        .iter()
+        .map(|board| act(engine, action, board))
+        .collect();
+    let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
+    let acts: Vec<Result<(), Error>> = acts.collect().await;
+    let mut failed = Vec::new();
+    for (board, acted) in boards.iter().zip(acts) {
+        let Err(error) = acted else {
+            continue;
+        };
+        let failure = match &error {
+            // It was deleted meanwhile.
+            Error::BoardNotFound(_) => continue,
+            error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
+            Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
+            error if error.is_fault() => Failure::Fault,
+            _ => return Err(error),
+        };
+        tracing::error!(%board, %error, "a task for all boards has failed at one board");
+        failed.push(Failed {
+            board: board.clone(),
+            failure,
+            detail: error.to_string(),
+        });
     }
+    Ok(failed)
+}
 
-    async fn act(&self, action: &Action, board: &BoardId) -> Result<(), Error> {
-        match action {
-            Action::Hide(member, hide) => self.hide(board, member, hide).await.map(drop),
-            Action::Unhide(member) => self.unhide(board, member, None).await.map(drop),
-            Action::Forget(member, number) => self.end_erasure(board, member, *number).await,
-        }
+async fn act(engine: &Engine, action: &Action, board: &BoardId) -> Result<(), Error> {
+    match action {
+        Action::Hide(member, hide) => engine.hide(board, member, hide).await.map(drop),
+        Action::Unhide(member) => engine.unhide(board, member, None).await.map(drop),
+        Action::Forget(member, number) => engine.end_erasure(board, member, *number).await,
     }
 }

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::FutureExt;
 
+use super::barriers;
+use super::closings;
 use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
 use super::results::standing_of;
@@ -21,8 +23,10 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
 use crate::join::try_join_all;
 use crate::store::Freshness;
-use crate::store::decisions::Recorded;
-use crate::store::seats::{CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer};
+use crate::store::boards;
+use crate::store::decisions::{self, Recorded};
+use crate::store::results;
+use crate::store::seats::{self, CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer};
 use crate::store::standings::Sight;
 use crate::throttle;
 
@@ -47,88 +51,92 @@ struct Turning {
     outcome: Outcome,
 }
 
-impl Engine {
-    /// Turns the seat of a member whose period is over. If the member has no such seat, this does nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::LeagueTurning`] while the period can't be closed.
-    pub async fn turn_seat(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        self.with_board(id, async |live| {
+/// Turns the seat of a member whose period is over. If the member has no such seat, this does nothing.
+///
+/// # Errors
+///
+/// [`Error::LeagueTurning`] while the period can't be closed.
+pub async fn turn_seat(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+    engine
+        .with_board(id, async |live| {
             let home = &live.shard_of(member).shard;
             let members = std::slice::from_ref(member);
-            let mut found = self.store.players(home, members).await?;
+            let mut found = seats::players(&engine.store, home, members).await?;
             let seen = found.pop().transpose()?.flatten();
             let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
                 return Ok(());
             };
             let end = live.board.end_of(&section.period);
-            if end.is_none_or(|end| end > self.clock.now()) {
+            if end.is_none_or(|end| end > engine.clock.now()) {
                 return Ok(());
             }
-            let outcome = self.outcome(id, section, member).await?;
+            let outcome = outcome(engine, id, section, member).await?;
             let change = change_of(&live, member, seen, outcome.as_ref());
-            match self.store.write_players(home, &[change]).await?[..] {
+            match seats::write_players(&engine.store, home, &[change]).await?[..] {
                 [Stepped::Done(())] => return Ok(()),
-                [Stepped::Erasing] => self.forget(id, member).await?,
+                [Stepped::Erasing] => engine.forget(id, member).await?,
                 _ => {}
             }
             Err(Error::Again(Outdated::Board))
         })
         .await
-    }
+}
 
-    /// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
-    async fn outcome(
-        &self,
-        id: &BoardId,
-        section: Section,
-        member: &MemberId,
-    ) -> Result<Option<Outcome>, Error> {
-        self.with_board(id, async |live| {
+/// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
+async fn outcome(
+    engine: &Engine,
+    id: &BoardId,
+    section: Section,
+    member: &MemberId,
+) -> Result<Option<Outcome>, Error> {
+    engine
+        .with_board(id, async |live| {
             let shard = &live.shard_of_cohort(section).shard;
             let (standing, members) = (standing_of(&live.board, &section), [member.as_str()]);
-            let decided = self.store.decided(shard, &standing, &members);
+            let decided = decisions::read(&engine.store, shard, &standing, &members);
             if let Some(mut decided) = decided.await? {
                 return Ok(decided.outcomes.remove(member.as_str()));
             }
-            let closings = self.store.closings(id).await?.unwrap_or_default();
+            let closings = boards::closings(&engine.store, id)
+                .await?
+                .unwrap_or_default();
             if closings.results_until >= live.board.end_of(&section.period) {
                 // The closing has turned all seats that count, also if the record has expired since.
                 return Ok(None);
             }
-            match self.decide_cohort(id, section).await? {
+            match decide_cohort(engine, id, section).await? {
                 CohortState::Decided => {}
                 CohortState::Empty => return Ok(None),
                 CohortState::Open => {
                     let end = live.board.end_of(&section.period);
                     let end = end.expect("invariant: the periods of a league end");
-                    self.close_league_until(id, end).await?;
+                    close_league_until(engine, id, end).await?;
                 }
             }
             Err(Error::Again(Outdated::Board))
         })
         .await
-    }
+}
 
-    /// Decides a cohort whose period is closed, unless it is decided.
-    pub(super) async fn decide_cohort(
-        &self,
-        id: &BoardId,
-        section: Section,
-    ) -> Result<CohortState, Error> {
-        self.with_board(id, async |live| {
+/// Decides a cohort whose period is closed, unless it is decided.
+pub(super) async fn decide_cohort(
+    engine: &Engine,
+    id: &BoardId,
+    section: Section,
+) -> Result<CohortState, Error> {
+    engine
+        .with_board(id, async |live| {
             let (board, period) = (&live.board, &section.period);
             let shard = &live.shard_of_cohort(section).shard;
             let standing = standing_of(board, &section);
-            let decided = self.store.decided(shard, &standing, &[]).await?;
+            let decided = decisions::read(&engine.store, shard, &standing, &[]).await?;
             if decided.is_some() {
                 return Ok(CohortState::Decided);
             }
-            let seen = self.store.moderated(shard).await?;
-            let reader = Reader::new(self, &live, Freshness::Current).of_size(Size::Large);
-            let entries = self.placed(&reader, section, seen.hides > 0).await?;
-            let (now, end) = (self.clock.now(), board.end_of(period));
+            let seen = results::moderated(&engine.store, shard).await?;
+            let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+            let entries = placed(engine, &reader, section, seen.hides > 0).await?;
+            let (now, end) = (engine.clock.now(), board.end_of(period));
             // A read that has not seen the barrier does not wait for the removal of erased members either.
             let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
             let Some(end) = end.filter(|_| is_final) else {
@@ -143,9 +151,8 @@ impl Engine {
             let decimals = board.definition.decimals;
             let (summary, outcomes) = league.decide(tier, decimals, now, entries);
             let decision = (&summary, &outcomes[..]);
-            let recorded = self
-                .store
-                .record_decision(shard, (&standing, end), seen, decision);
+            let recorded =
+                decisions::record(&engine.store, shard, (&standing, end), seen, decision);
             match recorded.await? {
                 Recorded::Done => Ok(CohortState::Decided),
                 Recorded::Open => Ok(CohortState::Open),
@@ -153,160 +160,160 @@ impl Engine {
             }
         })
         .await
-    }
+}
 
-    /// What all members of a cohort that is decided have in common; `None` of a whole period.
-    pub(super) async fn summary_of(
-        &self,
-        live: &LiveBoard,
-        section: &Section,
-    ) -> Result<Option<Summary>, Error> {
-        if section.cohort.is_none() {
-            return Ok(None);
+/// What all members of a cohort that is decided have in common; `None` of a whole period.
+pub(super) async fn summary_of(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+) -> Result<Option<Summary>, Error> {
+    if section.cohort.is_none() {
+        return Ok(None);
+    }
+    let (shard, standing) = (
+        &live.shard_of_cohort(*section).shard,
+        standing_of(&live.board, section),
+    );
+    let decided = decisions::read(&engine.store, shard, &standing, &[]).await?;
+    Ok(decided.map(|decided| decided.summary))
+}
+
+/// The entries of a cohort in their order, hidden ones too.
+async fn placed(
+    engine: &Engine,
+    reader: &Reader<'_>,
+    section: Section,
+    may_be_hidden: bool,
+) -> Result<Vec<Placed<String>>, Error> {
+    let board = &reader.live.board;
+    let standing = standing_of(board, &section);
+    let count = u64::from(*COHORT_SIZES.end());
+    let read = async |reader: &Reader<'_>| {
+        let list = Merged::new(reader, standing);
+        let lines = list.lines(Start::Behind(0), count).boxed().await?;
+        let entries = lines.iter().map(|line| line.entry(board, None));
+        Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
+    };
+    let visible = read(reader).await?;
+    let all = if may_be_hidden {
+        let reader = Reader::new(engine, reader.live, Freshness::Current);
+        read(&reader.with_sight(Sight::Everybody)).await?
+    } else {
+        visible.clone()
+    };
+    let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
+    let placed = all.iter().map(|entry| Placed {
+        member: entry.member.to_string(),
+        score: entry.score,
+        is_hidden: !visible.contains(&*entry.member),
+    });
+    Ok(placed.collect())
+}
+
+/// Closes the periods of a league that end up to an instant, but for their results.
+///
+/// # Errors
+///
+/// [`Error::LeagueTurning`] if that can't be done yet.
+pub(crate) async fn close_league_until(
+    engine: &Engine,
+    id: &BoardId,
+    end: Timestamp,
+) -> Result<(), Error> {
+    let now = match closings::trusted_now(engine).await {
+        Err(Error::ClockDoubted(_)) => return Err(Error::LeagueTurning(PAUSE_MS)),
+        now => now?,
+    };
+    let live = engine.live_board(id).await?;
+    // All that is due is closed at once: a second closing would have to wait for the results of the first.
+    match closing::due(&live.board, None, now).filter(|due| *due >= end) {
+        Some(due) if barriers::decide_and_raise(engine, id, due).await? => Ok(()),
+        Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
+        None => {
+            let finalize = live.board.definition.finalize;
+            let due_ms = end
+                .ms()
+                .saturating_add_unsigned(finalize.map_or(0, Span::ms));
+            let left_ms = u64::try_from(due_ms.saturating_sub(now.ms())).unwrap_or(0);
+            Err(Error::LeagueTurning(left_ms.max(1)))
         }
-        let (shard, standing) = (
-            &live.shard_of_cohort(*section).shard,
-            standing_of(&live.board, section),
-        );
-        let decided = self.store.decided(shard, &standing, &[]).await?;
-        Ok(decided.map(|decided| decided.summary))
     }
+}
 
-    /// The entries of a cohort in their order, hidden ones too.
-    async fn placed(
-        &self,
-        reader: &Reader<'_>,
-        section: Section,
-        may_be_hidden: bool,
-    ) -> Result<Vec<Placed<String>>, Error> {
-        let board = &reader.live.board;
-        let standing = standing_of(board, &section);
-        let count = u64::from(*COHORT_SIZES.end());
-        let read = async |reader: &Reader<'_>| {
-            let list = Merged::new(reader, standing);
-            let lines = list.lines(Start::Behind(0), count).boxed().await?;
-            let entries = lines.iter().map(|line| line.entry(board, None));
-            Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
-        };
-        let visible = read(reader).await?;
-        let all = if may_be_hidden {
-            let reader = Reader::new(self, reader.live, Freshness::Current);
-            read(&reader.with_sight(Sight::Everybody)).await?
-        } else {
-            visible.clone()
-        };
-        let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
-        let placed = all.iter().map(|entry| Placed {
-            member: entry.member.to_string(),
-            score: entry.score,
-            is_hidden: !visible.contains(&*entry.member),
-        });
-        Ok(placed.collect())
-    }
-
-    /// Closes the periods of a league that end up to an instant, but for their results.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::LeagueTurning`] if that can't be done yet.
-    pub(crate) async fn close_league_until(
-        &self,
-        id: &BoardId,
-        end: Timestamp,
-    ) -> Result<(), Error> {
-        let now = match self.trusted_now().await {
-            Err(Error::ClockDoubted(_)) => return Err(Error::LeagueTurning(PAUSE_MS)),
-            now => now?,
-        };
-        let live = self.live_board(id).await?;
-        // All that is due is closed at once: a second closing would have to wait for the results of the first.
-        match closing::due(&live.board, None, now).filter(|due| *due >= end) {
-            Some(due) if self.decide_and_raise(id, due).await? => Ok(()),
-            Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
-            None => {
-                let finalize = live.board.definition.finalize;
-                let due_ms = end
-                    .ms()
-                    .saturating_add_unsigned(finalize.map_or(0, Span::ms));
-                let left_ms = u64::try_from(due_ms.saturating_sub(now.ms())).unwrap_or(0);
-                Err(Error::LeagueTurning(left_ms.max(1)))
-            }
+/// Turns the seats of all members that were listed in these cohorts, which are decided.
+pub(super) async fn turn_cohorts(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+) -> Result<(), Error> {
+    let decided = sections.iter().map(async |section| {
+        let standing = standing_of(&live.board, section);
+        let shard = &live.shard_of_cohort(*section).shard;
+        let decided = decisions::read_all(&engine.store, shard, &standing).await?;
+        Ok::<_, Error>((*section, decided))
+    });
+    let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
+    for (section, decided) in try_join_all(decided).await? {
+        for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
+            // Who was erased is no player any more.
+            let Ok(member) = MemberId::parse(&member) else {
+                continue;
+            };
+            let home = of_homes.entry(live.board.shard_of(&member)).or_default();
+            home.push(Turning {
+                member,
+                section,
+                outcome,
+            });
         }
     }
-
-    /// Turns the seats of all members that were listed in these cohorts, which are decided.
-    pub(super) async fn turn_cohorts(
-        &self,
-        live: &LiveBoard,
-        sections: &[Section],
-    ) -> Result<(), Error> {
-        let decided = sections.iter().map(async |section| {
-            let standing = standing_of(&live.board, section);
-            let shard = &live.shard_of_cohort(*section).shard;
-            let decided = self.store.decided_of_all(shard, &standing).await?;
-            Ok::<_, Error>((*section, decided))
-        });
-        let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
-        for (section, decided) in try_join_all(decided).await? {
-            for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
-                // Who was erased is no player any more.
-                let Ok(member) = MemberId::parse(&member) else {
-                    continue;
-                };
-                let home = of_homes.entry(live.board.shard_of(&member)).or_default();
-                home.push(Turning {
-                    member,
-                    section,
-                    outcome,
-                });
-            }
-        }
-        let turned = of_homes.into_iter().map(async |(home, mut turning)| {
-            turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
-            for turning in turning.chunks(CALL_MEMBERS_MAX) {
-                self.with_board(&live.board.id, async |live| {
-                    self.turn_at_home(&live, home, turning).await
+    let turned = of_homes.into_iter().map(async |(home, mut turning)| {
+        turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
+        for turning in turning.chunks(CALL_MEMBERS_MAX) {
+            engine
+                .with_board(&live.board.id, async |live| {
+                    turn_at_home(engine, &live, home, turning).await
                 })
                 .await?;
-            }
-            Ok::<_, Error>(())
-        });
-        try_join_all(turned).await.map(drop)
-    }
+        }
+        Ok::<_, Error>(())
+    });
+    try_join_all(turned).await.map(drop)
+}
 
-    /// Turns seats of members of one home shard. Those that are turned already stay as they are.
-    async fn turn_at_home(
-        &self,
-        live: &LiveBoard,
-        home: usize,
-        turning: &[Turning],
-    ) -> Result<(), Error> {
-        let shard = &live.shards[home].shard;
-        let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
-        let found = self.store.players(shard, &members).await?;
-        let mut changes = Vec::new();
-        for (of, found) in turning.iter().zip(found) {
-            let seen = found.unwrap_or_else(|error| {
-                // This member alone plays no more, until a release reads it that can.
-                throttle::say(&format!("players of {}", live.board.id), |more| {
-                    tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
-                });
-                None
+/// Turns seats of members of one home shard. Those that are turned already stay as they are.
+async fn turn_at_home(
+    engine: &Engine,
+    live: &LiveBoard,
+    home: usize,
+    turning: &[Turning],
+) -> Result<(), Error> {
+    let shard = &live.shards[home].shard;
+    let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
+    let found = seats::players(&engine.store, shard, &members).await?;
+    let mut changes = Vec::new();
+    for (of, found) in turning.iter().zip(found) {
+        let seen = found.unwrap_or_else(|error| {
+            // This member alone plays no more, until a release reads it that can.
+            throttle::say(&format!("players of {}", live.board.id), |more| {
+                tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
             });
-            let seated = seen.and_then(|seen| with_section(live, seen));
-            if let Some((seen, _)) = seated.filter(|(_, section)| *section == of.section) {
-                changes.push(change_of(live, &of.member, seen, Some(&of.outcome)));
-            }
+            None
+        });
+        let seated = seen.and_then(|seen| with_section(live, seen));
+        if let Some((seen, _)) = seated.filter(|(_, section)| *section == of.section) {
+            changes.push(change_of(live, &of.member, seen, Some(&of.outcome)));
         }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let written = self.store.write_players(shard, &changes).await?;
-        if written.contains(&Stepped::Changed) {
-            return Err(Error::Again(Outdated::Board));
-        }
-        Ok(())
     }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let written = seats::write_players(&engine.store, shard, &changes).await?;
+    if written.contains(&Stepped::Changed) {
+        return Err(Error::Again(Outdated::Board));
+    }
+    Ok(())
 }
 
 /// A player with a seat, and the cohort that it sits in.

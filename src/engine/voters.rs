@@ -8,7 +8,7 @@ use crate::domain::period::Period;
 use crate::domain::shard::Shard;
 use crate::join::try_join_all;
 use crate::store::standings::Entry;
-use crate::store::voters::Voters;
+use crate::store::voters::{self, Voters};
 
 impl Engine {
     /// Estimates the voters of entries of a standing.
@@ -26,7 +26,7 @@ impl Engine {
             .zip(&indexes)
             .map(async |(shard, indexes)| {
                 let members = indexes.iter().map(|index| members[*index]);
-                let counts = self.store.member_voters(&shard.shard, periods, members);
+                let counts = voters::count_of_members(&self.store, &shard.shard, periods, members);
                 counts.await
             });
         let mut counts = vec![0; members.len()];
@@ -46,9 +46,9 @@ impl Engine {
     ) -> Result<u64, Error> {
         let shards: Vec<&Shard> = live.shards.iter().map(|shard| &shard.shard).collect();
         if let [whole] = *shards {
-            return Ok(self.store.voters(whole, periods).await?);
+            return Ok(voters::count(&self.store, whole, periods).await?);
         }
-        let counted = self.store.voters_of_shards(&shards, periods);
+        let counted = voters::count_of_shards(&self.store, &shards, periods);
         Ok(counted.await?)
     }
 }

@@ -6,24 +6,23 @@ use metrics::gauge;
 use parking_lot::Mutex;
 
 use super::{Engine, Error};
+use crate::store::warnings;
 
 /// What the log has been told of, and is not over.
 #[derive(Debug, Default)]
 pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 
-impl Engine {
-    /// Asks Redis what is wrong with it, and logs what is new.
-    pub async fn warn(&self) -> Result<(), Error> {
-        let found: BTreeSet<String> = self.store.warnings().await.into_iter().collect();
-        gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
-        let mut known = self.warned.0.lock();
-        for warning in found.difference(&known) {
-            tracing::warn!(%warning, "redis needs to be looked after");
-        }
-        for warning in known.difference(&found) {
-            tracing::info!(%warning, "this is over");
-        }
-        *known = found;
-        Ok(())
+/// Asks Redis what is wrong with it, and logs what is new.
+pub(super) async fn log_new(engine: &Engine) -> Result<(), Error> {
+    let found: BTreeSet<String> = warnings::current(&engine.store).await.into_iter().collect();
+    gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let mut known = engine.warned.0.lock();
+    for warning in found.difference(&known) {
+        tracing::warn!(%warning, "redis needs to be looked after");
     }
+    for warning in known.difference(&found) {
+        tracing::info!(%warning, "this is over");
+    }
+    *known = found;
+    Ok(())
 }

@@ -30,7 +30,7 @@ use super::problem::{INTERNAL, Problem};
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
-use crate::service::audit::Request;
+use crate::service::audit::{self, Request};
 use crate::store::audit::{Line, Wanted, line_id};
 use crate::{supervise, throttle};
 
@@ -76,14 +76,14 @@ pub(super) async fn carry_out(
     let request = HttpRequest::from_parts(parts, Body::from(body.0));
     let carried_out = tokio::spawn(async move {
         let service = &gate.app.service;
-        let line = service.begin_audit_line(intent).await?;
+        let line = audit::begin_line(service, intent).await?;
         let answered = AssertUnwindSafe(route.run(request)).catch_unwind().await;
         let response = answered.unwrap_or_else(|panic| {
             let message = supervise::message_of(&*panic);
             Problem::internal(format!("a panic: {message}")).into_response()
         });
         let ended = ended(&response, &audit);
-        if let Err(error) = service.end_audit_line(line, ended).await {
+        if let Err(error) = audit::end_line(service, line, ended).await {
             counter!("standings_audit_outcomes_lost_total").increment(1);
             throttle::say("the outcome of an audited request is lost", |more| {
                 tracing::error!(%error, more, "an outcome could not be written into the audit log");
@@ -250,7 +250,7 @@ pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> Answ
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let found = app.service.audit_lines(&wanted, after, limit).await?;
+    let found = audit::lines(&app.service, &wanted, after, limit).await?;
     let (lines, next) = found.shown(AuditLine::from);
     Ok(JsonResponse(AuditLog { lines, next }))
 }

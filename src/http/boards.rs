@@ -17,7 +17,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::preview::FieldChange;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::service::boards::{Precondition, Preview, Terms};
+use crate::service::boards::{self, Precondition, Preview, Terms};
 
 /// A board as it is defined.
 #[derive(Debug, Serialize, ToSchema)]
@@ -255,10 +255,10 @@ async fn change(
         drop_windows: params.windows()?,
     };
     if params.dry_run == Some(true) {
-        let preview = app.service.preview_board(id, &draft, &terms).await?;
+        let preview = boards::preview(&app.service, id, &draft, &terms).await?;
         return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
     }
-    let (board, before) = app.service.define_board(id, &draft, &terms).await?;
+    let (board, before) = boards::define(&app.service, id, &draft, &terms).await?;
     let status = match before {
         Some(_) => StatusCode::OK,
         None => StatusCode::CREATED,
@@ -287,10 +287,7 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
 )]
 pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
-    let listed = app
-        .service
-        .list_boards(after.as_ref(), limit, params.tag.as_deref())
-        .await?;
+    let listed = boards::list(&app.service, after.as_ref(), limit, params.tag.as_deref()).await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {
         boards: listed.boards.into_iter().map(BoardBody::from).collect(),
@@ -322,7 +319,7 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let precondition = precondition(&headers)?;
-    let before = app.service.delete_board(&board, &precondition).await?;
+    let before = boards::delete(&app.service, &board, &precondition).await?;
     audit.before(&BoardBody::from(before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use super::extract::{JsonResponse, Path, Shared, State, board_id, choice};
 use super::problem::Problem;
 use super::results::{PeriodPath, ResultBody};
+use crate::service::results;
 
 /// Make a period final now.
 ///
@@ -26,7 +27,7 @@ pub async fn post(
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
 ) -> Result<Response, Problem> {
     let (board, choice) = (board_id(&board)?, choice(Some(&key), None)?);
-    let found = app.service.close_period(&board, &window, &choice).await?;
+    let found = results::close_period(&app.service, &board, &window, &choice).await?;
     Ok(match found {
         Some(found) => JsonResponse(ResultBody::new(&found)).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),

@@ -16,7 +16,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::service::dead_letters::FoundLetter;
+use crate::service::dead_letters::{self, FoundLetter};
 use crate::store::dead_letters::LetterId;
 
 /// A queued event that could not be applied.
@@ -135,7 +135,7 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<DeadLetterList> {
     let (after, limit) = params.part(str::parse::<LetterId>)?;
-    let found = app.service.dead_letters(&board, after.as_ref(), limit);
+    let found = dead_letters::list(&app.service, &board, after.as_ref(), limit);
     let (live, letters) = found.await?;
     let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));
     Ok(JsonResponse(DeadLetterList { dead_letters, next }))
@@ -162,7 +162,7 @@ pub async fn replay(
     id: LetterId,
     audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
-    let (live, letter) = app.service.replay(&board, &id).await?;
+    let (live, letter) = dead_letters::replay(&app.service, &board, &id).await?;
     audit.before(&audited(&letter));
     let body = DeadLetterBody::new(&live.board, letter);
     Ok((StatusCode::ACCEPTED, JsonResponse(body)))
@@ -184,6 +184,8 @@ pub async fn delete(
     id: LetterId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    audit.before(&audited(&app.service.discard(&board, &id).await?));
+    audit.before(&audited(
+        &dead_letters::discard(&app.service, &board, &id).await?,
+    ));
     Ok(StatusCode::NO_CONTENT)
 }

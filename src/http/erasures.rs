@@ -7,6 +7,7 @@ use super::extract::{Shared, State};
 use super::problem::Problem;
 use super::tasks::{self, TaskBody};
 use crate::domain::ids::{BoardId, MemberId};
+use crate::service::moderation;
 
 /// Erase a member of a board.
 ///
@@ -22,7 +23,7 @@ pub async fn delete(
     board: BoardId,
     member: MemberId,
 ) -> Result<StatusCode, Problem> {
-    app.service.erase(&board, &member).await?;
+    moderation::erase(&app.service, &board, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -38,6 +39,6 @@ pub async fn delete(
     )
 )]
 pub async fn delete_everywhere(State(app): Shared, member: MemberId) -> Result<Response, Problem> {
-    let number = app.service.erase_everywhere(&member).await?;
+    let number = moderation::erase_everywhere(&app.service, &member).await?;
     tasks::begun(&app, number).await
 }

@@ -17,7 +17,7 @@ use crate::domain::ids::EventId;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::service::event_status::{EventStatus, EventsRequest};
+use crate::service::event_status::{self, EventStatus, EventsRequest};
 
 /// Which events are looked for.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -198,7 +198,7 @@ pub async fn get(
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let (live, events) = app.service.event_status(&request).await?;
+    let (live, events) = event_status::find(&app.service, &request).await?;
     let events = events.into_iter();
     let events = events.map(|event| EventStatusBody::new(&live.board, &request.id, event));
     Ok(JsonResponse(EventStatuses {

@@ -27,7 +27,9 @@ use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::service::event_body::EventBody;
-use crate::service::events::{BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
+use crate::service::events::{
+    self, BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted,
+};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -342,7 +344,7 @@ pub async fn post_one(
     };
     let events = Arc::from([read()?]);
     let options = headers.options(&caller, params.detail()?, true);
-    let received = app.service.submit_one(&events, options).await?;
+    let received = events::submit_one(&app.service, &events, options).await?;
     let answer = Written::new(&EventResult::new(&events[0], &received))?;
     Ok(match &received {
         Received::Taken(submitted) => {
@@ -414,7 +416,7 @@ pub async fn post_many(
     let taken = app.memory.for_batch(&by, events.len(), (detail, data));
     let taken = taken.await?;
     let options = headers.options(&caller, detail, false);
-    let results = app.service.submit(&sound, options).await;
+    let results = events::submit(&app.service, &sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
     let applied = preference(options.prefers_async && results.iter().any(is_queued));
     // The same fault is told to all of its events, and logged once.

@@ -27,7 +27,9 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
 use crate::engine::LiveBoard;
 use crate::service::Error;
-use crate::service::export::{Export, PART_ENTRIES};
+use crate::service::export::{self, Export, PART_ENTRIES};
+use crate::service::profiles;
+use crate::service::results;
 
 /// Which revision of the result an export begins with.
 const REVISION: HeaderName = HeaderName::from_static("standings-revision");
@@ -113,9 +115,9 @@ pub async fn get(
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = params.cohort.as_deref();
-    let found = app.service.period_to_export(&id, &window, &choice, cohort);
+    let found = results::period_to_export(&app.service, &id, &window, &choice, cohort);
     let found = found.await?;
-    let export = app.service.export(found).await?;
+    let export = export::begin(&app.service, found).await?;
     let (content_type, ending) = params.format.names();
     let key = &export.found.period.target.key;
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
@@ -156,7 +158,7 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
             return Ok(Some((Frame::data(part), Some(outgoing))));
         }
         let service = &outgoing.app.service;
-        let has_changed = service.has_changed(&outgoing.export, &outgoing.id).await?;
+        let has_changed = export::has_changed(service, &outgoing.export, &outgoing.id).await?;
         let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
         let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
         Ok(Some((Frame::trailers(trailer), None)))
@@ -170,11 +172,11 @@ impl Outgoing {
     /// The next part.
     async fn part(&mut self) -> Result<Bytes, Error> {
         let service = &self.app.service;
-        let entries = service.export_on(&mut self.export).await?;
+        let entries = export::next_entries(service, &mut self.export).await?;
         let has_profiles = self.includes.has(Include::Profile);
         let profiles = if has_profiles {
             let members = entries.iter().map(|entry| Arc::clone(&entry.member));
-            Some(service.profiles(members).await?)
+            Some(profiles::read(service, members).await?)
         } else {
             None
         };

@@ -11,6 +11,7 @@ use super::extract::{Answer, JsonResponse, Shared, State};
 use super::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
 use crate::domain::time::Timestamp;
 use crate::engine::jobs::faults::Fault;
+use crate::store::warnings;
 use crate::supervise;
 
 /// The most faults that readiness names.
@@ -106,7 +107,7 @@ pub async fn readyz(State(app): Shared) -> Answer<Ready> {
     Ok(JsonResponse(Ready {
         status: "ok".to_owned(),
         windows_complete: engine.windows_are_complete(),
-        warnings: engine.store.warnings().await,
+        warnings: warnings::current(&engine.store).await,
         faults: faults.into_iter().map(FaultBody::from).collect(),
         fault_count,
     }))

@@ -12,7 +12,7 @@ use super::audit::Audit;
 use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State, require_count};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::{Score, ShownScore};
-use crate::service::initial::INITIAL_MAX;
+use crate::service::initial::{self, INITIAL_MAX};
 
 /// Initial scores.
 #[derive(Deserialize, ToSchema)]
@@ -79,7 +79,7 @@ pub async fn patch(
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores.into_iter();
     let scores = scores.map(|(member, score)| (member, score.map(text)));
-    let set = app.service.set_initial(&board, &scores.collect()).await?;
+    let set = initial::set(&app.service, &board, &scores.collect()).await?;
     let decimals = set.live.board.definition.decimals;
     let show = |score: &Option<Score>| score.map(|score| score.shown(decimals));
     let shown = |scores: &BTreeMap<MemberId, Option<Score>>| {
@@ -106,7 +106,7 @@ pub async fn get(
     Query(params): Query<PartParams>,
 ) -> Answer<InitialList> {
     let (after, limit) = params.part(str::parse::<String>)?;
-    let found = app.service.initial_scores(&board, after.as_deref(), limit);
+    let found = initial::scores(&app.service, &board, after.as_deref(), limit);
     let found = found.await?;
     let decimals = found.live.board.definition.decimals;
     let (entries, next) = found.entries.shown(|entry| InitialEntry {

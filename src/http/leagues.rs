@@ -22,7 +22,7 @@ use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::engine::seats::FoundPlayer;
-use crate::service::players::Joined;
+use crate::service::players::{self, Joined};
 
 /// Who joins or leaves.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -179,7 +179,7 @@ pub async fn join(
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
     let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
-    let joined = app.service.join_league(&board, &member).await?;
+    let joined = players::join(&app.service, &board, &member).await?;
     let status = if joined.taken.is_new {
         StatusCode::CREATED
     } else {

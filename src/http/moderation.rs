@@ -18,6 +18,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::task::Action;
 use crate::domain::time::Timestamp;
+use crate::service::moderation;
 use crate::store::hidden::new_hide_id;
 
 /// The most boards of one request.
@@ -254,7 +255,7 @@ pub async fn put(
 ) -> Answer<HiddenMember> {
     let now = app.service.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
-    let hidden = app.service.hide(&board, &member, &hide).await?;
+    let hidden = moderation::hide(&app.service, &board, &member, &hide).await?;
     audit.before(&hidden.before);
     audit.after(&hidden.hide);
     Ok(JsonResponse(HiddenMember::new(&member, hidden.hide)))
@@ -276,7 +277,7 @@ pub async fn delete(
     member: MemberId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    audit.before(&app.service.unhide(&board, &member).await?);
+    audit.before(&moderation::unhide(&app.service, &board, &member).await?);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -289,7 +290,7 @@ pub async fn delete(
     )
 )]
 pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer<HiddenMember> {
-    let hide = app.service.hide_of(&board, &member).await?;
+    let hide = moderation::require_hide(&app.service, &board, &member).await?;
     Ok(JsonResponse(HiddenMember::new(&member, hide)))
 }
 
@@ -352,7 +353,7 @@ pub async fn post(
             Action::Hide(_, hide) => Some(hide.clone()),
             Action::Unhide(_) | Action::Forget(..) => None,
         };
-        let begun = app.service.moderate_all(action).await?;
+        let begun = moderation::moderate_all(&app.service, action).await?;
         audit.before(&begun.order_before);
         audit.after(&ordered);
         return tasks::begun(&app, begun.number).await;
@@ -360,7 +361,9 @@ pub async fn post(
     let check = |board: &BoardId| caller.require_board(Some(board));
     let own = boards.iter().filter(|board| check(board).is_ok());
     let own: Vec<BoardId> = own.cloned().collect();
-    let mut moderated = app.service.moderate(&own, &action).await?.into_iter();
+    let mut moderated = moderation::moderate(&app.service, &own, &action)
+        .await?
+        .into_iter();
     let hidden = |hide: Option<Hide>| hide.map(|hide| HiddenMember::new(&body.member, hide));
     let (mut before, mut results) = (Vec::new(), Vec::with_capacity(boards.len()));
     for board in boards {
@@ -406,7 +409,7 @@ pub async fn post(
 )]
 pub async fn orders(State(app): Shared, Query(params): Query<HiddenParams>) -> Answer<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
-    let found = app.service.orders(after.as_ref(), limit).await?;
+    let found = moderation::list_orders(&app.service, after.as_ref(), limit).await?;
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
     Ok(JsonResponse(HiddenList { hidden, next }))
 }

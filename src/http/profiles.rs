@@ -26,7 +26,7 @@ use crate::domain::profile::{
 };
 use crate::domain::time::Timestamp;
 use crate::service::Error;
-use crate::service::profiles::{FoundProfile, Incoming, PROFILES_MAX};
+use crate::service::profiles::{self, FoundProfile, Incoming, PROFILES_MAX};
 
 /// A profile as it is written, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -217,7 +217,7 @@ pub async fn put(
     let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let incoming = [Incoming { member, draft }];
-    let mut written = app.service.write_profiles(&incoming, rules, &writer).await;
+    let mut written = profiles::write(&app.service, &incoming, rules, &writer).await;
     let found = written.pop().unwrap_or_else(|| Err(Error::busy()))?;
     Ok(JsonResponse(found.into()))
 }
@@ -251,7 +251,7 @@ pub async fn post_many(
         })
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let written = app.service.write_profiles(&sound, rules, &writer).await;
+    let written = profiles::write(&app.service, &sound, rules, &writer).await;
     let written = written.into_iter().map(|written| {
         Ok(ProfileResult::Stored(StoredProfile {
             profile: written?.into(),
@@ -307,7 +307,7 @@ pub async fn get(
     caller: Caller,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
     let member = own_member(&caller, member_id(&member)?)?;
-    let found = app.service.profile(&member).await?;
+    let found = profiles::find(&app.service, &member).await?;
     Ok(JsonResponse(found.into()))
 }
 
@@ -324,7 +324,7 @@ pub async fn delete(
     State(app): State<Arc<App>>,
     Path(MemberPath { member }): Path<MemberPath>,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_profile(&member_id(&member)?).await?;
+    profiles::delete(&app.service, &member_id(&member)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -352,7 +352,7 @@ pub async fn put_review(
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let (before, after) = app.service.review_name(&member, &verdict, by).await?;
+    let (before, after) = profiles::review_name(&app.service, &member, &verdict, by).await?;
     audit.before(&before);
     audit.after(&after.record.review);
     Ok(JsonResponse(after.into()))
@@ -398,7 +398,7 @@ pub async fn list_reviews(
 ) -> Result<JsonResponse<NameReviews>, Problem> {
     let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let listed = app.service.name_reviews(status, after.as_ref(), limit);
+    let listed = profiles::reviewed(&app.service, status, after.as_ref(), limit);
     let (reviews, next) = listed.await?.shown(MemberProfile::from);
     Ok(JsonResponse(NameReviews { reviews, next }))
 }

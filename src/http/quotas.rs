@@ -13,6 +13,7 @@ use crate::domain::ids::{BoardId, IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
+use crate::service::quotas;
 use crate::store::quotas::Taken;
 
 /// What an event would say of where it comes from.
@@ -136,7 +137,7 @@ pub async fn get(
         };
     }
     let member = params.member.as_deref().map(member_id).transpose()?;
-    let found = app.service.quotas(&board, &origin, member.as_ref());
+    let found = quotas::read(&app.service, &board, &origin, member.as_ref());
     let (live, now, counts) = found.await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);
     Ok(JsonResponse(QuotaStates {

@@ -22,7 +22,7 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::period::Target;
-use crate::service::results::{Between, FoundPeriod, FoundResult};
+use crate::service::results::{self, Between, FoundPeriod, FoundResult};
 
 /// Who leads a period, or has won it.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -288,7 +288,7 @@ pub async fn list(
         before: params.before,
     };
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = app.service.periods(&id, &window, &between, limit);
+    let found = results::list_periods(&app.service, &id, &window, &between, limit);
     let (live, periods) = found.await?;
     let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
     let body = PeriodsBody { periods, next };
@@ -316,9 +316,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let found = app
-        .service
-        .period_result(&id, &window, &choice, cohort.as_deref());
+    let found = results::read(&app.service, &id, &window, &choice, cohort.as_deref());
     let found = found.await?;
     let body = ResultBody::new(&found);
     answer(&app, &found.live, (&body, taken), &headers)

@@ -18,7 +18,7 @@ use crate::domain::ids::{Label, shown_member};
 use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::service::rewards::{ClaimRequest, FoundRevision, FoundReward};
+use crate::service::rewards::{self, ClaimRequest, FoundRevision, FoundReward};
 pub use crate::store::revisions::Moderation as RevisionAction;
 use crate::store::rewards::{RewardChange, RewardState};
 
@@ -262,7 +262,7 @@ pub async fn list(
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice);
     let whose = (params.cohort.as_deref(), member.as_ref());
-    let found = app.service.rewards(at, whose, after.as_deref(), limit);
+    let found = rewards::list(&app.service, at, whose, after.as_deref(), limit);
     let (live, rewards) = found.await?;
     let decimals = live.board.definition.decimals;
     let (rewards, next) = rewards.shown(|found| RewardBody::new(found, decimals));
@@ -298,7 +298,7 @@ pub async fn claim(
         member: member_id(&path.member)?,
         by: body.by.as_str().to_owned(),
     };
-    let (found, live, is_new) = app.service.claim(&request).await?;
+    let (found, live, is_new) = rewards::claim(&app.service, &request).await?;
     let status = if is_new {
         StatusCode::CREATED
     } else {
@@ -332,7 +332,7 @@ pub async fn revisions(
     let limit = list_limit(params.limit, 20, 100)?;
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice, params.cohort.as_deref());
-    let found = app.service.revisions(at, after, limit).await?;
+    let found = rewards::list_revisions(&app.service, at, after, limit).await?;
     Ok(JsonResponse(RevisionsBody {
         revisions: found.items.into_iter().map(RevisionBody::from).collect(),
         next: found.next,

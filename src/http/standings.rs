@@ -33,9 +33,11 @@ use super::supply::Taken;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
+use crate::service::league_member;
+use crate::service::look;
 use crate::service::page::FoundPage;
 use crate::service::period::{Choice, CohortChoice, Target};
-use crate::service::standing::{FoundIn, StandingRequest, View};
+use crate::service::standing::{self, FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::standings::Sight;
 use crate::store::{Dated, Freshness};
@@ -67,7 +69,7 @@ async fn show<V: View, P>(
     };
     let answer = async |request: StandingRequest| {
         if rendered::names_editions(headers)
-            && let Some(found) = app.service.read_edition(&request, view).await?
+            && let Some(found) = standing::read_edition(&app.service, &request, view).await?
         {
             let edition = edition_of(&found.target, &found.edition);
             let caching = caching(app, &request, &found);
@@ -80,7 +82,7 @@ async fn show<V: View, P>(
             .memory
             .for_entries(&read.by, entries, request.includes)
             .await?;
-        let found = app.service.read_with_profiles(&request, view).await?;
+        let found = standing::read_with_profiles(&app.service, &request, view).await?;
         let mut rendered = render(&found, taken)?;
         if found.follows_edition {
             rendered.edition = Some(edition_of(&found.target, &found.edition));
@@ -105,7 +107,7 @@ where
 {
     let mut freshness = request.freshness;
     if let Some(edition) = min_revision {
-        let reached = app.service.await_edition(&request.board, edition);
+        let reached = look::await_edition(&app.service, &request.board, edition);
         reached.boxed().await?;
         freshness = Freshness::Current;
     }
@@ -184,7 +186,7 @@ pub async fn member(
     read.request = read.request.of_member(&view.member);
     let (service, board) = (&app.service, &read.request.board);
     let entries = entries_of_member(read.params.around);
-    let entries = service.entries_with_member(board, entries).await?;
+    let entries = league_member::entries_with_member(service, board, entries).await?;
     let render = |found: &_, taken| Rendered::new(&MemberBody::new(&view, found), taken);
     show(&app, &read, (&view, entries), render).await
 }
@@ -251,7 +253,7 @@ pub async fn query_subset(
     let answer = async |request: StandingRequest| {
         let (members, includes) = (view.members.len(), request.includes);
         let taken = app.memory.for_entries(by, members, includes).await?;
-        let found = app.service.read_with_profiles(&request, view).await?;
+        let found = standing::read_with_profiles(&app.service, &request, view).await?;
         Ok(Dated {
             value: taken.write(&SubsetBody::new(&found))?.into_response(),
             as_of: found.as_of,

@@ -16,7 +16,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::timezone::Zone;
 use crate::domain::window::Window;
-use crate::service::summary::Summary;
+use crate::service::summary::{self, Summary};
 use crate::store::{Dated, Freshness};
 
 /// The running standing of a window.
@@ -103,7 +103,7 @@ pub async fn get(
     let (app, id, by, headers) = (&*app, &board, &by, &headers);
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
-        let summary = app.service.summarize(id, freshness).await?;
+        let summary = summary::summarize(&app.service, id, freshness).await?;
         let body = SummaryBody::from(&summary);
         Ok(Dated {
             value: answer(app, &summary.live, (&body, taken), headers)?,

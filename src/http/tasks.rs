@@ -10,6 +10,7 @@ use super::extract::{Answer, JsonResponse, Path, Query, Shared, State, part_para
 use super::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
+use crate::service::moderation;
 
 /// Something that the service does on all boards, one after the other.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -95,7 +96,7 @@ impl From<Failed> for FailedBoard {
 
 /// Answers a request with the job that it has begun.
 pub(super) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
-    let job = TaskBody::new(number, app.service.task(number).await?);
+    let job = TaskBody::new(number, moderation::find_task(&app.service, number).await?);
     let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
 }
@@ -119,7 +120,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
     if number.to_string() != id {
         return Err(unknown());
     }
-    let task = app.service.task(number).await?;
+    let task = moderation::find_task(&app.service, number).await?;
     Ok(JsonResponse(TaskBody::new(number, task)))
 }
 
@@ -136,7 +137,7 @@ pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> An
     let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
-    let found = app.service.tasks(status, after, limit).await?;
+    let found = moderation::list_tasks(&app.service, status, after, limit).await?;
     let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
     Ok(JsonResponse(JobList { jobs, next }))
 }

@@ -12,8 +12,8 @@ use super::problem::Problem;
 use crate::domain::ids::BoardId;
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
-use crate::service::shards::Spread;
-use crate::service::upkeep::Waiting;
+use crate::service::shards::{self, Spread};
+use crate::service::upkeep::{self, Waiting};
 
 /// What waits in the queues of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -77,7 +77,7 @@ impl QueueBody {
     responses((status = 200, description = "What waits", body = QueueBody))
 )]
 pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
-    let waiting = app.service.queue(&board).await?;
+    let waiting = upkeep::queue(&app.service, &board).await?;
     Ok(JsonResponse(QueueBody::new(&board, &waiting)))
 }
 
@@ -91,7 +91,7 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
 )]
 pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
     let (after, limit) = params.part(BoardId::parse)?;
-    let listed = app.service.queues(after.as_ref(), limit).await?;
+    let listed = upkeep::queues(&app.service, after.as_ref(), limit).await?;
     let (queues, next) = listed.shown(|(board, waiting)| QueueBody::new(&board, &waiting));
     Ok(JsonResponse(QueueList { queues, next }))
 }
@@ -108,7 +108,7 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
     )
 )]
 pub async fn log(State(app): Shared) -> Answer<LogBody> {
-    let backlog = app.service.backlog().await?;
+    let backlog = upkeep::backlog(&app.service).await?;
     let partitions = backlog.into_iter().map(|backlog| PartitionBody {
         partition: backlog.partition.to_string(),
         end: backlog.end,
@@ -142,7 +142,7 @@ pub struct MemoryBody {
     responses((status = 200, description = "How much it takes", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
-    let footprint = app.service.footprint(&board).await?;
+    let footprint = upkeep::footprint(&app.service, &board).await?;
     Ok(JsonResponse(MemoryBody {
         board: board.to_string(),
         bytes: footprint.bytes,
@@ -179,7 +179,7 @@ pub async fn spread(
     audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
-    let (before, spread) = app.service.spread_board(&board, count).await?;
+    let (before, spread) = shards::spread(&app.service, &board, count).await?;
     audit.before(&json!({"shards": before}));
     audit.after(&json!({"shards": spread.moving_to.unwrap_or(spread.shards)}));
     let status = match spread.moving_to {
@@ -195,7 +195,7 @@ pub async fn spread(
     responses((status = 200, description = "How it is spread", body = Spread))
 )]
 pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
-    Ok(JsonResponse(app.service.reshard_progress(&board).await?))
+    Ok(JsonResponse(shards::progress(&app.service, &board).await?))
 }
 
 /// An instance of the service, as it was when it was last heard of.
@@ -248,7 +248,7 @@ impl InstanceBody {
     responses((status = 200, description = "The instances", body = InstanceList))
 )]
 pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
-    let instances = app.service.instances().await?.into_iter();
+    let instances = upkeep::instances(&app.service).await?.into_iter();
     let instances = instances.map(|(id, instance)| InstanceBody::new(id, instance));
     let instances = instances.collect();
     Ok(JsonResponse(InstanceList { instances }))

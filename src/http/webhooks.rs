@@ -18,7 +18,7 @@ use crate::domain::delivery::{DeliveryStatus, NamedDelivery};
 use crate::domain::message::{MessageId, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
-use crate::service::webhooks::NamedWebhook;
+use crate::service::webhooks::{self, NamedWebhook};
 use crate::store::deliveries::DeliveryMark;
 
 /// A webhook.
@@ -211,7 +211,7 @@ pub async fn put(
     Json(wanted, _): Json<Wanted>,
 ) -> Result<Response, Problem> {
     let by = (caller.boards(), caller.key());
-    let (before, after) = app.service.put_webhook(by, &name, wanted).await?;
+    let (before, after) = webhooks::put(&app.service, by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
     audit.after(&audited(&after.webhook));
     if before.is_some() {
@@ -234,7 +234,7 @@ pub async fn rotate(
     caller: Caller,
     audit: Audit,
 ) -> Answer<WebhookWithSecret> {
-    let (before, after) = app.service.rotate_webhook(caller.boards(), &name).await?;
+    let (before, after) = webhooks::rotate(&app.service, caller.boards(), &name).await?;
     audit.before(&audited(&before));
     audit.after(&audited(&after.webhook));
     Ok(with_secret(after))
@@ -256,7 +256,7 @@ pub async fn test(
     name: WebhookName,
     caller: Caller,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
-    let queued = app.service.test_webhook(caller.boards(), &name).await?;
+    let queued = webhooks::queue_test(&app.service, caller.boards(), &name).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(queued.try_into()?)))
 }
 
@@ -272,9 +272,7 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<WebhookList> {
     let (after, limit) = params.part(WebhookName::parse)?;
-    let listed = app
-        .service
-        .list_webhooks(caller.boards(), after.as_ref(), limit);
+    let listed = webhooks::list(&app.service, caller.boards(), after.as_ref(), limit);
     let (webhooks, next) = listed.await?.shown(WebhookBody::from);
     Ok(JsonResponse(WebhookList { webhooks, next }))
 }
@@ -285,7 +283,7 @@ pub async fn list(
     responses((status = 200, description = "The webhook, without its secret", body = WebhookBody))
 )]
 pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answer<WebhookBody> {
-    let webhook = app.service.webhook(caller.boards(), &name).await?;
+    let webhook = webhooks::find(&app.service, caller.boards(), &name).await?;
     Ok(JsonResponse(webhook.into()))
 }
 
@@ -305,9 +303,14 @@ pub async fn deliveries(
 ) -> Answer<DeliveryList> {
     let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
-    let listed = app
-        .service
-        .deliveries(may, &name, params.status, after.as_ref(), limit);
+    let listed = webhooks::list_deliveries(
+        &app.service,
+        may,
+        &name,
+        params.status,
+        after.as_ref(),
+        limit,
+    );
     let (deliveries, next) = listed.await?.shown(DeliveryBody::try_from);
     Ok(JsonResponse(DeliveryList {
         deliveries: deliveries.into_iter().collect::<Result<_, _>>()?,
@@ -333,7 +336,7 @@ pub async fn retry(
     caller: Caller,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
     let service = &app.service;
-    let retried = service.retry_delivery(caller.boards(), &name, id).await?;
+    let retried = webhooks::retry_delivery(service, caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
 }
 
@@ -350,7 +353,7 @@ pub async fn delete(
     caller: Caller,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let before = app.service.delete_webhook(caller.boards(), &name).await?;
+    let before = webhooks::delete(&app.service, caller.boards(), &name).await?;
     audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -21,6 +21,7 @@ use super::client::{Kafka, blocking};
 use super::group::{GroupConsumer, Rebalancing};
 use super::record::{self, Illegible};
 use crate::domain::intake::Partition;
+use crate::engine::intake::start;
 use crate::engine::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking};
 use crate::engine::jobs::JobKind;
 use crate::engine::jobs::faults::Subject;
@@ -170,7 +171,7 @@ impl Lane {
     /// Begins where shards are, and takes records until it is told to stop.
     async fn consume(&self) -> Result<(), Error> {
         let begin = async {
-            let start = self.engine.intake_start(&self.partition).await?;
+            let start = start::find(&self.engine, &self.partition).await?;
             let extent = self.kafka.extent(&self.partition).await?;
             Intake::new(Arc::clone(&self.engine), start, extent)
         };

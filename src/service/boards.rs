@@ -16,8 +16,12 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
+use crate::engine::closings;
+use crate::engine::orders as engine_orders;
 use crate::problems::Problem;
-use crate::store::boards::{Defined, StoredBoard};
+use crate::store::boards::{self, Defined, StoredBoard};
+use crate::store::orders;
+use crate::store::reshard;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
@@ -76,224 +80,231 @@ impl Precondition {
     }
 }
 
-impl Service {
-    /// The boards with this tag, if one is given, among the next `count` in the order of their ids, behind `after`.
-    pub async fn list_boards(
-        &self,
-        after: Option<&BoardId>,
-        count: usize,
-        tag: Option<&str>,
-    ) -> Result<Listed, Error> {
-        let ids = self.engine.store.board_ids(after, count + 1).await?;
-        let Part { items, next } = Part::split(ids, count, BoardId::clone);
-        let mut listed = Listed {
-            next,
-            ..Listed::default()
-        };
-        let read: Vec<_> = stream::iter(items)
-            .map(async |id| (self.engine.board(&id).await, id))
-            .buffered(LOADS_MAX)
-            .collect()
-            .await;
-        let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
-        for (board, id) in read {
-            match board {
-                Ok(board) if !has_tag(&board) => {}
-                Ok(board) => listed.boards.push(board),
-                // It was deleted just now.
-                Err(Error::BoardNotFound(_)) => {}
-                Err(error) if error.is_fault() => listed.unreadable.push((id, error)),
-                Err(error) => return Err(error),
-            }
+/// The boards with this tag, if one is given, among the next `count` in the order of their ids, behind `after`.
+pub async fn list(
+    service: &Service,
+    after: Option<&BoardId>,
+    count: usize,
+    tag: Option<&str>,
+) -> Result<Listed, Error> {
+    let ids = boards::ids(&service.engine.store, after, count + 1).await?;
+    let Part { items, next } = Part::split(ids, count, BoardId::clone);
+    let mut listed = Listed {
+        next,
+        ..Listed::default()
+    };
+    let read: Vec<_> = stream::iter(items)
+        .map(async |id| (service.engine.board(&id).await, id))
+        .buffered(LOADS_MAX)
+        .collect()
+        .await;
+    let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
+    for (board, id) in read {
+        match board {
+            Ok(board) if !has_tag(&board) => {}
+            Ok(board) => listed.boards.push(board),
+            // It was deleted just now.
+            Err(Error::BoardNotFound(_)) => {}
+            Err(error) if error.is_fault() => listed.unreadable.push((id, error)),
+            Err(error) => return Err(error),
         }
-        Ok(listed)
     }
+    Ok(listed)
+}
 
-    /// Creates or changes a board. Returns it, and what it was before, if it was there. A definition that is stored already
-    /// stays as it is.
-    pub async fn define_board(
-        &self,
-        id: &BoardId,
-        draft: &Draft,
-        terms: &Terms,
-    ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
-        let (engine, store) = (&self.engine, &self.engine.store);
-        let (board, before, stored) = until_unchanged(async || {
-            let drops = engine.boards.drops();
-            let change = self.propose(id, draft, terms).await?;
-            let is_new = change.stored.is_none();
-            let before = change.seen().cloned();
-            if let Some(board) = change.unchanged() {
-                return Ok((Arc::clone(board), before, None));
-            }
-            let stamp = store.begin_change(id).await?;
-            let mut board = change.board(stamp, engine.clock.now());
-            if is_new && store.has_orders().await? {
-                board.placement.is_opening = true;
-            }
-            let board = Arc::new(board);
-            if board.placement.next.is_some() {
-                store.mark_moving(id, true).await?;
-            }
-            let seen = change.seen().map(Arc::as_ref);
-            let defined = store.define_board(&board, seen, change.unused_since);
-            let opened = match defined.await? {
-                Defined::Stored => engine.open_if_new(board, is_new).await,
-                Defined::Used => {
-                    store.end_change(id, stamp).await?;
-                    return Err(change.refusal);
-                }
-                Defined::Changed => Err(Error::Again(Outdated::Board)),
-            };
-            if let Err(Error::Again(_)) = opened {
-                store.end_change(id, stamp).await?;
-            }
-            Ok((opened?, before, Some((stamp, drops))))
-        })
-        .await?;
-        let Some((stamp, drops)) = stored else {
-            // It may have been stored by a request that failed after that: what follows is done again.
-            store.announce_board(id, true, None).await?;
-            return Ok((board, before));
-        };
+/// Creates or changes a board. Returns it, and what it was before, if it was there. A definition that is stored already
+/// stays as it is.
+pub async fn define(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
+    let (engine, store) = (&service.engine, &service.engine.store);
+    let (board, before, stored) = until_unchanged(async || {
+        let drops = engine.boards.drops();
+        let change = propose(service, id, draft, terms).await?;
+        let is_new = change.stored.is_none();
+        let before = change.seen().cloned();
+        if let Some(board) = change.unchanged() {
+            return Ok((Arc::clone(board), before, None));
+        }
+        let stamp = boards::begin_change(store, id).await?;
+        let mut board = change.board(stamp, engine.clock.now());
+        if is_new && orders::has_any(store).await? {
+            board.placement.is_opening = true;
+        }
+        let board = Arc::new(board);
         if board.placement.next.is_some() {
-            // Another instance may have found that it was not yet so.
-            store.mark_moving(id, true).await?;
+            reshard::mark_moving(store, id, true).await?;
         }
-        let live = engine.with_batchers(board.clone());
-        engine.hold(id, Some(&live), drops);
-        engine.open_shards(Arc::clone(&live), drops).await?;
-        store.announce_board(id, true, Some(stamp)).await?;
-        engine.begin_derived(&live).await?;
-        Ok((board, before))
-    }
-
-    /// What [`Self::define_board`] would do. Nothing is changed; what would be refused is refused.
-    pub async fn preview_board(
-        &self,
-        id: &BoardId,
-        draft: &Draft,
-        terms: &Terms,
-    ) -> Result<Preview, Error> {
-        until_unchanged(async || {
-            let change = self.propose(id, draft, terms).await?;
-            if let (Some(board), None) = (change.seen(), change.unchanged()) {
-                let store = &self.engine.store;
-                match store.may_define(board, change.unused_since).await? {
-                    Defined::Stored => {}
-                    Defined::Used => return Err(change.refusal),
-                    Defined::Changed => return Err(Error::Again(Outdated::Board)),
-                }
+        let seen = change.seen().map(Arc::as_ref);
+        let defined = boards::define(store, &board, seen, change.unused_since);
+        let opened = match defined.await? {
+            Defined::Stored => engine_orders::open_if_new(engine, board, is_new).await,
+            Defined::Used => {
+                boards::end_change(store, id, stamp).await?;
+                return Err(change.refusal);
             }
-            let now = self.engine.clock.now();
-            let board = change.board(0, now);
-            let before = change.seen().map(|board| &board.definition);
-            Ok(Preview {
-                is_new: before.is_none(),
-                changes: preview::changes(before, &board.definition),
-                boundaries: preview::boundaries(&board, now),
-                board,
-            })
+            Defined::Changed => Err(Error::Again(Outdated::Board)),
+        };
+        if let Err(Error::Again(_)) = opened {
+            boards::end_change(store, id, stamp).await?;
+        }
+        Ok((opened?, before, Some((stamp, drops))))
+    })
+    .await?;
+    let Some((stamp, drops)) = stored else {
+        // It may have been stored by a request that failed after that: what follows is done again.
+        boards::announce(store, id, true, None).await?;
+        return Ok((board, before));
+    };
+    if board.placement.next.is_some() {
+        // Another instance may have found that it was not yet so.
+        reshard::mark_moving(store, id, true).await?;
+    }
+    let live = engine.with_batchers(board.clone());
+    engine.hold(id, Some(&live), drops);
+    engine.open_shards(Arc::clone(&live), drops).await?;
+    boards::announce(store, id, true, Some(stamp)).await?;
+    engine.begin_derived(&live).await?;
+    Ok((board, before))
+}
+
+/// What [`define`] would do. Nothing is changed; what would be refused is refused.
+pub async fn preview(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<Preview, Error> {
+    until_unchanged(async || {
+        let change = propose(service, id, draft, terms).await?;
+        if let (Some(board), None) = (change.seen(), change.unchanged()) {
+            let store = &service.engine.store;
+            match boards::may_define(store, board, change.unused_since).await? {
+                Defined::Stored => {}
+                Defined::Used => return Err(change.refusal),
+                Defined::Changed => return Err(Error::Again(Outdated::Board)),
+            }
+        }
+        let now = service.engine.clock.now();
+        let board = change.board(0, now);
+        let before = change.seen().map(|board| &board.definition);
+        Ok(Preview {
+            is_new: before.is_none(),
+            changes: preview::changes(before, &board.definition),
+            boundaries: preview::boundaries(&board, now),
+            board,
         })
-        .await
-    }
+    })
+    .await
+}
 
-    /// Finds out what a request makes of the stored board.
-    async fn propose(&self, id: &BoardId, draft: &Draft, terms: &Terms) -> Result<Change, Error> {
-        let stored = self.engine.load_placed(id).await?;
-        let seen = stored.as_ref().map(as_far_as_read);
-        terms.precondition.check(seen)?;
-        if !matches!(draft, Draft::Whole(_)) {
-            // What is not known can't be kept.
-            let stored = stored.clone();
-            stored.ok_or_else(|| Error::BoardNotFound(id.clone()))??;
+/// Finds out what a request makes of the stored board.
+async fn propose(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<Change, Error> {
+    let stored = service.engine.load_placed(id).await?;
+    let seen = stored.as_ref().map(as_far_as_read);
+    terms.precondition.check(seen)?;
+    if !matches!(draft, Draft::Whole(_)) {
+        // What is not known can't be kept.
+        let stored = stored.clone();
+        stored.ok_or_else(|| Error::BoardNotFound(id.clone()))??;
+    }
+    let shards = seen.map(|board| board.placement.wanted());
+    let known = seen.map(|board| &board.definition);
+    let definition = draft.definition(id, known, shards);
+    let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
+    Problem::require_none(definition.check())?;
+    if let Some(board) = seen {
+        if board.is_league() != definition.league.is_some() {
+            // Hides and erasures of a league lie in all its shards.
+            let detail = "a board is a league from its creation on, or never";
+            return Err(in_use("/league", detail));
         }
-        let shards = seen.map(|board| board.placement.wanted());
-        let known = seen.map(|board| &board.definition);
-        let definition = draft.definition(id, known, shards);
-        let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
-        Problem::require_none(definition.check())?;
-        if let Some(board) = seen {
-            if board.is_league() != definition.league.is_some() {
-                // Hides and erasures of a league lie in all its shards.
-                let detail = "a board is a league from its creation on, or never";
-                return Err(in_use("/league", detail));
-            }
-            check_shards(board, &definition, draft)?;
-            self.check_final(board, &definition).await?;
-        }
+        check_shards(board, &definition, draft)?;
+        check_final(service, board, &definition).await?;
+    }
+    require_format(stored.as_ref())?;
+    let (unused_since, refusal) = match &stored {
+        None => (None, Error::busy()),
+        Some(stored) => refusal(stored, &definition, &terms.drop_windows),
+    };
+    let change = Change {
+        id: id.clone(),
+        stored,
+        definition,
+        unused_since,
+        refusal,
+    };
+    change.check_dropped(&terms.drop_windows)?;
+    Ok(change)
+}
+
+/// Checks that a change leaves alone what is final.
+async fn check_final(
+    service: &Service,
+    board: &Board,
+    definition: &Definition,
+) -> Result<(), Error> {
+    let Some(until) = board.closings.until else {
+        return Ok(());
+    };
+    let mut errors = Vec::new();
+    let (before, after) = (board.definition.closes_at, definition.closes_at);
+    let is_final = |at: Option<Timestamp>| at.is_some_and(|at| at <= until);
+    if before != after && is_final(before) {
+        let detail = "has ended the board, and what is final stays so";
+        errors.push(FieldError::new("/closes_at", detail));
+    } else if before != after && is_final(after) {
+        let detail = format!("has to lie behind {until}: up to then periods are final");
+        errors.push(FieldError::new("/closes_at", detail));
+    }
+    let windows = board.definition.windows.iter();
+    let removed = windows.filter_map(|window| match window {
+        Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
+        Window::Period(_) | Window::Rolling { .. } => None,
+    });
+    for unit in closings::final_units(&service.engine, board, removed).await? {
+        let detail = format!("`{unit}` has final periods, and can't be removed");
+        errors.push(FieldError::new("/windows", detail));
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::board_final().in_fields(errors).into())
+    }
+}
+
+/// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.
+pub async fn delete(
+    service: &Service,
+    id: &BoardId,
+    precondition: &Precondition,
+) -> Result<Arc<Board>, Error> {
+    let (engine, store) = (&service.engine, &service.engine.store);
+    until_unchanged(async || {
+        let drops = engine.boards.drops();
+        let stored = boards::load(store, id).await?;
         require_format(stored.as_ref())?;
-        let (unused_since, refusal) = match &stored {
-            None => (None, Error::busy()),
-            Some(stored) => refusal(stored, &definition, &terms.drop_windows),
-        };
-        let change = Change {
-            id: id.clone(),
-            stored,
-            definition,
-            unused_since,
-            refusal,
-        };
-        change.check_dropped(&terms.drop_windows)?;
-        Ok(change)
-    }
-
-    /// Checks that a change leaves alone what is final.
-    async fn check_final(&self, board: &Board, definition: &Definition) -> Result<(), Error> {
-        let Some(until) = board.closings.until else {
-            return Ok(());
-        };
-        let mut errors = Vec::new();
-        let (before, after) = (board.definition.closes_at, definition.closes_at);
-        let is_final = |at: Option<Timestamp>| at.is_some_and(|at| at <= until);
-        if before != after && is_final(before) {
-            let detail = "has ended the board, and what is final stays so";
-            errors.push(FieldError::new("/closes_at", detail));
-        } else if before != after && is_final(after) {
-            let detail = format!("has to lie behind {until}: up to then periods are final");
-            errors.push(FieldError::new("/closes_at", detail));
+        let seen = stored.as_ref().map(as_far_as_read);
+        precondition.check(seen)?;
+        let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
+        let stamp = boards::begin_change(store, id).await?;
+        if boards::delete(store, board).await? {
+            engine.hold(id, None, drops);
+            boards::announce(store, id, false, Some(stamp)).await?;
+            return Ok(Arc::clone(board));
         }
-        let windows = board.definition.windows.iter();
-        let removed = windows.filter_map(|window| match window {
-            Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
-            Window::Period(_) | Window::Rolling { .. } => None,
-        });
-        for unit in self.engine.final_units(board, removed).await? {
-            let detail = format!("`{unit}` has final periods, and can't be removed");
-            errors.push(FieldError::new("/windows", detail));
-        }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Problem::board_final().in_fields(errors).into())
-        }
-    }
-
-    /// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.
-    pub async fn delete_board(
-        &self,
-        id: &BoardId,
-        precondition: &Precondition,
-    ) -> Result<Arc<Board>, Error> {
-        let (engine, store) = (&self.engine, &self.engine.store);
-        until_unchanged(async || {
-            let drops = engine.boards.drops();
-            let stored = store.load_board(id).await?;
-            require_format(stored.as_ref())?;
-            let seen = stored.as_ref().map(as_far_as_read);
-            precondition.check(seen)?;
-            let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
-            let stamp = store.begin_change(id).await?;
-            if store.delete_board(board).await? {
-                engine.hold(id, None, drops);
-                store.announce_board(id, false, Some(stamp)).await?;
-                return Ok(Arc::clone(board));
-            }
-            store.end_change(id, stamp).await?;
-            Err(Error::Again(Outdated::Board))
-        })
-        .await
-    }
+        boards::end_change(store, id, stamp).await?;
+        Err(Error::Again(Outdated::Board))
+    })
+    .await
 }
 
 /// Nothing of a board is changed whose data has another format.

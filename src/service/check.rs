@@ -29,7 +29,8 @@ use super::{Error, Service};
 use crate::clock::Clock;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
-use crate::store::check::Manner;
+use crate::store::check::{self, Manner};
+use crate::store::warnings;
 use crate::store::{Store, StoreError, keys};
 
 /// The time between two looks at what is no single step for the service: within it, such a thing is done.
@@ -59,22 +60,20 @@ const SHARED: [(&str, &str); 21] = [
     (keys::OF_API_KEYS[3], "string"),
 ];
 
-impl Service {
-    /// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
-    /// looked after in Redis itself is among the notes.
-    pub async fn check(&self, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
-        let mut check = Check {
-            store: &self.engine.store,
-            clock: &self.engine.clock,
-            mends,
-            report: Report::default(),
-        };
-        for warning in self.engine.store.warnings().await {
-            check.report.note(warning);
-        }
-        check.run(only).boxed().await?;
-        Ok(check.report)
+/// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
+/// looked after in Redis itself is among the notes.
+pub async fn run(service: &Service, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
+    let mut check = Check {
+        store: &service.engine.store,
+        clock: &service.engine.clock,
+        mends,
+        report: Report::default(),
+    };
+    for warning in warnings::current(&service.engine.store).await {
+        check.report.note(warning);
     }
+    check.run(only).boxed().await?;
+    Ok(check.report)
 }
 
 /// A check under way.
@@ -100,13 +99,13 @@ impl Check<'_> {
             suspects = found;
             if only.is_none() {
                 ids.extend(heads);
-                ids.extend(self.store.live_ids().await?);
+                ids.extend(check::live_ids(self.store).await?);
             }
         }
         if let Some(id) = only
-            && self.store.load_head(id.as_str()).await?.found == "none"
+            && check::load_head(self.store, id.as_str()).await?.found == "none"
             && suspects.is_empty()
-            && (!is_sound || self.store.live_score(id).await?.is_none())
+            && (!is_sound || check::live_score(self.store, id).await?.is_none())
         {
             return Err(Error::BoardNotFound(id.clone()));
         }
@@ -124,7 +123,7 @@ impl Check<'_> {
     async fn check_shared(&mut self) -> Result<HashSet<&'static str>, StoreError> {
         let mut sound = HashSet::new();
         for (key, expected) in SHARED {
-            let found = self.store.type_of(key).await?;
+            let found = check::type_of(self.store, key).await?;
             if self.is_of_type(Place::default(), key, &found, expected) {
                 sound.insert(key);
             }

@@ -10,9 +10,10 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::LiveBoard;
+use crate::engine::queue::replaying;
 use crate::join::try_join_all;
 use crate::store::Store;
-use crate::store::dead_letters::{DeadLetter, LetterId};
+use crate::store::dead_letters::{self, DeadLetter, LetterId};
 use crate::store::queued::EntryId;
 
 /// The most letters that one call reads.
@@ -78,7 +79,7 @@ impl<'a> Letters<'a> {
     /// Makes sure that the next letter is there, if there is one.
     async fn read_on(&mut self, store: &Store, count: usize) -> Result<(), Error> {
         while let (true, Some(from)) = (self.read.is_empty(), self.from) {
-            let read = store.letters(self.shard, from, count).await?;
+            let read = dead_letters::list(store, self.shard, from, count).await?;
             let last = read.last().filter(|_| read.len() == count);
             self.from = last.map(|last| last.place.next());
             let told = read.into_iter().filter(DeadLetter::is_told);
@@ -88,77 +89,81 @@ impl<'a> Letters<'a> {
     }
 }
 
-impl Service {
-    /// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
-    pub async fn dead_letters(
-        &self,
-        board: &BoardId,
-        after: Option<&LetterId>,
-        count: usize,
-    ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
-        self.engine
-            .with_board(board, async |live| {
-                let (store, kept) = (&self.engine.store, self.engine.letters_from());
-                let shards = live.shards.iter();
-                let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
-                let mut shards: Vec<Letters<'_>> = shards.collect();
-                let mut found = Vec::new();
-                while found.len() <= count {
-                    let part = PART_MAX.min(count + 1);
-                    let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
-                    try_join_all(read).await?;
-                    let oldest = shards
-                        .iter_mut()
-                        .filter(|shard| !shard.read.is_empty())
-                        .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
-                    let Some(oldest) = oldest else {
-                        break;
-                    };
-                    if let Some(letter) = oldest.read.pop_front() {
-                        let id = LetterId::of(oldest.shard, &letter);
-                        found.push(FoundLetter::new(id, &letter));
-                    }
-                }
-                let part = Part::split(found, count, |last| last.id);
-                Ok((Arc::clone(&live), part))
-            })
-            .await
-    }
-
-    /// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
-    pub async fn replay(
-        &self,
-        board: &BoardId,
-        letter: &LetterId,
-    ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-        let (live, replayed) = self.engine.replay(board, letter).await?;
-        Ok((live, FoundLetter::new(*letter, &replayed)))
-    }
-
-    /// Removes a dead letter, which is returned. Its event never counts.
-    pub async fn discard(&self, board: &BoardId, letter: &LetterId) -> Result<FoundLetter, Error> {
-        let discarded = self.engine.discard(board, letter).await?;
-        Ok(FoundLetter::new(*letter, &discarded))
-    }
-
-    /// The letters of a shard whose events have this id.
-    pub(super) async fn letters_under(
-        &self,
-        shard: &Shard,
-        id: &EventId,
-    ) -> Result<Vec<FoundLetter>, Error> {
-        let (store, mut found) = (&self.engine.store, Vec::new());
-        let mut letters = Letters::of(shard, self.engine.letters_from(), None);
-        loop {
-            letters.read_on(store, PART_MAX).await?;
-            if letters.read.is_empty() {
-                return Ok(found);
-            }
-            let read = letters.read.drain(..);
-            let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
-            found.extend(
-                under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)),
+/// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
+pub async fn list(
+    service: &Service,
+    board: &BoardId,
+    after: Option<&LetterId>,
+    count: usize,
+) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
+    service
+        .engine
+        .with_board(board, async |live| {
+            let (store, kept) = (
+                &service.engine.store,
+                replaying::letters_from(&service.engine),
             );
+            let shards = live.shards.iter();
+            let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
+            let mut shards: Vec<Letters<'_>> = shards.collect();
+            let mut found = Vec::new();
+            while found.len() <= count {
+                let part = PART_MAX.min(count + 1);
+                let read = shards.iter_mut().map(|shard| shard.read_on(store, part));
+                try_join_all(read).await?;
+                let oldest = shards
+                    .iter_mut()
+                    .filter(|shard| !shard.read.is_empty())
+                    .min_by_key(|shard| (shard.read[0].place, shard.shard.shard_id.index));
+                let Some(oldest) = oldest else {
+                    break;
+                };
+                if let Some(letter) = oldest.read.pop_front() {
+                    let id = LetterId::of(oldest.shard, &letter);
+                    found.push(FoundLetter::new(id, &letter));
+                }
+            }
+            let part = Part::split(found, count, |last| last.id);
+            Ok((Arc::clone(&live), part))
+        })
+        .await
+}
+
+/// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
+pub async fn replay(
+    service: &Service,
+    board: &BoardId,
+    letter: &LetterId,
+) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
+    let (live, replayed) = replaying::replay(&service.engine, board, letter).await?;
+    Ok((live, FoundLetter::new(*letter, &replayed)))
+}
+
+/// Removes a dead letter, which is returned. Its event never counts.
+pub async fn discard(
+    service: &Service,
+    board: &BoardId,
+    letter: &LetterId,
+) -> Result<FoundLetter, Error> {
+    let discarded = replaying::discard(&service.engine, board, letter).await?;
+    Ok(FoundLetter::new(*letter, &discarded))
+}
+
+/// The letters of a shard whose events have this id.
+pub(super) async fn letters_under(
+    service: &Service,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Vec<FoundLetter>, Error> {
+    let (store, mut found) = (&service.engine.store, Vec::new());
+    let mut letters = Letters::of(shard, replaying::letters_from(&service.engine), None);
+    loop {
+        letters.read_on(store, PART_MAX).await?;
+        if letters.read.is_empty() {
+            return Ok(found);
         }
+        let read = letters.read.drain(..);
+        let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
+        found.extend(under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dead_letters::FoundLetter;
+use super::dead_letters::{self, FoundLetter};
 use super::{Error, Service};
 use crate::domain::event::Status;
 use crate::domain::ids::{BoardId, EventId, MemberId};
@@ -17,7 +17,11 @@ use crate::engine::intake::{LogEvent, Sought};
 use crate::engine::queue::refusal::Refusal;
 use crate::join::try_join_all;
 use crate::store::StoreError;
-use crate::store::events::Known;
+use crate::store::erasures;
+use crate::store::events::{self, Known};
+use crate::store::intake;
+use crate::store::queued;
+use crate::store::queues;
 
 /// Which events are looked for.
 #[derive(Clone, Debug)]
@@ -95,153 +99,158 @@ impl Found {
     }
 }
 
-impl Service {
-    /// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
-    /// dead letters; in this order. With the board.
-    pub async fn event_status(
-        &self,
-        request: &EventsRequest,
-    ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-        let find = async |live| self.find_events(live, request).await;
-        self.engine.with_board(&request.board, find).await
-    }
+/// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
+/// dead letters; in this order. With the board.
+pub async fn find(
+    service: &Service,
+    request: &EventsRequest,
+) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
+    let find = async |live| find_events(service, live, request).await;
+    service.engine.with_board(&request.board, find).await
+}
 
-    async fn find_events(
-        &self,
-        live: Arc<LiveBoard>,
-        request: &EventsRequest,
-    ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-        let mut found = self.look_for_id(&live, request).await?;
+async fn find_events(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    request: &EventsRequest,
+) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
+    let mut found = look_for_id(service, &live, request).await?;
+    if found.is_empty() {
+        let in_log = look_in_log(service, &live, request).await?;
+        // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
+        found = look_for_id(service, &live, request).await?;
         if found.is_empty() {
-            let in_log = self.look_in_log(&live, request).await?;
-            // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
-            found = self.look_for_id(&live, request).await?;
-            if found.is_empty() {
-                found.waiting = in_log;
-            }
+            found.waiting = in_log;
         }
-        if let Some(member) = &request.member {
-            found.keep_own(member);
-        }
-        found.tell_once();
-        let waiting = found.waiting.into_iter();
-        let mut events: Vec<_> = waiting
-            .map(|event| EventStatus::Queued(Box::new(event)))
-            .collect();
-        let is_taken = !found.known.is_empty();
-        for known in found.known {
-            events.push(self.applied(&live, request.member.as_ref(), known).await?);
-        }
-        // An event that was refused blocks no other under its id.
-        for refused in found.refused.iter().filter(|_| !is_taken) {
-            events.push(refusal(refused)?);
-        }
-        let letters = found.letters.into_iter();
-        events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-        Ok((live, events))
     }
+    if let Some(member) = &request.member {
+        found.keep_own(member);
+    }
+    found.tell_once();
+    let waiting = found.waiting.into_iter();
+    let mut events: Vec<_> = waiting
+        .map(|event| EventStatus::Queued(Box::new(event)))
+        .collect();
+    let is_taken = !found.known.is_empty();
+    for known in found.known {
+        events.push(applied(service, &live, request.member.as_ref(), known).await?);
+    }
+    // An event that was refused blocks no other under its id.
+    for refused in found.refused.iter().filter(|_| !is_taken) {
+        events.push(refusal(refused)?);
+    }
+    let letters = found.letters.into_iter();
+    events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
+    Ok((live, events))
+}
 
-    /// The events of the id that wait in the log, and were not taken before this began.
-    async fn look_in_log(
-        &self,
-        live: &LiveBoard,
-        request: &EventsRequest,
-    ) -> Result<Vec<QueuedEvent>, Error> {
-        let log = self.engine.log.as_ref();
-        let Some(log) = log.filter(|_| !live.board.is_league()) else {
-            return Ok(Vec::new());
+/// The events of the id that wait in the log, and were not taken before this began.
+async fn look_in_log(
+    service: &Service,
+    live: &LiveBoard,
+    request: &EventsRequest,
+) -> Result<Vec<QueuedEvent>, Error> {
+    let log = service.engine.log.as_ref();
+    let Some(log) = log.filter(|_| !live.board.is_league()) else {
+        return Ok(Vec::new());
+    };
+    let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
+    let store = &service.engine.store;
+    let mut from = Vec::new();
+    for (partition, _) in log.ends().await? {
+        let shards = current_shards(live, member).into_iter();
+        let known = shards.map(|shard| intake::known_offsets(store, shard, &partition));
+        let known = try_join_all(known).await?;
+        let least = known.iter().map(KnownOffsets::taken).min().flatten();
+        // A shard that says nothing of a partition has had nothing of it that lies before the floor.
+        let least = match least {
+            None => intake::floor(store, &partition).await?,
+            least => least,
         };
-        let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
-        let store = &self.engine.store;
-        let mut from = Vec::new();
-        for (partition, _) in log.ends().await? {
-            let shards = current_shards(live, member).into_iter();
-            let known = shards.map(|shard| store.known_offsets(shard, &partition));
-            let known = try_join_all(known).await?;
-            let least = known.iter().map(KnownOffsets::taken).min().flatten();
-            // A shard that says nothing of a partition has had nothing of it that lies before the floor.
-            let least = match least {
-                None => store.intake_floor(&partition).await?,
-                least => least,
-            };
-            from.extend(least.map(|least| (partition, least)));
-        }
-        let sought = Sought {
-            board,
-            id,
-            member,
-            from: &from,
-        };
-        let now = self.engine.clock.now();
-        let events = log.find(sought).await?.into_iter();
-        let is_of_board =
-            |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
-        let events = events.filter(is_of_board);
-        // What can't be read by its board will be dead, and is told where those are.
-        let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
-        Ok(events.collect())
+        from.extend(least.map(|least| (partition, least)));
     }
+    let sought = Sought {
+        board,
+        id,
+        member,
+        from: &from,
+    };
+    let now = service.engine.clock.now();
+    let events = log.find(sought).await?.into_iter();
+    let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
+    let events = events.filter(is_of_board);
+    // What can't be read by its board will be dead, and is told where those are.
+    let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
+    Ok(events.collect())
+}
 
-    /// What all shards know that may know of the event.
-    async fn look_for_id(&self, live: &LiveBoard, request: &EventsRequest) -> Result<Found, Error> {
-        let (id, member) = (&request.id, request.member.as_ref());
-        let (store, mut found) = (&self.engine.store, Found::default());
-        let of_shards = shards_for(live, member).into_iter();
-        let of_shards = of_shards.map(async |shard| {
-            // In this order: what is applied, or dies, between two of these is met twice, and not missed.
-            let waiting = store.queued(shard, id).await?;
-            let known = store.known(shard, id).await?;
-            let refused = store.refused_events(shard, &[id]).await?;
-            Ok::<_, Error>((waiting, known, refused))
-        });
-        for (waiting, known, refused) in try_join_all(of_shards).await? {
-            found.waiting.extend(waiting);
-            found.known.extend(known);
-            found.refused.extend(refused.into_iter().flatten());
-        }
-        // Letters move along with their board.
-        let current = current_shards(live, member).into_iter();
-        let letters = current.map(|shard| self.letters_under(shard, id));
-        for letters in try_join_all(letters).await? {
-            found.letters.extend(letters);
-        }
-        Ok(found)
+/// What all shards know that may know of the event.
+async fn look_for_id(
+    service: &Service,
+    live: &LiveBoard,
+    request: &EventsRequest,
+) -> Result<Found, Error> {
+    let (id, member) = (&request.id, request.member.as_ref());
+    let (store, mut found) = (&service.engine.store, Found::default());
+    let of_shards = shards_for(live, member).into_iter();
+    let of_shards = of_shards.map(async |shard| {
+        // In this order: what is applied, or dies, between two of these is met twice, and not missed.
+        let waiting = queues::find(store, shard, id).await?;
+        let known = events::known(store, shard, id).await?;
+        let refused = queued::refused(store, shard, &[id]).await?;
+        Ok::<_, Error>((waiting, known, refused))
+    });
+    for (waiting, known, refused) in try_join_all(of_shards).await? {
+        found.waiting.extend(waiting);
+        found.known.extend(known);
+        found.refused.extend(refused.into_iter().flatten());
     }
+    // Letters move along with their board.
+    let current = current_shards(live, member).into_iter();
+    let letters = current.map(|shard| dead_letters::letters_under(service, shard, id));
+    for letters in try_join_all(letters).await? {
+        found.letters.extend(letters);
+    }
+    Ok(found)
+}
 
-    /// An event that was taken; without its scores if they may be from before an erasure of its member.
-    ///
-    /// What is remembered of an event does not tell its member, so the one that is asked for may be another. But no two erasures of
-    /// different members have the same number. So if there is one, it tells the member.
-    async fn applied(
-        &self,
-        live: &LiveBoard,
-        member: Option<&MemberId>,
-        known: Known,
-    ) -> Result<EventStatus, Error> {
-        let is_current = match member.filter(|_| known.erasure > 0) {
-            Some(member) => {
-                let shard = &live.shard_of(member).shard;
-                let last = self.engine.store.last_erasure(shard, member).await?;
-                last.is_some_and(|last| last.number == known.erasure)
-            }
-            None => !self.has_erased(live, member).await?,
-        };
-        let scores = known.scores.into_iter().filter(|_| is_current);
-        Ok(EventStatus::Applied {
-            status: known.status,
-            at: known.at,
-            scores: scores.collect(),
-        })
-    }
+/// An event that was taken; without its scores if they may be from before an erasure of its member.
+///
+/// What is remembered of an event does not tell its member, so the one that is asked for may be another. But no two erasures of
+/// different members have the same number. So if there is one, it tells the member.
+async fn applied(
+    service: &Service,
+    live: &LiveBoard,
+    member: Option<&MemberId>,
+    known: Known,
+) -> Result<EventStatus, Error> {
+    let is_current = match member.filter(|_| known.erasure > 0) {
+        Some(member) => {
+            let shard = &live.shard_of(member).shard;
+            let last = erasures::last(&service.engine.store, shard, member).await?;
+            last.is_some_and(|last| last.number == known.erasure)
+        }
+        None => !has_erased(service, live, member).await?,
+    };
+    let scores = known.scores.into_iter().filter(|_| is_current);
+    Ok(EventStatus::Applied {
+        status: known.status,
+        at: known.at,
+        scores: scores.collect(),
+    })
+}
 
-    /// Whether any member was ever erased of whom an event may be that is found under this member, or under none.
-    async fn has_erased(&self, live: &LiveBoard, member: Option<&MemberId>) -> Result<bool, Error> {
-        // Members that were together in a former shard may be in any by now.
-        let member = member.filter(|_| live.former.is_empty());
-        let asked = current_shards(live, member).into_iter();
-        let asked = asked.map(|shard| self.engine.store.has_erased(shard));
-        Ok(try_join_all(asked).await?.contains(&true))
-    }
+/// Whether any member was ever erased of whom an event may be that is found under this member, or under none.
+async fn has_erased(
+    service: &Service,
+    live: &LiveBoard,
+    member: Option<&MemberId>,
+) -> Result<bool, Error> {
+    // Members that were together in a former shard may be in any by now.
+    let member = member.filter(|_| live.former.is_empty());
+    let asked = current_shards(live, member).into_iter();
+    let asked = asked.map(|shard| erasures::has_erased(&service.engine.store, shard));
+    Ok(try_join_all(asked).await?.contains(&true))
 }
 
 /// An event that was refused, as that is stored.

@@ -10,6 +10,7 @@ use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
+use crate::engine::queue::putting;
 use crate::engine::submission::Budget;
 use crate::join::join_all;
 
@@ -68,78 +69,76 @@ pub enum Received {
 /// What became of events, by their indexes in the request.
 type Results = Vec<(usize, Result<Received, Error>)>;
 
-impl Service {
-    /// Takes the event of a request that has one.
-    pub async fn submit_one(
-        &self,
-        request: &Arc<[Incoming]>,
-        options: SubmitOptions<'_>,
-    ) -> Result<Received, Error> {
-        let results = self.submit_to(&request[0].board, request, vec![0], options);
-        results.await.remove(0).1
-    }
+/// Takes the event of a request that has one.
+pub async fn submit_one(
+    service: &Service,
+    request: &Arc<[Incoming]>,
+    options: SubmitOptions<'_>,
+) -> Result<Received, Error> {
+    let results = submit_to(service, &request[0].board, request, vec![0], options);
+    results.await.remove(0).1
+}
 
-    /// Takes the events of one request; the results are in their order.
-    pub async fn submit(
-        &self,
-        request: &Arc<[Incoming]>,
-        options: SubmitOptions<'_>,
-    ) -> Vec<Result<Received, Error>> {
-        let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
-        for (index, incoming) in request.iter().enumerate() {
-            by_board.entry(&incoming.board).or_default().push(index);
-        }
-        let boards = by_board.into_iter();
-        let boards =
-            boards.map(|(board, indexes)| self.submit_to(board, request, indexes, options));
-        let mut results: Vec<_> = request.iter().map(|_| None).collect();
-        for (index, result) in join_all(boards).await.into_iter().flatten() {
-            results[index] = Some(result);
-        }
-        results.into_iter().flatten().collect()
+/// Takes the events of one request; the results are in their order.
+pub async fn submit(
+    service: &Service,
+    request: &Arc<[Incoming]>,
+    options: SubmitOptions<'_>,
+) -> Vec<Result<Received, Error>> {
+    let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
+    for (index, incoming) in request.iter().enumerate() {
+        by_board.entry(&incoming.board).or_default().push(index);
     }
+    let boards = by_board.into_iter();
+    let boards =
+        boards.map(|(board, indexes)| submit_to(service, board, request, indexes, options));
+    let mut results: Vec<_> = request.iter().map(|_| None).collect();
+    for (index, result) in join_all(boards).await.into_iter().flatten() {
+        results[index] = Some(result);
+    }
+    results.into_iter().flatten().collect()
+}
 
-    /// Takes those with these indexes, which are of one board.
-    async fn submit_to(
-        &self,
-        board: &BoardId,
-        request: &Arc<[Incoming]>,
-        mut indexes: Vec<usize>,
-        options: SubmitOptions<'_>,
-    ) -> Results {
-        let live = match self.engine.live_board(board).await {
-            Ok(live) => live,
-            Err(error) => {
-                let failed = indexes.into_iter();
-                let failed = failed.map(|index| (index, Err(error.clone())));
-                return self.counted(failed.collect());
-            }
-        };
-        let mut results = Vec::with_capacity(indexes.len());
-        if live.board.queues(options.prefers_async) {
-            let player = options.player;
-            let queued = self.engine.queue(live, request, indexes, player);
-            let batch = queued.boxed().await;
-            let ended = batch.ended.into_iter();
-            results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
-            indexes = batch.left;
+/// Takes those with these indexes, which are of one board.
+async fn submit_to(
+    service: &Service,
+    board: &BoardId,
+    request: &Arc<[Incoming]>,
+    mut indexes: Vec<usize>,
+    options: SubmitOptions<'_>,
+) -> Results {
+    let live = match service.engine.live_board(board).await {
+        Ok(live) => live,
+        Err(error) => {
+            let failed = indexes.into_iter();
+            let failed = failed.map(|index| (index, Err(error.clone())));
+            return counted(service, failed.collect());
         }
-        if !indexes.is_empty() {
-            let budget = Budget::of_request(&self.engine);
-            let submitted = self
-                .engine
-                .submit(board, request, indexes, options.report, budget);
-            let submitted = submitted.boxed().await.into_iter();
-            results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
-        }
-        self.counted(results)
+    };
+    let mut results = Vec::with_capacity(indexes.len());
+    if live.board.queues(options.prefers_async) {
+        let player = options.player;
+        let queued = putting::queue_events(&service.engine, live, request, indexes, player);
+        let batch = queued.boxed().await;
+        let ended = batch.ended.into_iter();
+        results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
+        indexes = batch.left;
     }
+    if !indexes.is_empty() {
+        let budget = Budget::of_request(&service.engine);
+        let submitted = service
+            .engine
+            .submit(board, request, indexes, options.report, budget);
+        let submitted = submitted.boxed().await.into_iter();
+        results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
+    }
+    counted(service, results)
+}
 
-    /// Counts results, and returns them.
-    fn counted(&self, results: Results) -> Results {
-        for (_, result) in &results {
-            self.events.count(result);
-        }
-        results
+/// Counts results, and returns them.
+fn counted(service: &Service, results: Results) -> Results {
+    for (_, result) in &results {
+        service.events.count(result);
     }
+    results
 }

@@ -19,7 +19,7 @@ use crate::engine::reader::Reader;
 use crate::join::join_all;
 use crate::problems::Problem;
 use crate::store::Freshness;
-use crate::store::initial::{CALL_MEMBERS_MAX, Initialized};
+use crate::store::initial::{self, CALL_MEMBERS_MAX, Initialized};
 use crate::store::standings::{Entry, Mark, Sight};
 
 /// The most members of one request.
@@ -49,103 +49,103 @@ pub struct FoundInitial {
     pub entries: Part<Entry>,
 }
 
-impl Service {
-    /// Sets initial scores (texts of JSON numbers), or takes them away (`None`). If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
-    /// again is safe.
-    pub async fn set_initial(
-        &self,
-        id: &BoardId,
-        scores: &BTreeMap<MemberId, Option<String>>,
-    ) -> Result<SetInitial, Error> {
-        let before = Mutex::default();
-        self.engine
-            .with_board(id, async |live| {
-                let scores = read_scores(&live.board, scores)?;
-                self.engine.note_use(&live).await?;
-                let mut of_shard = vec![Vec::new(); live.shards.len()];
-                for score in &scores {
-                    of_shard[live.board.shard_of(&score.0)].push(score.clone());
-                }
-                let shards = live.shards.iter().zip(&of_shard);
-                let set = shards.map(|(shard, scores)| self.set_all(&shard.shard, scores, &before));
-                // All shards are at their end before another attempt begins: what one has set meanwhile is not what was there before.
-                let set = join_all(set).await.into_iter();
-                Ok(SetInitial {
-                    members: set.sum::<Result<u64, Error>>()?,
-                    before: mem::take(&mut *before.lock()),
-                    after: scores.into_iter().collect(),
-                    live,
-                })
+/// Sets initial scores (texts of JSON numbers), or takes them away (`None`). If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
+/// again is safe.
+pub async fn set(
+    service: &Service,
+    id: &BoardId,
+    scores: &BTreeMap<MemberId, Option<String>>,
+) -> Result<SetInitial, Error> {
+    let before = Mutex::default();
+    service
+        .engine
+        .with_board(id, async |live| {
+            let scores = read_scores(&live.board, scores)?;
+            service.engine.note_use(&live).await?;
+            let mut of_shard = vec![Vec::new(); live.shards.len()];
+            for score in &scores {
+                of_shard[live.board.shard_of(&score.0)].push(score.clone());
+            }
+            let shards = live.shards.iter().zip(&of_shard);
+            let set = shards.map(|(shard, scores)| set_all(service, &shard.shard, scores, &before));
+            // All shards are at their end before another attempt begins: what one has set meanwhile is not what was there before.
+            let set = join_all(set).await.into_iter();
+            Ok(SetInitial {
+                members: set.sum::<Result<u64, Error>>()?,
+                before: mem::take(&mut *before.lock()),
+                after: scores.into_iter().collect(),
+                live,
             })
-            .await
-    }
+        })
+        .await
+}
 
-    /// Sets initial scores of a shard, none too. Notes what was there before.
-    async fn set_all(
-        &self,
-        shard: &Shard,
-        scores: &[(MemberId, Option<Score>)],
-        noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
-    ) -> Result<u64, Error> {
-        let mut rest = scores;
-        loop {
-            let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
-            let now = self.engine.clock.now();
-            match self.engine.store.set_initial(shard, some, now).await? {
-                // The call is made again when nothing is left.
-                Initialized::Erasing => {
-                    self.engine.forget_all(&shard.id).await?;
+/// Sets initial scores of a shard, none too. Notes what was there before.
+async fn set_all(
+    service: &Service,
+    shard: &Shard,
+    scores: &[(MemberId, Option<Score>)],
+    noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
+) -> Result<u64, Error> {
+    let mut rest = scores;
+    loop {
+        let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
+        let now = service.engine.clock.now();
+        match initial::set(&service.engine.store, shard, some, now).await? {
+            // The call is made again when nothing is left.
+            Initialized::Erasing => {
+                service.engine.forget_all(&shard.id).await?;
+            }
+            Initialized::Done { members, before } => {
+                let mut noted = noted.lock();
+                for ((member, _), before) in some.iter().zip(before) {
+                    // What a call finds that is made again is what it has set itself.
+                    noted.entry(member.clone()).or_insert(before);
                 }
-                Initialized::Done { members, before } => {
-                    let mut noted = noted.lock();
-                    for ((member, _), before) in some.iter().zip(before) {
-                        // What a call finds that is made again is what it has set itself.
-                        noted.entry(member.clone()).or_insert(before);
-                    }
-                    if behind.is_empty() {
-                        return Ok(members);
-                    }
-                    rest = behind;
+                if behind.is_empty() {
+                    return Ok(members);
                 }
-                Initialized::OutOfRange(index) => {
-                    let decimals = shard.definition.decimals;
-                    let max = decimals.score_max().shown(decimals);
-                    let detail = format!("with it the score in a standing would be beyond ±{max}");
-                    let beyond = some.get(index).map(|(member, _)| pointer(member));
-                    let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
-                    return Err(Problem::invalid(beyond.into_iter().collect()).into());
-                }
+                rest = behind;
+            }
+            Initialized::OutOfRange(index) => {
+                let decimals = shard.definition.decimals;
+                let max = decimals.score_max().shown(decimals);
+                let detail = format!("with it the score in a standing would be beyond ±{max}");
+                let beyond = some.get(index).map(|(member, _)| pointer(member));
+                let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
+                return Err(Problem::invalid(beyond.into_iter().collect()).into());
             }
         }
     }
+}
 
-    /// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
-    pub async fn initial_scores(
-        &self,
-        id: &BoardId,
-        after: Option<&str>,
-        count: usize,
-    ) -> Result<FoundInitial, Error> {
-        self.engine
-            .with_board(id, async |live| {
-                let begin = match after {
-                    Some(cursor) => behind(&live.board, cursor)?,
-                    None => Mark::FIRST,
-                };
-                // Whoever may set initial scores sees those of hidden members too.
-                let reader = Reader::new(&self.engine, &live, Freshness::Current)
-                    .with_sight(Sight::Everybody);
-                let list = Merged::new(&reader, live.board.initial_scores());
-                let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
-                let (total, entries) = read.await?;
-                Ok(FoundInitial {
-                    total,
-                    entries: Part::split(entries, count, |last| cursor(&live.board, last)),
-                    live: Arc::clone(&live),
-                })
+/// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
+pub async fn scores(
+    service: &Service,
+    id: &BoardId,
+    after: Option<&str>,
+    count: usize,
+) -> Result<FoundInitial, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            let begin = match after {
+                Some(cursor) => behind(&live.board, cursor)?,
+                None => Mark::FIRST,
+            };
+            // Whoever may set initial scores sees those of hidden members too.
+            let reader = Reader::new(&service.engine, &live, Freshness::Current)
+                .with_sight(Sight::Everybody);
+            let list = Merged::new(&reader, live.board.initial_scores());
+            let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
+            let (total, entries) = read.await?;
+            Ok(FoundInitial {
+                total,
+                entries: Part::split(entries, count, |last| cursor(&live.board, last)),
+                live: Arc::clone(&live),
             })
-            .await
-    }
+        })
+        .await
 }
 
 /// Where the list goes on behind an entry, as clients send it back.

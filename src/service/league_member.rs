@@ -151,18 +151,20 @@ impl MemberView {
     }
 }
 
-impl Service {
-    /// How many entries are read with a member, of which so many are shown: on a league all of its cohort.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BoardNotFound`]
-    pub async fn entries_with_member(&self, id: &BoardId, entries: usize) -> Result<usize, Error> {
-        let live = self.engine.live_board(id).await?;
-        let league = live.board.definition.league.as_ref();
-        let size = league.map_or(0, |league| league.cohort_size);
-        Ok(entries.max(usize::try_from(size).unwrap_or(usize::MAX)))
-    }
+/// How many entries are read with a member, of which so many are shown: on a league all of its cohort.
+///
+/// # Errors
+///
+/// [`Error::BoardNotFound`]
+pub async fn entries_with_member(
+    service: &Service,
+    id: &BoardId,
+    entries: usize,
+) -> Result<usize, Error> {
+    let live = service.engine.live_board(id).await?;
+    let league = live.board.definition.league.as_ref();
+    let size = league.map_or(0, |league| league.cohort_size);
+    Ok(entries.max(usize::try_from(size).unwrap_or(usize::MAX)))
 }
 
 impl Attempt<'_> {

@@ -64,80 +64,84 @@ impl Look {
     }
 }
 
-impl Service {
-    /// Checks that a board has a window of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BoardNotFound`], [`UNKNOWN_WINDOW`](crate::problems::UNKNOWN_WINDOW).
-    pub async fn check_window(&self, board: &BoardId, window: &str) -> Result<(), Error> {
-        let live = self.engine.live_board(board).await?;
-        find_window(&live.board, window).map(|_| ())
-    }
+/// Checks that a board has a window of this name.
+///
+/// # Errors
+///
+/// [`Error::BoardNotFound`], [`UNKNOWN_WINDOW`](crate::problems::UNKNOWN_WINDOW).
+pub async fn check_window(service: &Service, board: &BoardId, window: &str) -> Result<(), Error> {
+    let live = service.engine.live_board(board).await?;
+    find_window(&live.board, window).map(|_| ())
+}
 
-    /// Looks at a board. Looks at the same time share their calls.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BoardNotFound`]; that Redis does not answer.
-    pub async fn look(&self, board: &BoardId) -> Result<Look, Error> {
-        self.engine
-            .with_board(board, async |live| {
-                let begun = Instant::now();
-                let shards = live.shards.iter();
-                let seen = shards.map(|shard| shard.changed(Freshness::Current));
-                let seen = try_join_all(seen).await?.into_iter();
-                let (changes, barriers): (Vec<_>, Vec<_>) = seen.unzip();
-                let barrier = barriers.into_iter().min().flatten();
-                Ok(Look {
-                    live,
-                    begun,
-                    changes,
-                    seen: Seen {
-                        barrier,
-                        is_current: true,
-                    },
-                })
+/// Looks at a board. Looks at the same time share their calls.
+///
+/// # Errors
+///
+/// [`Error::BoardNotFound`]; that Redis does not answer.
+pub async fn at(service: &Service, board: &BoardId) -> Result<Look, Error> {
+    service
+        .engine
+        .with_board(board, async |live| {
+            let begun = Instant::now();
+            let shards = live.shards.iter();
+            let seen = shards.map(|shard| shard.changed(Freshness::Current));
+            let seen = try_join_all(seen).await?.into_iter();
+            let (changes, barriers): (Vec<_>, Vec<_>) = seen.unzip();
+            let barrier = barriers.into_iter().min().flatten();
+            Ok(Look {
+                live,
+                begun,
+                changes,
+                seen: Seen {
+                    barrier,
+                    is_current: true,
+                },
             })
-            .await
-    }
+        })
+        .await
+}
 
-    /// Waits until the primaries have this edition. A read that begins afterwards, and that asks primaries, has it.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::revision_unknown`]; [`Problem::revision_pending`] if that takes too long.
-    pub async fn await_edition(&self, board: &BoardId, wanted: &Edition) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            match self.look_for(board, wanted).await? {
-                Reached::Yes => return Ok(()),
-                Reached::Unknown => return Err(Problem::revision_unknown(board).into()),
-                Reached::NotYet if begun.elapsed() >= WAIT_MAX => {
-                    return Err(Problem::revision_pending(board).into());
-                }
-                Reached::NotYet => tokio::time::sleep(LOOK_INTERVAL).await,
+/// Waits until the primaries have this edition. A read that begins afterwards, and that asks primaries, has it.
+///
+/// # Errors
+///
+/// [`Problem::revision_unknown`]; [`Problem::revision_pending`] if that takes too long.
+pub async fn await_edition(
+    service: &Service,
+    board: &BoardId,
+    wanted: &Edition,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match look_for(service, board, wanted).await? {
+            Reached::Yes => return Ok(()),
+            Reached::Unknown => return Err(Problem::revision_unknown(board).into()),
+            Reached::NotYet if begun.elapsed() >= WAIT_MAX => {
+                return Err(Problem::revision_pending(board).into());
             }
+            Reached::NotYet => tokio::time::sleep(LOOK_INTERVAL).await,
         }
     }
+}
 
-    /// Whether a board has an edition now.
-    async fn look_for(&self, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
-        self.engine
-            .with_board(board, async |live| {
-                if !wanted.is_of(&live.board) {
-                    // Another instance may know a later definition.
-                    self.engine.reload(board).await?;
-                    self.engine.require_current(&live)?;
-                    return Ok(Reached::Unknown);
-                }
-                let looks = wanted.shards().map(async |index| {
-                    let (changed, _) = live.shards[index].changed(Freshness::Current).await?;
-                    Ok::<_, Error>(wanted.reached(index, changed))
-                });
-                let looks = try_join_all(looks).await?;
-                Ok(looks.into_iter().max().unwrap_or(Reached::Yes))
-            })
-            .await
-    }
+/// Whether a board has an edition now.
+async fn look_for(service: &Service, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
+    service
+        .engine
+        .with_board(board, async |live| {
+            if !wanted.is_of(&live.board) {
+                // Another instance may know a later definition.
+                service.engine.reload(board).await?;
+                service.engine.require_current(&live)?;
+                return Ok(Reached::Unknown);
+            }
+            let looks = wanted.shards().map(async |index| {
+                let (changed, _) = live.shards[index].changed(Freshness::Current).await?;
+                Ok::<_, Error>(wanted.reached(index, changed))
+            });
+            let looks = try_join_all(looks).await?;
+            Ok(looks.into_iter().max().unwrap_or(Reached::Yes))
+        })
+        .await
 }

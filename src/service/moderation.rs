@@ -11,9 +11,11 @@ use crate::domain::part::Part;
 use crate::domain::task::{Action, Task, TaskStatus};
 use crate::engine::Engine;
 pub use crate::engine::hides::Hiding;
+use crate::engine::tasks as engine_tasks;
 use crate::problems::Problem;
-use crate::store::orders::{Order, Whom};
-use crate::store::tasks::{BegunTask, OrderChange};
+use crate::store::erasures;
+use crate::store::orders::{self, Order, Whom};
+use crate::store::tasks::{self, BegunTask, OrderChange};
 
 /// How many boards are changed side by side.
 const BOARDS_AT_ONCE: usize = 16;
@@ -38,154 +40,164 @@ pub(super) async fn hide_of(
     Ok(hidden.into_iter().next().map(|(_, hide)| hide))
 }
 
-impl Service {
-    /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
-    /// later shows the member, by any instance.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
-    pub async fn hide(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        hide: &Hide,
-    ) -> Result<Hiding, Error> {
-        let hidden = self.engine.hide(id, member, hide).await?;
-        self.engine.wait_for_replicas(Instant::now()).await?;
-        Ok(hidden)
-    }
+/// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
+/// later shows the member, by any instance.
+///
+/// # Errors
+///
+/// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
+pub async fn hide(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+    hide: &Hide,
+) -> Result<Hiding, Error> {
+    let hidden = service.engine.hide(id, member, hide).await?;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    Ok(hidden)
+}
 
-    /// How a member of a board is hidden.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::not_hidden`] if it is not.
-    pub async fn hide_of(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
-        let hide = hide_of(&self.engine, id, member).await?;
-        hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
-    }
+/// How a member of a board is hidden.
+///
+/// # Errors
+///
+/// [`Problem::not_hidden`] if it is not.
+pub async fn require_hide(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+) -> Result<Hide, Error> {
+    let hide = hide_of(&service.engine, id, member).await?;
+    hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+}
 
-    /// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
-    /// that it had.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::not_hidden`] if it had none.
-    pub async fn unhide(&self, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
-        let before = self.engine.unhide(id, member, None).await?;
-        self.engine.wait_for_replicas(Instant::now()).await?;
-        before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
-    }
+/// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
+/// that it had.
+///
+/// # Errors
+///
+/// [`Problem::not_hidden`] if it had none.
+pub async fn unhide(service: &Service, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+    let before = service.engine.unhide(id, member, None).await?;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+}
 
-    /// Erases a member of a board: what was written of it before counts for nothing. When this returns, no read that begins
-    /// later shows the member, by any instance. The member need not have a score. If what it has left is not all removed then, a
-    /// job goes on.
-    pub async fn erase(&self, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-        let engine = &self.engine;
-        engine.live_board(id).await?;
-        let number = engine.store.begin_erasure(id).await?;
-        engine.erase(id, member, number).await?;
-        let acknowledged = Instant::now();
-        if let Err(error) = engine.end_erasure(id, member, number).await {
-            tracing::warn!(board = %id, %error, "what an erased member has left is removed later");
+/// Erases a member of a board: what was written of it before counts for nothing. When this returns, no read that begins
+/// later shows the member, by any instance. The member need not have a score. If what it has left is not all removed then, a
+/// job goes on.
+pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+    let engine = &service.engine;
+    engine.live_board(id).await?;
+    let number = erasures::begin(&engine.store, id).await?;
+    engine.erase(id, member, number).await?;
+    let acknowledged = Instant::now();
+    if let Err(error) = engine.end_erasure(id, member, number).await {
+        tracing::warn!(board = %id, %error, "what an erased member has left is removed later");
+    }
+    engine.wait_for_replicas(acknowledged).await
+}
+
+/// The same on all boards that there are. Returns the number of the task that removes what the member has left.
+pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u64, Error> {
+    let number = service.engine.erase_everywhere(member).await?;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    Ok(number)
+}
+
+/// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
+/// holds for every read that begins later, by any instance.
+pub async fn moderate(
+    service: &Service,
+    boards: &[BoardId],
+    action: &Action,
+) -> Result<Vec<Result<Moderated, Error>>, Error> {
+    let moderated = boards
+        .iter()
+        .map(|board| moderate_one(service, board, action));
+    let moderated: Vec<_> = moderated.collect();
+    let results = stream::iter(moderated)
+        .buffered(BOARDS_AT_ONCE)
+        .collect()
+        .await;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    Ok(results)
+}
+
+async fn moderate_one(
+    service: &Service,
+    board: &BoardId,
+    action: &Action,
+) -> Result<Moderated, Error> {
+    let (before, hide) = match action {
+        Action::Hide(member, hide) => {
+            let Hiding { hide, before } = service.engine.hide(board, member, hide).await?;
+            (before, Some(hide))
         }
-        engine.wait_for_replicas(acknowledged).await
-    }
+        Action::Unhide(member) => {
+            let before = service.engine.unhide(board, member, None).await?;
+            let not_hidden = || Problem::not_hidden(board, member.as_str());
+            (Some(before.ok_or_else(not_hidden)?), None)
+        }
+        Action::Forget(member, number) => {
+            service.engine.end_erasure(board, member, *number).await?;
+            (None, None)
+        }
+    };
+    Ok(Moderated { before, hide })
+}
 
-    /// The same on all boards that there are. Returns the number of the task that removes what the member has left.
-    pub async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
-        let number = self.engine.erase_everywhere(member).await?;
-        self.engine.wait_for_replicas(Instant::now()).await?;
-        Ok(number)
-    }
+/// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
+/// the background.
+pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask, Error> {
+    let ordered = action.clone();
+    let change = match &ordered {
+        Action::Hide(member, hide) => OrderChange::Give(member, hide),
+        Action::Unhide(member) => OrderChange::End(member),
+        Action::Forget(..) => OrderChange::None,
+    };
+    engine_tasks::begin(&service.engine, action, change).await
+}
 
-    /// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
-    /// holds for every read that begins later, by any instance.
-    pub async fn moderate(
-        &self,
-        boards: &[BoardId],
-        action: &Action,
-    ) -> Result<Vec<Result<Moderated, Error>>, Error> {
-        let moderated = boards.iter().map(|board| self.moderate_one(board, action));
-        let moderated: Vec<_> = moderated.collect();
-        let results = stream::iter(moderated)
-            .buffered(BOARDS_AT_ONCE)
-            .collect()
-            .await;
-        self.engine.wait_for_replicas(Instant::now()).await?;
-        Ok(results)
-    }
+/// The task with this number: what it does, and how far it has come.
+pub async fn find_task(service: &Service, number: u64) -> Result<Task, Error> {
+    let stored = tasks::load(&service.engine.store, number).await?;
+    let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
+    Ok(stored.read()?)
+}
 
-    async fn moderate_one(&self, board: &BoardId, action: &Action) -> Result<Moderated, Error> {
-        let (before, hide) = match action {
-            Action::Hide(member, hide) => {
-                let Hiding { hide, before } = self.engine.hide(board, member, hide).await?;
-                (before, Some(hide))
-            }
-            Action::Unhide(member) => {
-                let before = self.engine.unhide(board, member, None).await?;
-                let not_hidden = || Problem::not_hidden(board, member.as_str());
-                (Some(before.ok_or_else(not_hidden)?), None)
-            }
-            Action::Forget(member, number) => {
-                self.engine.end_erasure(board, member, *number).await?;
-                (None, None)
-            }
-        };
-        Ok(Moderated { before, hide })
-    }
+/// Lists tasks with their numbers: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
+/// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
+pub async fn list_tasks(
+    service: &Service,
+    status: TaskStatus,
+    after: Option<u64>,
+    count: usize,
+) -> Result<Part<(u64, Task), u64>, Error> {
+    let stored = tasks::list(&service.engine.store, status, after, count + 1).await?;
+    let Part { items, next } = Part::split(stored, count, |last| last.number);
+    let tasks = items.iter();
+    let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
+    let items = tasks.collect();
+    Ok(Part { items, next })
+}
 
-    /// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
-    /// the background.
-    pub async fn moderate_all(&self, action: Action) -> Result<BegunTask, Error> {
-        let ordered = action.clone();
-        let change = match &ordered {
-            Action::Hide(member, hide) => OrderChange::Give(member, hide),
-            Action::Unhide(member) => OrderChange::End(member),
-            Action::Forget(..) => OrderChange::None,
-        };
-        self.engine.begin_task(action, change).await
-    }
-
-    /// The task with this number: what it does, and how far it has come.
-    pub async fn task(&self, number: u64) -> Result<Task, Error> {
-        let stored = self.engine.store.load_task(number).await?;
-        let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
-        Ok(stored.read()?)
-    }
-
-    /// Lists tasks with their numbers: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
-    /// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
-    pub async fn tasks(
-        &self,
-        status: TaskStatus,
-        after: Option<u64>,
-        count: usize,
-    ) -> Result<Part<(u64, Task), u64>, Error> {
-        let stored = self.engine.store.tasks(status, after, count + 1).await?;
-        let Part { items, next } = Part::split(stored, count, |last| last.number);
-        let tasks = items.iter();
-        let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
-        let items = tasks.collect();
-        Ok(Part { items, next })
-    }
-
-    /// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
-    /// `after`. Those for members who were erased are not told.
-    pub async fn orders(
-        &self,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
-        let members = self.engine.store.order_members(after, count + 1).await?;
-        let Part { items, next } = Part::split(members, count, MemberId::clone);
-        let orders = self.engine.store.orders_of(&items).await?.into_iter();
-        let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
-            Whom::Member(member) => Some((member, hide)),
-            Whom::Erased(_) => None,
-        });
-        let items = orders.collect();
-        Ok(Part { items, next })
-    }
+/// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
+/// `after`. Those for members who were erased are not told.
+pub async fn list_orders(
+    service: &Service,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
+    let members = orders::members(&service.engine.store, after, count + 1).await?;
+    let Part { items, next } = Part::split(members, count, MemberId::clone);
+    let orders = orders::of_members(&service.engine.store, &items)
+        .await?
+        .into_iter();
+    let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
+        Whom::Member(member) => Some((member, hide)),
+        Whom::Erased(_) => None,
+    });
+    let items = orders.collect();
+    Ok(Part { items, next })
 }

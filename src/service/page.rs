@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
+use super::profiles;
 use super::standing::{Attempt, View};
 use super::{Error, Service};
 use crate::domain::board::Board;
@@ -86,7 +87,7 @@ impl View for PageView {
     }
 
     async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
-        let profiles = || service.profiles(Self::members(found));
+        let profiles = || profiles::read(service, Self::members(found));
         found.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }

@@ -17,6 +17,7 @@ use crate::engine::reader::Reader;
 use crate::engine::seats::{FoundPlayer, Reason, TakenSeat};
 use crate::engine::{Engine, LiveBoard};
 use crate::problems::Problem;
+use crate::store::seats;
 use crate::store::standings::{Page, Query, Selection, Sight};
 use crate::store::{Freshness, StoreError};
 
@@ -80,7 +81,9 @@ impl Playing {
             return Ok(Self { seat, place, last });
         }
         let shard = &live.shard_of(member).shard;
-        let history = engine.store.played(shard, member).await?.into_iter();
+        let history = seats::played(&engine.store, shard, member)
+            .await?
+            .into_iter();
         let mut history = history.skip_while(|played| played.start > start_of(period));
         let (own, last) = match history.next() {
             Some(first) if first.start == start_of(period) => (Some(first), history.next()),
@@ -104,66 +107,65 @@ pub struct Joined {
     pub cohort: Arc<Page>,
 }
 
-impl Service {
-    /// Seats a member in the running period of a league, and lists it, unless it is there.
-    pub async fn join_league(&self, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
-        let taken = self.engine.seat(id, member, Reason::Join).await?;
-        let section = Section {
-            period: taken.period,
-            cohort: Some(taken.seat.cohort),
+/// Seats a member in the running period of a league, and lists it, unless it is there.
+pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
+    let taken = service.engine.seat(id, member, Reason::Join).await?;
+    let section = Section {
+        period: taken.period,
+        cohort: Some(taken.seat.cohort),
+    };
+    let series = Series::shown(List::Period(section.period.unit));
+    let look = async |live: Arc<LiveBoard>| {
+        let [shard] = live.shards_of(section) else {
+            panic!("invariant: a cohort lies in one shard");
         };
-        let series = Series::shown(List::Period(section.period.unit));
-        let look = async |live: Arc<LiveBoard>| {
-            let [shard] = live.shards_of(section) else {
-                panic!("invariant: a cohort lies in one shard");
-            };
-            let query = Query::Page {
-                standing: Standing::of(series, section),
-                selection: Selection::Behind(0),
-                count: 1,
-                member: Some(member.clone()),
-            };
-            let reader = Reader::new(&self.engine, &live, Freshness::Current);
-            reader.ask(shard, series, query).await
+        let query = Query::Page {
+            standing: Standing::of(series, section),
+            selection: Selection::Behind(0),
+            count: 1,
+            member: Some(member.clone()),
         };
-        let cohort = self.engine.with_board(id, look).await?;
-        Ok(Joined { taken, cohort })
-    }
+        let reader = Reader::new(&service.engine, &live, Freshness::Current);
+        reader.ask(shard, series, query).await
+    };
+    let cohort = service.engine.with_board(id, look).await?;
+    Ok(Joined { taken, cohort })
+}
 
-    /// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
-    /// key; with the board. Of a hidden member, who is not seen, nothing is told.
-    pub async fn history(
-        &self,
-        id: &BoardId,
-        member: &MemberId,
-        (before, count): (Option<&str>, usize),
-        sight: Sight,
-    ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
-        let engine = &self.engine;
-        engine
-            .with_board(id, async |live| {
-                let unit = live.board.league_unit();
-                let unit = unit.ok_or_else(|| Problem::no_league(id))?;
-                let calendar = &live.board.calendar;
-                let before = before.map(|key| calendar.parse_key(unit, key)).transpose();
-                let before = before.map_err(|error| Problem::invalid_parameter("before", error))?;
-                let stored = live.player(member).await?;
-                let running = calendar.containing(unit, engine.clock.now());
-                if stored.is_some_and(|own| own.player.is_to_be_turned(&running)) {
-                    look_up(engine, &live, member).await?;
-                }
-                let shard = &live.shard_of(member).shard;
-                let seats = engine.store.played(shard, member).await?.into_iter();
-                let is_seen =
-                    sight == Sight::Everybody || hide_of(engine, id, member).await?.is_none();
-                let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
-                let seats = seats.filter(|played| is_seen && played.start < end);
-                let key = |last: &Played| live.board.period_key_at(last.start);
-                let part = Part::split(seats.take(count + 1).collect(), count, key);
-                Ok((live, part))
-            })
-            .await
-    }
+/// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
+/// key; with the board. Of a hidden member, who is not seen, nothing is told.
+pub async fn history(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+    (before, count): (Option<&str>, usize),
+    sight: Sight,
+) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
+    let engine = &service.engine;
+    engine
+        .with_board(id, async |live| {
+            let unit = live.board.league_unit();
+            let unit = unit.ok_or_else(|| Problem::no_league(id))?;
+            let calendar = &live.board.calendar;
+            let before = before.map(|key| calendar.parse_key(unit, key)).transpose();
+            let before = before.map_err(|error| Problem::invalid_parameter("before", error))?;
+            let stored = live.player(member).await?;
+            let running = calendar.containing(unit, engine.clock.now());
+            if stored.is_some_and(|own| own.player.is_to_be_turned(&running)) {
+                look_up(engine, &live, member).await?;
+            }
+            let shard = &live.shard_of(member).shard;
+            let seats = seats::played(&engine.store, shard, member)
+                .await?
+                .into_iter();
+            let is_seen = sight == Sight::Everybody || hide_of(engine, id, member).await?.is_none();
+            let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
+            let seats = seats.filter(|played| is_seen && played.start < end);
+            let key = |last: &Played| live.board.period_key_at(last.start);
+            let part = Part::split(seats.take(count + 1).collect(), count, key);
+            Ok((live, part))
+        })
+        .await
 }
 
 /// What is known of a member whose last seat is turned over, if it was to be. `None` where that can't be done: the board is

@@ -10,7 +10,7 @@ use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
 use crate::problems::Problem;
-use crate::store::profiles::{ProfileChange, ProfileWritten, Profiles, StoredProfile};
+use crate::store::profiles::{self, ProfileChange, ProfileWritten, Profiles, StoredProfile};
 use crate::throttle;
 
 /// The most profiles of one request.
@@ -39,172 +39,172 @@ pub struct FoundProfile {
 /// What is known of profiles while they are written: what is stored, and what that says.
 type Known = Option<(StoredProfile, Arc<Record>)>;
 
-impl Service {
-    /// The profiles of these members, with one round trip to Redis. One that can't be read is left out; the log tells.
-    pub async fn profiles(
-        &self,
-        members: impl IntoIterator<Item = Arc<str>>,
-    ) -> Result<Profiles, Error> {
-        let mut members: Vec<Arc<str>> = members.into_iter().collect();
-        members.sort_unstable();
-        members.dedup();
-        let stored = self.engine.store.load_profiles(&members).await?;
-        let found = members.into_iter().zip(stored);
-        let found = found.filter_map(|(member, stored)| match stored?.read() {
-            Ok(record) => Some((member, Arc::new(record))),
+/// The profiles of these members, with one round trip to Redis. One that can't be read is left out; the log tells.
+pub async fn read(
+    service: &Service,
+    members: impl IntoIterator<Item = Arc<str>>,
+) -> Result<Profiles, Error> {
+    let mut members: Vec<Arc<str>> = members.into_iter().collect();
+    members.sort_unstable();
+    members.dedup();
+    let stored = profiles::load(&service.engine.store, &members).await?;
+    let found = members.into_iter().zip(stored);
+    let found = found.filter_map(|(member, stored)| match stored?.read() {
+        Ok(record) => Some((member, Arc::new(record))),
+        Err(error) => {
+            throttle::say(&format!("profile: {error}"), |more| {
+                tracing::error!(%error, more, "a profile can't be read");
+            });
+            None
+        }
+    });
+    Ok(Profiles(Some(Arc::new(found.collect()))))
+}
+
+/// The profile of a member.
+pub async fn find(service: &Service, member: &MemberId) -> Result<FoundProfile, Error> {
+    let (_, record) = stored(service, member).await?;
+    let member = member.clone();
+    Ok(FoundProfile { member, record })
+}
+
+async fn stored(
+    service: &Service,
+    member: &MemberId,
+) -> Result<(StoredProfile, Arc<Record>), Error> {
+    let members = [member.as_str()];
+    let stored = profiles::load(&service.engine.store, &members).await?.pop();
+    let stored = stored
+        .flatten()
+        .ok_or_else(|| Problem::profile_not_found(member))?;
+    let record = Arc::new(stored.read()?);
+    Ok((stored, record))
+}
+
+/// Writes profiles, each by itself; `writer` is who does. Returns what each is then, in their order.
+pub async fn write(
+    service: &Service,
+    incoming: &[Incoming],
+    rules: &Rules,
+    writer: &str,
+) -> Vec<Result<FoundProfile, Error>> {
+    let mut results: Vec<_> = incoming.iter().map(|_| Err(Error::busy())).collect();
+    let mut open: Vec<usize> = (0..incoming.len()).collect();
+    for _ in 0..ATTEMPTS_MAX {
+        if open.is_empty() {
+            break;
+        }
+        let planned = match plan(service, incoming, &open, (rules, writer)).await {
+            Ok(planned) => planned,
             Err(error) => {
-                throttle::say(&format!("profile: {error}"), |more| {
-                    tracing::error!(%error, more, "a profile can't be read");
-                });
-                None
-            }
-        });
-        Ok(Profiles(Some(Arc::new(found.collect()))))
-    }
-
-    /// The profile of a member.
-    pub async fn profile(&self, member: &MemberId) -> Result<FoundProfile, Error> {
-        let (_, record) = self.stored_profile(member).await?;
-        let member = member.clone();
-        Ok(FoundProfile { member, record })
-    }
-
-    async fn stored_profile(
-        &self,
-        member: &MemberId,
-    ) -> Result<(StoredProfile, Arc<Record>), Error> {
-        let members = [member.as_str()];
-        let stored = self.engine.store.load_profiles(&members).await?.pop();
-        let stored = stored
-            .flatten()
-            .ok_or_else(|| Problem::profile_not_found(member))?;
-        let record = Arc::new(stored.read()?);
-        Ok((stored, record))
-    }
-
-    /// Writes profiles, each by itself; `writer` is who does. Returns what each is then, in their order.
-    pub async fn write_profiles(
-        &self,
-        incoming: &[Incoming],
-        rules: &Rules,
-        writer: &str,
-    ) -> Vec<Result<FoundProfile, Error>> {
-        let mut results: Vec<_> = incoming.iter().map(|_| Err(Error::busy())).collect();
-        let mut open: Vec<usize> = (0..incoming.len()).collect();
-        for _ in 0..ATTEMPTS_MAX {
-            if open.is_empty() {
+                for index in open {
+                    results[index] = Err(error.clone());
+                }
                 break;
             }
-            let planned = match self.plan_profiles(incoming, &open, (rules, writer)).await {
-                Ok(planned) => planned,
-                Err(error) => {
-                    for index in open {
-                        results[index] = Err(error.clone());
-                    }
-                    break;
-                }
-            };
-            for (index, error) in planned.refused {
-                results[index] = Err(error);
-            }
-            open.clear();
-            let written = self.engine.store.write_profiles(&planned.changes).await;
-            for ((index, found), written) in planned.found.into_iter().zip(written) {
-                match written {
-                    Ok(ProfileWritten::Changed) => open.push(index),
-                    Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
-                    Err(error) => results[index] = Err(error.into()),
-                }
+        };
+        for (index, error) in planned.refused {
+            results[index] = Err(error);
+        }
+        open.clear();
+        let written = profiles::write(&service.engine.store, &planned.changes).await;
+        for ((index, found), written) in planned.found.into_iter().zip(written) {
+            match written {
+                Ok(ProfileWritten::Changed) => open.push(index),
+                Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
+                Err(error) => results[index] = Err(error.into()),
             }
         }
-        results
     }
+    results
+}
 
-    /// Reads what is stored of the members of these profiles, and plans what is to be stored.
-    async fn plan_profiles(
-        &self,
-        incoming: &[Incoming],
-        open: &[usize],
-        (rules, writer): (&Rules, &str),
-    ) -> Result<Planned, Error> {
-        let members = open.iter().map(|index| incoming[*index].member.as_str());
-        let members: Vec<&str> = members.collect();
-        let stored = self.engine.store.load_profiles(&members).await?;
-        let by = (writer, self.engine.clock.now());
-        let mut planned = Planned::default();
-        for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
-            if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
-                tokio::task::yield_now().await;
-            }
-            let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
-            if let Err(error) = plan {
-                planned.refused.push((*index, error));
-            }
+/// Reads what is stored of the members of these profiles, and plans what is to be stored.
+async fn plan(
+    service: &Service,
+    incoming: &[Incoming],
+    open: &[usize],
+    (rules, writer): (&Rules, &str),
+) -> Result<Planned, Error> {
+    let members = open.iter().map(|index| incoming[*index].member.as_str());
+    let members: Vec<&str> = members.collect();
+    let stored = profiles::load(&service.engine.store, &members).await?;
+    let by = (writer, service.engine.clock.now());
+    let mut planned = Planned::default();
+    for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
+        if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
+            tokio::task::yield_now().await;
         }
-        Ok(planned)
-    }
-
-    /// Deletes a profile.
-    pub async fn delete_profile(&self, member: &MemberId) -> Result<(), Error> {
-        if self.engine.store.delete_profile(member).await? {
-            return Ok(());
+        let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
+        if let Err(error) = plan {
+            planned.refused.push((*index, error));
         }
-        Err(Problem::profile_not_found(member).into())
     }
+    Ok(planned)
+}
 
-    /// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
-    /// has written a name can't approve it. Returns the review before, and the profile.
-    pub async fn review_name(
-        &self,
-        member: &MemberId,
-        verdict: &Verdict,
-        (reviewer, by): (&str, &str),
-    ) -> Result<(Review, FoundProfile), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let (seen, before) = self.stored_profile(member).await?;
-            if !before.is_judged_by(verdict) {
-                return Err(Problem::name_changed(before.profile.name.as_str()).into());
-            }
-            let is_own = !reviewer.is_empty() && before.writer == reviewer;
-            if is_own && verdict.status == ReviewStatus::Approved {
-                return Err(Problem::own_name().into());
-            }
-            let record = before.reviewed(verdict, by, self.engine.clock.now());
-            let change = ProfileChange {
-                member: member.clone(),
-                seen: Some(seen),
-                new: StoredProfile::of(&record)?,
-                status: record.review.status,
-            };
-            let written = self.engine.store.write_profiles(&[change]).await.pop();
-            if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
-                let (member, record) = (member.clone(), Arc::new(record));
-                return Ok((before.review.clone(), FoundProfile { member, record }));
-            }
+/// Deletes a profile.
+pub async fn delete(service: &Service, member: &MemberId) -> Result<(), Error> {
+    if profiles::delete(&service.engine.store, member).await? {
+        return Ok(());
+    }
+    Err(Problem::profile_not_found(member).into())
+}
+
+/// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
+/// has written a name can't approve it. Returns the review before, and the profile.
+pub async fn review_name(
+    service: &Service,
+    member: &MemberId,
+    verdict: &Verdict,
+    (reviewer, by): (&str, &str),
+) -> Result<(Review, FoundProfile), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        let (seen, before) = stored(service, member).await?;
+        if !before.is_judged_by(verdict) {
+            return Err(Problem::name_changed(before.profile.name.as_str()).into());
         }
-        Err(Error::busy())
+        let is_own = !reviewer.is_empty() && before.writer == reviewer;
+        if is_own && verdict.status == ReviewStatus::Approved {
+            return Err(Problem::own_name().into());
+        }
+        let record = before.reviewed(verdict, by, service.engine.clock.now());
+        let change = ProfileChange {
+            member: member.clone(),
+            seen: Some(seen),
+            new: StoredProfile::of(&record)?,
+            status: record.review.status,
+        };
+        let written = profiles::write(&service.engine.store, &[change])
+            .await
+            .pop();
+        if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
+            let (member, record) = (member.clone(), Arc::new(record));
+            return Ok((before.review.clone(), FoundProfile { member, record }));
+        }
     }
+    Err(Error::busy())
+}
 
-    /// Up to `count` profiles of whose names this was said, in the order of their members, behind `after`.
-    pub async fn name_reviews(
-        &self,
-        status: ReviewStatus,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<Part<FoundProfile, MemberId>, Error> {
-        let store = &self.engine.store;
-        let members = store.reviewed_members(status, after, count + 1).await?;
-        let Part { items, next } = Part::split(members, count, MemberId::clone);
-        let ids = items.iter().map(|member| Arc::from(member.as_str()));
-        let profiles = self.profiles(ids).await?;
-        let found = items.into_iter().filter_map(|member| {
-            let record = Arc::clone(profiles.of(member.as_str())?);
-            // It may have been reviewed meanwhile.
-            (record.review.status == status).then_some(FoundProfile { member, record })
-        });
-        let items = found.collect();
-        Ok(Part { items, next })
-    }
+/// Up to `count` profiles of whose names this was said, in the order of their members, behind `after`.
+pub async fn reviewed(
+    service: &Service,
+    status: ReviewStatus,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Part<FoundProfile, MemberId>, Error> {
+    let store = &service.engine.store;
+    let members = profiles::reviewed(store, status, after, count + 1).await?;
+    let Part { items, next } = Part::split(members, count, MemberId::clone);
+    let ids = items.iter().map(|member| Arc::from(member.as_str()));
+    let profiles = read(service, ids).await?;
+    let found = items.into_iter().filter_map(|member| {
+        let record = Arc::clone(profiles.of(member.as_str())?);
+        // It may have been reviewed meanwhile.
+        (record.review.status == status).then_some(FoundProfile { member, record })
+    });
+    let items = found.collect();
+    Ok(Part { items, next })
 }
 
 /// The changes of one call, and what the profiles are after them.

@@ -17,14 +17,20 @@ use crate::domain::series::Track;
 use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::engine::closings as engine_closings;
+use crate::engine::digests;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
+use crate::engine::results as engine_results;
 use crate::engine::results::winner_of;
+use crate::engine::revisions;
+use crate::engine::turnover;
 use crate::engine::{LiveBoard, Outdated};
 use crate::join::try_join_all;
 use crate::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
-use crate::store::closings::Keys;
-use crate::store::results::{Moderated, PeriodResult, Recorded, Winner};
+use crate::store::boards;
+use crate::store::closings::{self, Keys};
+use crate::store::results::{self, Moderated, PeriodResult, Recorded, Winner};
 use crate::store::standings::{Page, Selection};
 use crate::store::{Freshness, StoreError};
 
@@ -83,389 +89,392 @@ pub struct Between {
     pub before: Option<String>,
 }
 
-impl Service {
-    /// The periods of a window that have data or a result: up to `count` of them, the newest first. With the board.
-    pub async fn periods(
-        &self,
-        id: &BoardId,
-        window: &str,
-        between: &Between,
-        count: usize,
-    ) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
-        self.engine
-            .with_board(id, async |live| {
-                let (named, unit) = unit_of(&live, window)?;
-                between.check(&live, unit)?;
-                if live.board.is_league() {
-                    let periods = self.league_periods(&live, window, between, count).await?;
-                    return Ok((live, periods));
-                }
-                let keys = self.keys_between(&live, unit, between, count + 1).await?;
-                let Part { items, next } = Part::split(keys, count, String::clone);
-                let store = &self.engine.store;
-                let recorded = store.results(&live.board, named, &items).await?;
-                let now = self.engine.clock.now();
-                let found = items.into_iter().zip(recorded);
-                let found = found.map(async |(key, recorded)| {
-                    let choice = Choice::Key(key);
-                    let target = Target::find(&live, window, Track::Shown, &choice, now)?;
-                    self.find_period(&live, target, recorded).await
-                });
-                let items = try_join_all(found).await?;
-                Ok((live, Part { items, next }))
-            })
-            .await
-    }
-
-    /// The newest keys of periods that have data or a result.
-    async fn keys_between(
-        &self,
-        live: &LiveBoard,
-        unit: Unit,
-        Between { after, before }: &Between,
-        count: usize,
-    ) -> Result<Vec<String>, Error> {
-        let [before, after] = [before.as_deref(), after.as_deref()];
-        let wanted = Keys {
-            from: before.map_or(Bound::Unbounded, Bound::Excluded),
-            to: after.map_or(Bound::Unbounded, Bound::Excluded),
-            is_newest_first: true,
-        };
-        let store = &self.engine.store;
-        let shards = live.shards.iter();
-        let of_shards = shards.map(|shard| store.periods(&shard.shard, unit, wanted, count));
-        let of_shards = try_join_all(of_shards).await?;
-        let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
-        let window = Window::Period(unit);
-        let finals = store.final_periods(&live.board, window, (after, before), count);
-        keys.extend(finals.await?);
-        Ok(keys.into_iter().rev().take(count).collect())
-    }
-
-    /// The newest periods of a league in which somebody was seated, each once.
-    async fn league_periods(
-        &self,
-        live: &LiveBoard,
-        window: &str,
-        Between { after, before }: &Between,
-        count: usize,
-    ) -> Result<Part<FoundPeriod>, Error> {
-        let (_, unit) = unit_of(live, window)?;
-        // The names of the cohorts of a period lie behind its key.
-        let last = after.iter().map(|after| format!("{after}0")).next();
-        let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
-        loop {
-            let between = Between {
-                after: last.clone(),
-                before,
-            };
-            let names = self.keys_between(live, unit, &between, 1).await?;
-            let Some(name) = names.first() else {
-                return Ok(Part::last(periods));
-            };
-            if periods.len() == count {
-                return Ok(Part {
-                    next: periods.last().map(|last| last.target.key.clone()),
-                    items: periods,
-                });
+/// The periods of a window that have data or a result: up to `count` of them, the newest first. With the board.
+pub async fn list_periods(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    between: &Between,
+    count: usize,
+) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            let (named, unit) = unit_of(&live, window)?;
+            between.check(&live, unit)?;
+            if live.board.is_league() {
+                let periods = league_periods(service, &live, window, between, count).await?;
+                return Ok((live, periods));
             }
-            let key = name.split('/').next().unwrap_or_default();
-            let choice = Choice::Key(key.to_owned());
-            let now = self.engine.clock.now();
-            let target = Target::find(live, window, Track::Shown, &choice, now)?;
-            periods.push(self.find_league_period(live, target).await?);
-            before = Some(key.to_owned());
-        }
-    }
-
-    /// How a whole period of a league stands. It is final once all of its cohorts have results.
-    async fn find_league_period(
-        &self,
-        live: &LiveBoard,
-        target: Target,
-    ) -> Result<FoundPeriod, Error> {
-        let (board, store) = (&live.board, &self.engine.store);
-        let (period, named) = (&target.standing.period, (target.window, &*target.key));
-        let closings = store.closings(&board.id).await?.unwrap_or_default();
-        let recorded = store.result(board, named.0, named.1).await?;
-        let state = if recorded.is_some() {
-            Some(PeriodState::Final)
-        } else {
-            let seen = Seen {
-                barrier: closings.results_until,
-                is_current: true,
-            };
-            board.state_of(period, seen, self.engine.clock.now())
-        };
-        let with_result = store.final_cohorts(board, named.0, named.1).await?;
-        let all = if state == Some(PeriodState::Final) {
-            with_result
-        } else {
-            let shards = live.shards.iter();
-            let counts = shards.map(|live| store.listed_cohorts(&live.shard, period.unit, named.1));
-            let counts: Vec<u64> = try_join_all(counts).await?;
-            counts.iter().sum::<u64>().max(with_result)
-        };
-        Ok(FoundPeriod {
-            state,
-            final_at: recorded.map(|recorded| recorded.result.final_at),
-            cohorts: Some(PeriodCohorts { all, with_result }),
-            ..FoundPeriod::new(target)
+            let keys = keys_between(service, &live, unit, between, count + 1).await?;
+            let Part { items, next } = Part::split(keys, count, String::clone);
+            let store = &service.engine.store;
+            let recorded = results::read_many(store, &live.board, named, &items).await?;
+            let now = service.engine.clock.now();
+            let found = items.into_iter().zip(recorded);
+            let found = found.map(async |(key, recorded)| {
+                let choice = Choice::Key(key);
+                let target = Target::find(&live, window, Track::Shown, &choice, now)?;
+                find_period(service, &live, target, recorded).await
+            });
+            let items = try_join_all(found).await?;
+            Ok((live, Part { items, next }))
         })
-    }
+        .await
+}
 
-    /// How a section stands: as its result says, or else as it is read now.
-    async fn find_period(
-        &self,
-        live: &LiveBoard,
-        target: Target,
-        recorded: Option<Recorded>,
-    ) -> Result<FoundPeriod, Error> {
-        let now = self.engine.clock.now();
-        if recorded.is_some() {
-            let cut_off = self.cut_off(live, &target.standing.period).await?;
-            let mut found = FoundPeriod::new(target);
-            found.cut_off = Some(cut_off);
-            found.take_over(recorded);
-            return Ok(found);
-        }
-        let reader = Reader::new(&self.engine, live, Freshness::Current);
-        let page = if target.is_empty {
-            Page::default()
-        } else {
-            let list = Merged::new(&reader, target.standing);
-            list.page(Selection::Behind(0), 1, None).boxed().await?
-        };
-        let state = live
-            .board
-            .state_of(&target.standing.period, reader.seen(), now);
-        Ok(FoundPeriod {
-            state,
-            total: Some(page.total),
-            winner: winner_of(&page),
-            ..FoundPeriod::new(target)
-        })
-    }
+/// The newest keys of periods that have data or a result.
+async fn keys_between(
+    service: &Service,
+    live: &LiveBoard,
+    unit: Unit,
+    Between { after, before }: &Between,
+    count: usize,
+) -> Result<Vec<String>, Error> {
+    let [before, after] = [before.as_deref(), after.as_deref()];
+    let wanted = Keys {
+        from: before.map_or(Bound::Unbounded, Bound::Excluded),
+        to: after.map_or(Bound::Unbounded, Bound::Excluded),
+        is_newest_first: true,
+    };
+    let store = &service.engine.store;
+    let shards = live.shards.iter();
+    let of_shards = shards.map(|shard| closings::periods(store, &shard.shard, unit, wanted, count));
+    let of_shards = try_join_all(of_shards).await?;
+    let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
+    let window = Window::Period(unit);
+    let finals = results::final_periods(store, &live.board, window, (after, before), count);
+    keys.extend(finals.await?);
+    Ok(keys.into_iter().rev().take(count).collect())
+}
 
-    /// How many queued events of a final period were refused because its closing did not wait for them.
-    async fn cut_off(&self, live: &LiveBoard, period: &Period) -> Result<u64, Error> {
-        if live.board.max_delay_of(period).is_none() {
-            return Ok(0);
-        }
-        let store = &self.engine.store;
-        let of_shards = live.shards.iter();
-        let of_shards = of_shards.map(|live| store.cut_off(&live.shard, period));
-        Ok(try_join_all(of_shards).await?.iter().sum())
-    }
-
-    /// A period of a window, or one cohort of it, with its digest if it is final.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::period_to_export`].
-    pub async fn period_result(
-        &self,
-        id: &BoardId,
-        window: &str,
-        choice: &Choice,
-        cohort: Option<&str>,
-    ) -> Result<FoundResult, Error> {
-        if cohort.is_none()
-            && let Some(found) = self.league_period(id, window, choice).await?
-        {
-            return Ok(found);
-        }
-        let mut found = self.period_to_export(id, window, choice, cohort).await?;
-        if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
-            let section = &found.period.target.standing.section();
-            let (engine, live) = (&self.engine, &found.live);
-            found.digest = engine.digest(live, section, result, &found.basis).await?;
-        }
-        Ok(found)
-    }
-
-    /// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
-    /// `None` if it has no data.
-    pub async fn close_period(
-        &self,
-        id: &BoardId,
-        window: &str,
-        choice: &Choice,
-    ) -> Result<Option<FoundResult>, Error> {
-        let now = self.engine.trusted_now().await?;
-        let live = self.engine.live_board(id).await?;
-        unit_of(&live, window)?;
-        let target = Target::find(&live, window, Track::Shown, choice, now)?;
-        // What is in memory may be behind.
-        let board = self.engine.board(id).await?;
-        let end = board.end_of(&target.standing.period);
-        let Some(end) = end.filter(|end| *end <= now) else {
-            return Err(Problem::period_running(id, &target.name(), end).into());
-        };
-        if !board.closes(end) {
-            let detail = match board.finalize_since {
-                None => format!("board {id} has no `finalize`"),
-                Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
-            };
-            return Err(Problem::new(NOT_FINALIZED, detail).into());
-        }
-        self.engine.close_until(id, end).await?;
-        let closed = Choice::Key(target.key);
-        match self.period_result(id, window, &closed, None).await {
-            Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
-            found => found.map(Some),
-        }
-    }
-
-    /// A whole period of a league; `None` of another board.
-    async fn league_period(
-        &self,
-        id: &BoardId,
-        window: &str,
-        choice: &Choice,
-    ) -> Result<Option<FoundResult>, Error> {
-        self.engine
-            .with_board(id, async |live| {
-                if !live.board.is_league() {
-                    return Ok(None);
-                }
-                unit_of(&live, window)?;
-                let now = self.engine.clock.now();
-                let target = Target::find(&live, window, Track::Shown, choice, now)?;
-                if !self.has_cohorts(&live, &target).await? {
-                    return Err(Problem::period_not_found(id, &target.name()).into());
-                }
-                let period = self.find_league_period(&live, target).await?;
-                Ok(Some(FoundResult {
-                    live,
-                    period,
-                    is_revising: false,
-                    basis: BTreeMap::new(),
-                    digest: None,
-                }))
-            })
-            .await
-    }
-
-    /// Whether a period of a league has cohorts, with data or with a result.
-    async fn has_cohorts(&self, live: &LiveBoard, target: &Target) -> Result<bool, Error> {
-        // Their names lie between these.
+/// The newest periods of a league in which somebody was seated, each once.
+async fn league_periods(
+    service: &Service,
+    live: &LiveBoard,
+    window: &str,
+    Between { after, before }: &Between,
+    count: usize,
+) -> Result<Part<FoundPeriod>, Error> {
+    let (_, unit) = unit_of(live, window)?;
+    // The names of the cohorts of a period lie behind its key.
+    let last = after.iter().map(|after| format!("{after}0")).next();
+    let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
+    loop {
         let between = Between {
-            after: Some(target.key.clone()),
-            before: Some(format!("{}0", target.key)),
+            after: last.clone(),
+            before,
         };
-        let unit = target.standing.period.unit;
-        let names = self.keys_between(live, unit, &between, 1).await?;
-        Ok(!names.is_empty())
-    }
-
-    /// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
-    /// answered before, as far as there is time for that.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
-    /// [`Problem::cohort_required`] if the board is a league and no cohort is named.
-    pub async fn period_to_export(
-        &self,
-        id: &BoardId,
-        window: &str,
-        choice: &Choice,
-        cohort: Option<&str>,
-    ) -> Result<FoundResult, Error> {
-        let is_finished = AtomicBool::new(false);
-        self.engine
-            .with_board(id, async |live| {
-                let (named, unit) = unit_of(&live, window)?;
-                let now = self.engine.clock.now();
-                let target = Target::find(&live, window, Track::Shown, choice, now)?;
-                let target = target.in_cohort(&live.board, cohort)?;
-                let section = target.standing.section();
-                let name = live.board.section_key(&section);
-                let recorded = self.engine.store.result(&live.board, named, &name).await?;
-                let found = self.find_period(&live, target, recorded).await?;
-                if found.result.is_none() && !self.has_data(&live, unit, &found).await? {
-                    if let Some(cohort) = cohort {
-                        return Err(found.target.cohort_not_found(&live.board, cohort));
-                    }
-                    return Err(Problem::period_not_found(id, &found.target.name()).into());
-                }
-                let lacks_result =
-                    found.state == Some(PeriodState::Final) && found.result.is_none();
-                if lacks_result && !is_finished.load(Ordering::Relaxed) {
-                    // A result that is missing then never comes: the period ended before `finalize` was set.
-                    let finished = match section.cohort {
-                        Some(_) => self.engine.finish_cohort(&live, section).await?,
-                        None => self.engine.finish_closing(id).await?,
-                    };
-                    is_finished.store(finished, Ordering::Relaxed);
-                    return Err(Error::Again(Outdated::Read));
-                }
-                self.revised(live, found).await
-            })
-            .await
-    }
-
-    /// Whether a period has data, of whomever.
-    async fn has_data(
-        &self,
-        live: &LiveBoard,
-        unit: Unit,
-        found: &FoundPeriod,
-    ) -> Result<bool, Error> {
-        if found.total > Some(0) {
-            return Ok(true);
-        }
-        let section = found.target.standing.section();
-        let name = live.board.section_key(&section);
-        let key = Bound::Included(name.as_str());
-        let wanted = Keys {
-            from: key,
-            to: key,
-            is_newest_first: false,
+        let names = keys_between(service, live, unit, &between, 1).await?;
+        let Some(name) = names.first() else {
+            return Ok(Part::last(periods));
         };
-        let shards = live.shards_of(section).iter();
-        let of_shards = shards.map(|shard| {
-            let store = &self.engine.store;
-            store.periods(&shard.shard, unit, wanted, 1)
-        });
-        let of_shards = try_join_all(of_shards).await?;
-        Ok(of_shards.iter().any(|keys| !keys.is_empty()))
-    }
-
-    /// A period whose result takes all hides into account, or else is revising.
-    async fn revised(
-        &self,
-        live: Arc<LiveBoard>,
-        mut period: FoundPeriod,
-    ) -> Result<FoundResult, Error> {
-        let (mut basis, mut is_revising) = (BTreeMap::new(), false);
-        if period.result.is_some() {
-            // The winner may have been erased.
-            self.engine.forget_all(&live.board.id).await?;
-            let section = period.target.standing.section();
-            basis = self.engine.moderated(&live, &section).await?;
-            is_revising = match self.engine.revise(&live.board.id).await {
-                Ok(_) => false,
-                // The job goes on.
-                Err(
-                    Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
-                ) => true,
-                Err(error) => return Err(error),
-            };
-            let name = live.board.section_key(&period.target.standing.section());
-            let window = period.target.window;
-            let recorded = self.engine.store.result(&live.board, window, &name);
-            period.take_over(recorded.await?);
+        if periods.len() == count {
+            return Ok(Part {
+                next: periods.last().map(|last| last.target.key.clone()),
+                items: periods,
+            });
         }
-        Ok(FoundResult {
-            live,
-            is_revising,
-            period,
-            digest: None,
-            basis,
+        let key = name.split('/').next().unwrap_or_default();
+        let choice = Choice::Key(key.to_owned());
+        let now = service.engine.clock.now();
+        let target = Target::find(live, window, Track::Shown, &choice, now)?;
+        periods.push(find_league_period(service, live, target).await?);
+        before = Some(key.to_owned());
+    }
+}
+
+/// How a whole period of a league stands. It is final once all of its cohorts have results.
+async fn find_league_period(
+    service: &Service,
+    live: &LiveBoard,
+    target: Target,
+) -> Result<FoundPeriod, Error> {
+    let (board, store) = (&live.board, &service.engine.store);
+    let (period, named) = (&target.standing.period, (target.window, &*target.key));
+    let closings = boards::closings(store, &board.id)
+        .await?
+        .unwrap_or_default();
+    let recorded = results::read(store, board, named.0, named.1).await?;
+    let state = if recorded.is_some() {
+        Some(PeriodState::Final)
+    } else {
+        let seen = Seen {
+            barrier: closings.results_until,
+            is_current: true,
+        };
+        board.state_of(period, seen, service.engine.clock.now())
+    };
+    let with_result = results::final_cohorts(store, board, named.0, named.1).await?;
+    let all = if state == Some(PeriodState::Final) {
+        with_result
+    } else {
+        let shards = live.shards.iter();
+        let counts =
+            shards.map(|live| results::listed_cohorts(store, &live.shard, period.unit, named.1));
+        let counts: Vec<u64> = try_join_all(counts).await?;
+        counts.iter().sum::<u64>().max(with_result)
+    };
+    Ok(FoundPeriod {
+        state,
+        final_at: recorded.map(|recorded| recorded.result.final_at),
+        cohorts: Some(PeriodCohorts { all, with_result }),
+        ..FoundPeriod::new(target)
+    })
+}
+
+/// How a section stands: as its result says, or else as it is read now.
+async fn find_period(
+    service: &Service,
+    live: &LiveBoard,
+    target: Target,
+    recorded: Option<Recorded>,
+) -> Result<FoundPeriod, Error> {
+    let now = service.engine.clock.now();
+    if recorded.is_some() {
+        let cut_off = cut_off(service, live, &target.standing.period).await?;
+        let mut found = FoundPeriod::new(target);
+        found.cut_off = Some(cut_off);
+        found.take_over(recorded);
+        return Ok(found);
+    }
+    let reader = Reader::new(&service.engine, live, Freshness::Current);
+    let page = if target.is_empty {
+        Page::default()
+    } else {
+        let list = Merged::new(&reader, target.standing);
+        list.page(Selection::Behind(0), 1, None).boxed().await?
+    };
+    let state = live
+        .board
+        .state_of(&target.standing.period, reader.seen(), now);
+    Ok(FoundPeriod {
+        state,
+        total: Some(page.total),
+        winner: winner_of(&page),
+        ..FoundPeriod::new(target)
+    })
+}
+
+/// How many queued events of a final period were refused because its closing did not wait for them.
+async fn cut_off(service: &Service, live: &LiveBoard, period: &Period) -> Result<u64, Error> {
+    if live.board.max_delay_of(period).is_none() {
+        return Ok(0);
+    }
+    let store = &service.engine.store;
+    let of_shards = live.shards.iter();
+    let of_shards = of_shards.map(|live| closings::cut_off(store, &live.shard, period));
+    Ok(try_join_all(of_shards).await?.iter().sum())
+}
+
+/// A period of a window, or one cohort of it, with its digest if it is final.
+///
+/// # Errors
+///
+/// As [`period_to_export`].
+pub async fn read(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    if cohort.is_none()
+        && let Some(found) = league_period(service, id, window, choice).await?
+    {
+        return Ok(found);
+    }
+    let mut found = period_to_export(service, id, window, choice, cohort).await?;
+    if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
+        let section = &found.period.target.standing.section();
+        let (engine, live) = (&service.engine, &found.live);
+        found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
+    }
+    Ok(found)
+}
+
+/// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
+/// `None` if it has no data.
+pub async fn close_period(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
+    let now = engine_closings::trusted_now(&service.engine).await?;
+    let live = service.engine.live_board(id).await?;
+    unit_of(&live, window)?;
+    let target = Target::find(&live, window, Track::Shown, choice, now)?;
+    // What is in memory may be behind.
+    let board = service.engine.board(id).await?;
+    let end = board.end_of(&target.standing.period);
+    let Some(end) = end.filter(|end| *end <= now) else {
+        return Err(Problem::period_running(id, &target.name(), end).into());
+    };
+    if !board.closes(end) {
+        let detail = match board.finalize_since {
+            None => format!("board {id} has no `finalize`"),
+            Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
+        };
+        return Err(Problem::new(NOT_FINALIZED, detail).into());
+    }
+    engine_closings::close_until(&service.engine, id, end).await?;
+    let closed = Choice::Key(target.key);
+    match read(service, id, window, &closed, None).await {
+        Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A whole period of a league; `None` of another board.
+async fn league_period(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            if !live.board.is_league() {
+                return Ok(None);
+            }
+            unit_of(&live, window)?;
+            let now = service.engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            if !has_cohorts(service, &live, &target).await? {
+                return Err(Problem::period_not_found(id, &target.name()).into());
+            }
+            let period = find_league_period(service, &live, target).await?;
+            Ok(Some(FoundResult {
+                live,
+                period,
+                is_revising: false,
+                basis: BTreeMap::new(),
+                digest: None,
+            }))
         })
+        .await
+}
+
+/// Whether a period of a league has cohorts, with data or with a result.
+async fn has_cohorts(service: &Service, live: &LiveBoard, target: &Target) -> Result<bool, Error> {
+    // Their names lie between these.
+    let between = Between {
+        after: Some(target.key.clone()),
+        before: Some(format!("{}0", target.key)),
+    };
+    let unit = target.standing.period.unit;
+    let names = keys_between(service, live, unit, &between, 1).await?;
+    Ok(!names.is_empty())
+}
+
+/// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
+/// answered before, as far as there is time for that.
+///
+/// # Errors
+///
+/// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
+/// [`Problem::cohort_required`] if the board is a league and no cohort is named.
+pub async fn period_to_export(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    let is_finished = AtomicBool::new(false);
+    service
+        .engine
+        .with_board(id, async |live| {
+            let (named, unit) = unit_of(&live, window)?;
+            let now = service.engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            let target = target.in_cohort(&live.board, cohort)?;
+            let section = target.standing.section();
+            let name = live.board.section_key(&section);
+            let recorded = results::read(&service.engine.store, &live.board, named, &name).await?;
+            let found = find_period(service, &live, target, recorded).await?;
+            if found.result.is_none() && !has_data(service, &live, unit, &found).await? {
+                if let Some(cohort) = cohort {
+                    return Err(found.target.cohort_not_found(&live.board, cohort));
+                }
+                return Err(Problem::period_not_found(id, &found.target.name()).into());
+            }
+            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
+            if lacks_result && !is_finished.load(Ordering::Relaxed) {
+                // A result that is missing then never comes: the period ended before `finalize` was set.
+                let finished = match section.cohort {
+                    Some(_) => turnover::finish_cohort(&service.engine, &live, section).await?,
+                    None => engine_closings::finish(&service.engine, id).await?,
+                };
+                is_finished.store(finished, Ordering::Relaxed);
+                return Err(Error::Again(Outdated::Read));
+            }
+            revised(service, live, found).await
+        })
+        .await
+}
+
+/// Whether a period has data, of whomever.
+async fn has_data(
+    service: &Service,
+    live: &LiveBoard,
+    unit: Unit,
+    found: &FoundPeriod,
+) -> Result<bool, Error> {
+    if found.total > Some(0) {
+        return Ok(true);
     }
+    let section = found.target.standing.section();
+    let name = live.board.section_key(&section);
+    let key = Bound::Included(name.as_str());
+    let wanted = Keys {
+        from: key,
+        to: key,
+        is_newest_first: false,
+    };
+    let shards = live.shards_of(section).iter();
+    let of_shards = shards.map(|shard| {
+        let store = &service.engine.store;
+        closings::periods(store, &shard.shard, unit, wanted, 1)
+    });
+    let of_shards = try_join_all(of_shards).await?;
+    Ok(of_shards.iter().any(|keys| !keys.is_empty()))
+}
+
+/// A period whose result takes all hides into account, or else is revising.
+async fn revised(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    mut period: FoundPeriod,
+) -> Result<FoundResult, Error> {
+    let (mut basis, mut is_revising) = (BTreeMap::new(), false);
+    if period.result.is_some() {
+        // The winner may have been erased.
+        service.engine.forget_all(&live.board.id).await?;
+        let section = period.target.standing.section();
+        basis = engine_results::moderated(&service.engine, &live, &section).await?;
+        is_revising = match revisions::revise(&service.engine, &live.board.id).await {
+            Ok(_) => false,
+            // The job goes on.
+            Err(
+                Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
+            ) => true,
+            Err(error) => return Err(error),
+        };
+        let name = live.board.section_key(&period.target.standing.section());
+        let window = period.target.window;
+        let recorded = results::read(&service.engine.store, &live.board, window, &name);
+        period.take_over(recorded.await?);
+    }
+    Ok(FoundResult {
+        live,
+        is_revising,
+        period,
+        digest: None,
+        basis,
+    })
 }
 
 impl FoundPeriod {

@@ -4,6 +4,7 @@ use super::{Error, Service};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
 use crate::store::random;
+use crate::store::sessions;
 
 /// How many random bytes an id has, each as two hexadecimal digits.
 pub const ID_BYTES: usize = 32;
@@ -13,26 +14,24 @@ pub fn new_id() -> Result<String, Error> {
     Ok(random::hexadecimal::<ID_BYTES>("")?)
 }
 
-impl Service {
-    /// Begins a session with this id.
-    pub async fn begin_session(
-        &self,
-        id: &str,
-        session: &Session,
-        begun_by: &BegunBy,
-    ) -> Result<(), Error> {
-        let id = Digest::of(id);
-        let begun = self.engine.store.begin_session(&id, session, begun_by);
-        Ok(begun.await?)
-    }
+/// Begins a session with this id.
+pub async fn begin(
+    service: &Service,
+    id: &str,
+    session: &Session,
+    begun_by: &BegunBy,
+) -> Result<(), Error> {
+    let id = Digest::of(id);
+    let begun = sessions::begin(&service.engine.store, &id, session, begun_by);
+    Ok(begun.await?)
+}
 
-    /// The session with this id; `None` if there is none, or not any more.
-    pub async fn session(&self, id: &str) -> Result<Option<Session>, Error> {
-        Ok(self.engine.store.session(&Digest::of(id)).await?)
-    }
+/// The session with this id; `None` if there is none, or not any more.
+pub async fn find(service: &Service, id: &str) -> Result<Option<Session>, Error> {
+    Ok(sessions::load(&service.engine.store, &Digest::of(id)).await?)
+}
 
-    /// Ends a session, if it is there.
-    pub async fn end_session(&self, id: &str) -> Result<(), Error> {
-        Ok(self.engine.store.end_session(&Digest::of(id)).await?)
-    }
+/// Ends a session, if it is there.
+pub async fn end(service: &Service, id: &str) -> Result<(), Error> {
+    Ok(sessions::end(&service.engine.store, &Digest::of(id)).await?)
 }

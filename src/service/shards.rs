@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::boards::Terms;
+use super::boards::{self, Terms};
 use super::{Error, Service};
 use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
@@ -22,36 +22,38 @@ pub struct Spread {
     pub copied: u64,
 }
 
-impl Service {
-    /// Has a board spread over so many shards, 1 to 64. Its data moves in the background. Returns how the board was to be
-    /// spread before, and how it is spread.
-    ///
-    /// # Errors
-    ///
-    /// [`BOARD_IN_USE`](crate::problems::BOARD_IN_USE) while it is on its way to another number of them;
-    /// [`VALIDATION_FAILED`](crate::problems::VALIDATION_FAILED) for a number that the board can't have.
-    pub async fn spread_board(&self, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
-        let draft = Draft::Spread(shards);
-        let (board, before) = self.define_board(id, &draft, &Terms::default()).await?;
-        let before = before.unwrap_or(board).placement.wanted();
-        Ok((before, self.reshard_progress(id).await?))
-    }
+/// Has a board spread over so many shards, 1 to 64. Its data moves in the background. Returns how the board was to be
+/// spread before, and how it is spread.
+///
+/// # Errors
+///
+/// [`BOARD_IN_USE`](crate::problems::BOARD_IN_USE) while it is on its way to another number of them;
+/// [`VALIDATION_FAILED`](crate::problems::VALIDATION_FAILED) for a number that the board can't have.
+pub async fn spread(service: &Service, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
+    let draft = Draft::Spread(shards);
+    let (board, before) = boards::define(service, id, &draft, &Terms::default()).await?;
+    let before = before.unwrap_or(board).placement.wanted();
+    Ok((before, progress(service, id).await?))
+}
 
-    /// How a board is spread, and how far a move has come.
-    pub async fn reshard_progress(&self, id: &BoardId) -> Result<Spread, Error> {
-        let board = self.engine.board(id).await?;
-        let next = board.placement.next;
-        let copied = match next {
-            Some(_) => {
-                let position = self.engine.store.lease_position(&lease_of(&board)).await?;
-                Position::parse(&position).copied
-            }
-            None => 0,
-        };
-        Ok(Spread {
-            shards: board.placement.current.shards,
-            moving_to: next.map(|next| next.to.shards),
-            copied,
-        })
-    }
+/// How a board is spread, and how far a move has come.
+pub async fn progress(service: &Service, id: &BoardId) -> Result<Spread, Error> {
+    let board = service.engine.board(id).await?;
+    let next = board.placement.next;
+    let copied = match next {
+        Some(_) => {
+            let position = service
+                .engine
+                .store
+                .lease_position(&lease_of(&board))
+                .await?;
+            Position::parse(&position).copied
+        }
+        None => 0,
+    };
+    Ok(Spread {
+        shards: board.placement.current.shards,
+        moving_to: next.map(|next| next.to.shards),
+        copied,
+    })
 }

@@ -8,6 +8,7 @@ use futures::FutureExt;
 
 use super::period::{Choice, CohortChoice, Target};
 use super::players::Playing;
+use super::profiles;
 use super::{Error, Service};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::data::EntryData;
@@ -26,6 +27,7 @@ use crate::problems::Problem;
 use crate::store::Freshness;
 use crate::store::profiles::Profiles;
 use crate::store::random;
+use crate::store::seats;
 use crate::store::standings::{Entry, Page, Query, Sight};
 use crate::store::voters::Voters;
 
@@ -96,7 +98,7 @@ pub trait View: Sync {
         found: &Self::Found,
         service: &Service,
     ) -> impl Future<Output = Result<Profiles, Error>> + Send {
-        service.profiles(Self::members(found))
+        profiles::read(service, Self::members(found))
     }
 }
 
@@ -145,7 +147,7 @@ impl Attempt<'_> {
             return Ok(());
         };
         let (store, tiers) = (&self.reader.engine.store, [own.tier]);
-        let seats = store.tier_seats(board, &standing.period, &tiers).await?;
+        let seats = seats::tier_seats(store, board, &standing.period, &tiers).await?;
         let opened = seats.first().map_or(0, |seats| seats.taken);
         let league = board.league_of(&standing.period);
         let size = league.map_or(1, |league| league.cohort_size);
@@ -227,141 +229,135 @@ impl<T> FoundIn<T> {
     }
 }
 
-impl Service {
-    /// Reads a standing, and the profiles of its entries if they are asked for.
-    pub async fn read_with_profiles<V: View>(
-        &self,
-        request: &StandingRequest,
-        view: &V,
-    ) -> Result<FoundIn<V::Found>, Error> {
-        let found = self.read(request, view).await?;
-        if !request.includes.has(Include::Profile) {
-            return Ok(found);
+/// Reads a standing, and the profiles of its entries if they are asked for.
+pub async fn read_with_profiles<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<FoundIn<V::Found>, Error> {
+    let found = read(service, request, view).await?;
+    if !request.includes.has(Include::Profile) {
+        return Ok(found);
+    }
+    let profiles = V::profiles(&found.found, service).boxed().await?;
+    Ok(FoundIn { profiles, ..found })
+}
+
+/// Reads a standing, without profiles.
+pub async fn read<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<FoundIn<V::Found>, Error> {
+    // In boxes, since what is found, and the way there, pass through several futures.
+    let read = |live| read_once(service, live, request, view).boxed();
+    let found = service.engine.with_board(&request.board, read).await?;
+    Ok(*found)
+}
+
+/// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
+pub async fn read_edition<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<Option<FoundIn<()>>, Error> {
+    let found = read(service, request, &EditionView(view)).await?;
+    Ok(Some(found).filter(|found| found.follows_edition))
+}
+
+async fn read_once<V: View>(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<Box<FoundIn<V::Found>>, Error> {
+    let now = service.engine.clock.now();
+    let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
+    let (target, playing) = choose_cohort(service, &live, target, &request.cohort, now).await?;
+    let attempt = Attempt {
+        live: &live,
+        target: &target,
+        now,
+        playing,
+        reader: Reader::new(&service.engine, &live, request.freshness)
+            .of_size(request.size)
+            .with_data(request.includes.has(Include::Data))
+            .with_sight(request.sight)
+            .asked_by(request.asker.clone()),
+    };
+    let found = view.read(&attempt).await?;
+    let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
+    let state = live.board.state_of(&target.standing.period, seen, now);
+    let standings = [Some(target.standing), view.before(&attempt)];
+    let (shards, is_torn) = attempt.reader.shards_seen(standings);
+    let nonce = is_torn.then(random::number).transpose()?;
+    let edition = Edition::new(&live.board, shards, state, nonce);
+    // It does not tell what lies elsewhere, or follows from later decisions.
+    let follows_edition = request.includes.is_empty()
+        && request.sight != Sight::Everybody
+        && live.board.definition.uniques != Some(Uniques::Member)
+        && !live.board.is_league()
+        && view.follows_edition(&live.board);
+    let hidden = match request.sight {
+        Sight::Everybody => {
+            let members = V::members(&found);
+            let hidden = hidden_of(service, &request.board, &members);
+            hidden.boxed().await?
         }
-        let profiles = V::profiles(&found.found, self).boxed().await?;
-        Ok(FoundIn { profiles, ..found })
-    }
+        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+    };
+    Ok(Box::new(FoundIn {
+        live,
+        target,
+        state,
+        found,
+        includes: request.includes,
+        profiles: Profiles::default(),
+        hidden,
+        as_of,
+        edition,
+        follows_edition,
+    }))
+}
 
-    /// Reads a standing, without profiles.
-    pub async fn read<V: View>(
-        &self,
-        request: &StandingRequest,
-        view: &V,
-    ) -> Result<FoundIn<V::Found>, Error> {
-        // In boxes, since what is found, and the way there, pass through several futures.
-        let read = |live| self.read_once(live, request, view).boxed();
-        let found = self.engine.with_board(&request.board, read).await?;
-        Ok(*found)
-    }
-
-    /// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
-    pub async fn read_edition<V: View>(
-        &self,
-        request: &StandingRequest,
-        view: &V,
-    ) -> Result<Option<FoundIn<()>>, Error> {
-        let found = self.read(request, &EditionView(view)).await?;
-        Ok(Some(found).filter(|found| found.follows_edition))
-    }
-
-    async fn read_once<V: View>(
-        &self,
-        live: Arc<LiveBoard>,
-        request: &StandingRequest,
-        view: &V,
-    ) -> Result<Box<FoundIn<V::Found>>, Error> {
-        let now = self.engine.clock.now();
-        let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
-        let (target, playing) = self
-            .choose_cohort(&live, target, &request.cohort, now)
-            .await?;
-        let attempt = Attempt {
-            live: &live,
-            target: &target,
-            now,
-            playing,
-            reader: Reader::new(&self.engine, &live, request.freshness)
-                .of_size(request.size)
-                .with_data(request.includes.has(Include::Data))
-                .with_sight(request.sight)
-                .asked_by(request.asker.clone()),
-        };
-        let found = view.read(&attempt).await?;
-        let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
-        let state = live.board.state_of(&target.standing.period, seen, now);
-        let standings = [Some(target.standing), view.before(&attempt)];
-        let (shards, is_torn) = attempt.reader.shards_seen(standings);
-        let nonce = is_torn.then(random::number).transpose()?;
-        let edition = Edition::new(&live.board, shards, state, nonce);
-        // It does not tell what lies elsewhere, or follows from later decisions.
-        let follows_edition = request.includes.is_empty()
-            && request.sight != Sight::Everybody
-            && live.board.definition.uniques != Some(Uniques::Member)
-            && !live.board.is_league()
-            && view.follows_edition(&live.board);
-        let hidden = match request.sight {
-            Sight::Everybody => {
-                let members = V::members(&found);
-                let hidden = self.hidden_of(&request.board, &members);
-                hidden.boxed().await?
-            }
-            Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
-        };
-        Ok(Box::new(FoundIn {
-            live,
-            target,
-            state,
-            found,
-            includes: request.includes,
-            profiles: Profiles::default(),
-            hidden,
-            as_of,
-            edition,
-            follows_edition,
-        }))
-    }
-
-    /// Finds the cohort that a request names, on a league; and what is known of a member that it names.
-    async fn choose_cohort(
-        &self,
-        live: &LiveBoard,
-        target: Target,
-        choice: &CohortChoice,
-        now: Timestamp,
-    ) -> Result<(Target, Option<Playing>), Error> {
-        let board = &live.board;
-        match choice {
-            CohortChoice::Of(member) if board.is_league() => {
-                let period = target.standing.period;
-                let found = Playing::read(&self.engine, live, &period, member, now);
-                let playing = found.boxed().await?;
-                let target = match &playing.seat {
-                    Some(seat) => target.of_cohort(board, seat.cohort),
-                    None => Target {
-                        is_empty: true,
-                        ..target
-                    },
-                };
-                Ok((target, Some(playing)))
-            }
-            CohortChoice::All if board.is_league() => Ok((target, None)),
-            CohortChoice::All => Err(Problem::no_league(&board.id).into()),
-            CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
-            CohortChoice::Unnamed | CohortChoice::Of(_) => {
-                Ok((target.in_cohort(board, None)?, None))
-            }
+/// Finds the cohort that a request names, on a league; and what is known of a member that it names.
+async fn choose_cohort(
+    service: &Service,
+    live: &LiveBoard,
+    target: Target,
+    choice: &CohortChoice,
+    now: Timestamp,
+) -> Result<(Target, Option<Playing>), Error> {
+    let board = &live.board;
+    match choice {
+        CohortChoice::Of(member) if board.is_league() => {
+            let period = target.standing.period;
+            let found = Playing::read(&service.engine, live, &period, member, now);
+            let playing = found.boxed().await?;
+            let target = match &playing.seat {
+                Some(seat) => target.of_cohort(board, seat.cohort),
+                None => Target {
+                    is_empty: true,
+                    ..target
+                },
+            };
+            Ok((target, Some(playing)))
         }
+        CohortChoice::All if board.is_league() => Ok((target, None)),
+        CohortChoice::All => Err(Problem::no_league(&board.id).into()),
+        CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
+        CohortChoice::Unnamed | CohortChoice::Of(_) => Ok((target.in_cohort(board, None)?, None)),
     }
+}
 
-    /// Which of these members of a board are hidden.
-    async fn hidden_of(
-        &self,
-        board: &BoardId,
-        members: &[Arc<str>],
-    ) -> Result<HashSet<Arc<str>>, Error> {
-        let ids = members.iter().flat_map(|member| MemberId::parse(member));
-        let ids: Vec<MemberId> = ids.collect();
-        let hidden = self.engine.hidden_among(board, &ids).await?.into_iter();
-        Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
-    }
+/// Which of these members of a board are hidden.
+async fn hidden_of(
+    service: &Service,
+    board: &BoardId,
+    members: &[Arc<str>],
+) -> Result<HashSet<Arc<str>>, Error> {
+    let ids = members.iter().flat_map(|member| MemberId::parse(member));
+    let ids: Vec<MemberId> = ids.collect();
+    let hidden = service.engine.hidden_among(board, &ids).await?.into_iter();
+    Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
 }

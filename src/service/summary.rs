@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::page::{Entries, PageView};
 use super::period::{Choice, CohortChoice};
-use super::standing::{Attempt, FoundIn, StandingRequest, View};
+use super::standing::{self, Attempt, FoundIn, StandingRequest, View};
 use super::tiers::TiersView;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
@@ -46,48 +46,51 @@ impl View for SummaryView {
     }
 }
 
-impl Service {
-    /// Sums up a board. Each window is read by itself: they are no snapshot.
-    pub async fn summarize(&self, id: &BoardId, freshness: Freshness) -> Result<Summary, Error> {
-        self.engine
-            .with_board(id, async |live| {
-                let windows = live.board.definition.windows.iter();
-                let is_league = live.board.is_league();
-                let requests = windows.map(|window| StandingRequest {
-                    board: id.clone(),
-                    window: window.to_string(),
-                    choice: Choice::Current,
-                    cohort: if is_league {
-                        CohortChoice::All
-                    } else {
-                        CohortChoice::Unnamed
-                    },
-                    track: Track::default(),
-                    includes: Includes::default(),
-                    freshness,
-                    size: Size::Small,
-                    sight: Sight::Visible,
-                    asker: None,
-                });
-                let requests: Vec<StandingRequest> = requests.collect();
-                let read = requests.iter();
-                let read = read.map(|request| self.read(request, &SummaryView));
-                let found = try_join_all(read).await.map_err(|error| match error {
-                    // The definition has changed meanwhile.
-                    error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
-                    error => error,
-                })?;
-                let live = found.last().map(|last| Arc::clone(&last.live));
-                let live = live.ok_or(Error::Again(Outdated::Board))?;
-                if found.iter().any(|one| one.live.board != live.board) {
-                    return Err(Error::Again(Outdated::Board));
-                }
-                Ok(Summary {
-                    live,
-                    as_of: found.iter().filter_map(|one| one.as_of).min(),
-                    windows: found,
-                })
+/// Sums up a board. Each window is read by itself: they are no snapshot.
+pub async fn summarize(
+    service: &Service,
+    id: &BoardId,
+    freshness: Freshness,
+) -> Result<Summary, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            let windows = live.board.definition.windows.iter();
+            let is_league = live.board.is_league();
+            let requests = windows.map(|window| StandingRequest {
+                board: id.clone(),
+                window: window.to_string(),
+                choice: Choice::Current,
+                cohort: if is_league {
+                    CohortChoice::All
+                } else {
+                    CohortChoice::Unnamed
+                },
+                track: Track::default(),
+                includes: Includes::default(),
+                freshness,
+                size: Size::Small,
+                sight: Sight::Visible,
+                asker: None,
+            });
+            let requests: Vec<StandingRequest> = requests.collect();
+            let read = requests.iter();
+            let read = read.map(|request| standing::read(service, request, &SummaryView));
+            let found = try_join_all(read).await.map_err(|error| match error {
+                // The definition has changed meanwhile.
+                error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
+                error => error,
+            })?;
+            let live = found.last().map(|last| Arc::clone(&last.live));
+            let live = live.ok_or(Error::Again(Outdated::Board))?;
+            if found.iter().any(|one| one.live.board != live.board) {
+                return Err(Error::Again(Outdated::Board));
+            }
+            Ok(Summary {
+                live,
+                as_of: found.iter().filter_map(|one| one.as_of).min(),
+                windows: found,
             })
-            .await
-    }
+        })
+        .await
 }

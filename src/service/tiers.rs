@@ -7,6 +7,7 @@ use crate::domain::part::Part;
 use crate::domain::series::Standing;
 use crate::join::try_join_all;
 use crate::problems::Problem;
+use crate::store::seats;
 
 /// The tiers of a league in a period.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +124,7 @@ impl Attempt<'_> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);
         let store = &self.reader.engine.store;
-        let seats = store.tier_seats(board, period, tiers).await?;
+        let seats = seats::tier_seats(store, board, period, tiers).await?;
         let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
             tier: *tier,
             cohorts: seats.taken.div_ceil(size),

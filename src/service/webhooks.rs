@@ -1,4 +1,5 @@
-//! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries.
+//! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries. Each call is for a caller that
+//! may go to some boards: a webhook for other boards is refused.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
 use crate::store::StoreError;
-use crate::store::deliveries::DeliveryMark;
+use crate::store::deliveries::{self, DeliveryMark};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
-use crate::store::webhooks::WEBHOOKS_MAX;
+use crate::store::webhooks::{self, WEBHOOKS_MAX};
 
 /// A webhook and its name.
 #[derive(Clone, Debug)]
@@ -29,248 +30,244 @@ pub struct NamedWebhook {
     pub webhook: Webhook,
 }
 
-/// Each of these is for a caller that may go to some boards. A webhook for other boards is refused.
-impl Service {
-    /// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
-    /// it was disabled. From then on it is a webhook of this stored API key. Returns what was there before, if the webhook is not new, and
-    /// what is there now.
-    pub async fn put_webhook(
-        &self,
-        (may, key): (&Boards, Option<&KeyName>),
-        name: &WebhookName,
-        wanted: Wanted,
-    ) -> Result<(Option<Webhook>, NamedWebhook), Error> {
-        let kinds = wanted.check(self.engine.sender.allows_private);
-        let events = kinds.map_err(Problem::invalid)?;
-        if !may.cover(&wanted.boards) {
-            return Err(Problem::for_other_boards().into());
+/// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
+/// it was disabled. From then on it is a webhook of this stored API key. Returns what was there before, if the webhook is not new, and
+/// what is there now.
+pub async fn put(
+    service: &Service,
+    (may, key): (&Boards, Option<&KeyName>),
+    name: &WebhookName,
+    wanted: Wanted,
+) -> Result<(Option<Webhook>, NamedWebhook), Error> {
+    let kinds = wanted.check(service.engine.sender.allows_private);
+    let events = kinds.map_err(Problem::invalid)?;
+    if !may.cover(&wanted.boards) {
+        return Err(Problem::for_other_boards().into());
+    }
+    let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
+    until_unchanged(async || {
+        let stored = webhooks::load(&service.engine.store, name).await?;
+        let before = stored.as_ref().map(|stored| reachable(stored, may));
+        let before = before.transpose()?;
+        let now = service.engine.clock.now();
+        let kept = before.as_ref();
+        let webhook = Webhook {
+            url: url.clone(),
+            events: events.clone(),
+            boards: boards.clone(),
+            secret: kept.map_or(&secret, |kept| &kept.secret).clone(),
+            previous: kept.and_then(|kept| kept.previous.clone()),
+            created_at: kept.map_or(now, |kept| kept.created_at),
+            key: key.cloned(),
+            disabled: None,
+            tests: kept.map_or(0, |kept| kept.tests),
+        };
+        change(service, name, stored.as_ref(), Some(&webhook)).await?;
+        Ok((before, named(name, webhook)))
+    })
+    .await
+}
+
+/// A webhook.
+pub async fn find(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<NamedWebhook, Error> {
+    let (_, webhook) = stored(service, may, name).await?;
+    Ok(named(name, webhook))
+}
+
+/// Up to `count` webhooks in the order of their names, behind `after`, those that the caller may see. One that can't be
+/// read is left out.
+pub async fn list(
+    service: &Service,
+    may: &Boards,
+    after: Option<&WebhookName>,
+    count: usize,
+) -> Result<Part<NamedWebhook, WebhookName>, Error> {
+    let stored = webhooks::load_all(&service.engine.store)
+        .await?
+        .all
+        .into_iter();
+    let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
+    let webhooks = behind.filter_map(|(name, stored)| {
+        let webhook = reachable(&stored, may).ok()?;
+        Some(NamedWebhook { name, webhook })
+    });
+    let webhooks = webhooks.take(count + 1).collect();
+    let name = |last: &NamedWebhook| last.name.clone();
+    Ok(Part::split(webhooks, count, name))
+}
+
+/// Deletes a webhook with its deliveries, and returns it.
+pub async fn delete(service: &Service, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
+    until_unchanged(async || {
+        let (stored, webhook) = stored(service, may, name).await?;
+        change(service, name, Some(&stored), None).await?;
+        Ok(webhook)
+    })
+    .await
+}
+
+/// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
+pub(super) async fn of_keys(
+    service: &Service,
+) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
+    let mut of_keys = BTreeMap::<_, Vec<_>>::new();
+    for (name, stored) in webhooks::load_all(&service.engine.store).await?.all {
+        if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
+            of_keys.entry(key).or_default().push(name);
         }
-        let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
-        until_unchanged(async || {
-            let stored = self.engine.store.load_webhook(name).await?;
-            let before = stored.as_ref().map(|stored| reachable(stored, may));
-            let before = before.transpose()?;
-            let now = self.engine.clock.now();
-            let kept = before.as_ref();
-            let webhook = Webhook {
-                url: url.clone(),
-                events: events.clone(),
-                boards: boards.clone(),
-                secret: kept.map_or(&secret, |kept| &kept.secret).clone(),
-                previous: kept.and_then(|kept| kept.previous.clone()),
-                created_at: kept.map_or(now, |kept| kept.created_at),
-                key: key.cloned(),
-                disabled: None,
-                tests: kept.map_or(0, |kept| kept.tests),
-            };
-            self.change_webhook(name, stored.as_ref(), Some(&webhook))
-                .await?;
-            Ok((before, named(name, webhook)))
-        })
-        .await
     }
+    Ok(of_keys)
+}
 
-    /// A webhook.
-    pub async fn webhook(&self, may: &Boards, name: &WebhookName) -> Result<NamedWebhook, Error> {
-        let (_, webhook) = self.stored_webhook(may, name).await?;
-        Ok(named(name, webhook))
-    }
-
-    /// Up to `count` webhooks in the order of their names, behind `after`, those that the caller may see. One that can't be
-    /// read is left out.
-    pub async fn list_webhooks(
-        &self,
-        may: &Boards,
-        after: Option<&WebhookName>,
-        count: usize,
-    ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
-        let stored = self.engine.store.load_webhooks().await?.all.into_iter();
-        let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
-        let webhooks = behind.filter_map(|(name, stored)| {
-            let webhook = reachable(&stored, may).ok()?;
-            Some(NamedWebhook { name, webhook })
-        });
-        let webhooks = webhooks.take(count + 1).collect();
-        let name = |last: &NamedWebhook| last.name.clone();
-        Ok(Part::split(webhooks, count, name))
-    }
-
-    /// Deletes a webhook with its deliveries, and returns it.
-    pub async fn delete_webhook(&self, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
-        until_unchanged(async || {
-            let (stored, webhook) = self.stored_webhook(may, name).await?;
-            self.change_webhook(name, Some(&stored), None).await?;
-            Ok(webhook)
-        })
-        .await
-    }
-
-    /// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
-    pub(super) async fn webhooks_of_keys(
-        &self,
-    ) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
-        let mut of_keys = BTreeMap::<_, Vec<_>>::new();
-        for (name, stored) in self.engine.store.load_webhooks().await?.all {
-            if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
-                of_keys.entry(key).or_default().push(name);
-            }
+/// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
+pub(super) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<WebhookName>, Error> {
+    let names = of_keys(service).await?.remove(key);
+    let mut deleted = names.unwrap_or_default();
+    let all = Boards::all();
+    for name in &deleted {
+        match delete(service, &all, name).await {
+            // Somebody else has deleted it.
+            Ok(_) => {}
+            Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
+            Err(error) => return Err(error),
         }
-        Ok(of_keys)
     }
+    deleted.sort_unstable();
+    Ok(deleted)
+}
 
-    /// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
-    pub(super) async fn delete_webhooks_of(
-        &self,
-        key: &KeyName,
-    ) -> Result<Vec<WebhookName>, Error> {
-        let names = self.webhooks_of_keys().await?.remove(key);
-        let mut deleted = names.unwrap_or_default();
-        let all = Boards::all();
-        for name in &deleted {
-            match self.delete_webhook(&all, name).await {
-                // Somebody else has deleted it.
-                Ok(_) => {}
-                Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        deleted.sort_unstable();
-        Ok(deleted)
+/// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it
+/// is.
+pub async fn rotate(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<(Webhook, NamedWebhook), Error> {
+    let secret = new_secret()?;
+    revise(service, may, name, |before, now| Webhook {
+        previous: Some(PreviousSecret {
+            secret: before.secret.clone(),
+            until: now.saturating_add(GRACE),
+        }),
+        secret: secret.clone(),
+        ..before.clone()
+    })
+    .await
+}
+
+/// Queues a message for a webhook that tells nothing but that it is a test. Returns its delivery.
+pub async fn queue_test(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<NamedDelivery, Error> {
+    let revised = revise(service, may, name, |before, _| Webhook {
+        tests: before.tests.saturating_add(1),
+        ..before.clone()
+    });
+    let (before, after) = revised.await?;
+    if before.disabled.is_some() {
+        return Err(Problem::webhook_disabled(name).into());
     }
-
-    /// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it
-    /// is.
-    pub async fn rotate_webhook(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-    ) -> Result<(Webhook, NamedWebhook), Error> {
-        let secret = new_secret()?;
-        self.revise_webhook(may, name, |before, now| Webhook {
-            previous: Some(PreviousSecret {
-                secret: before.secret.clone(),
-                until: now.saturating_add(GRACE),
-            }),
-            secret: secret.clone(),
-            ..before.clone()
-        })
-        .await
+    let now = service.engine.clock.now();
+    let webhook = after.webhook;
+    let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
+    let queued = NamedDelivery {
+        id: message.id,
+        delivery: Delivery::new(message.body, now),
+    };
+    let one = std::slice::from_ref(&queued);
+    let store = &service.engine.store;
+    match deliveries::queue(store, None, name, one, now).await {
+        Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
+        taken => Ok(taken.map(|()| queued)?),
     }
+}
 
-    /// Queues a message for a webhook that tells nothing but that it is a test. Returns its delivery.
-    pub async fn test_webhook(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-    ) -> Result<NamedDelivery, Error> {
-        let revised = self.revise_webhook(may, name, |before, _| Webhook {
-            tests: before.tests.saturating_add(1),
-            ..before.clone()
-        });
-        let (before, after) = revised.await?;
-        if before.disabled.is_some() {
+/// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+pub async fn list_deliveries(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    status: Option<DeliveryStatus>,
+    after: Option<&DeliveryMark>,
+    count: usize,
+) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
+    stored(service, may, name).await?;
+    let listed = deliveries::list(&service.engine.store, name, status, after, count);
+    Ok(listed.await?)
+}
+
+/// Has a delivery tried at once, whatever became of it, and again for a day if it fails.
+pub async fn retry_delivery(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    id: MessageId,
+) -> Result<NamedDelivery, Error> {
+    until_unchanged(async || {
+        let (_, webhook) = stored(service, may, name).await?;
+        let stored = deliveries::load(&service.engine.store, name, &id).await?;
+        let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
+        if webhook.disabled.is_some() {
             return Err(Problem::webhook_disabled(name).into());
         }
-        let now = self.engine.clock.now();
-        let webhook = after.webhook;
-        let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
-        let queued = NamedDelivery {
-            id: message.id,
-            delivery: Delivery::new(message.body, now),
-        };
-        let one = std::slice::from_ref(&queued);
-        let store = &self.engine.store;
-        match store.queue_deliveries(None, name, one, now).await {
-            Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
-            taken => Ok(taken.map(|()| queued)?),
+        let now = service.engine.clock.now();
+        let delivery = stored.read()?.anew(now);
+        let ended = deliveries::end(&service.engine.store, name, &stored, &delivery, now);
+        if !ended.await? {
+            return Err(Error::Again(Outdated::Board));
         }
-    }
+        let id = id.clone();
+        Ok(NamedDelivery { id, delivery })
+    })
+    .await
+}
 
-    /// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
-    pub async fn deliveries(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-        status: Option<DeliveryStatus>,
-        after: Option<&DeliveryMark>,
-        count: usize,
-    ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
-        self.stored_webhook(may, name).await?;
-        let listed = self.engine.store.deliveries(name, status, after, count);
-        Ok(listed.await?)
-    }
+/// Changes a webhook that is there. Returns it as it was, and as it is.
+async fn revise(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    revise: impl Fn(&Webhook, Timestamp) -> Webhook,
+) -> Result<(Webhook, NamedWebhook), Error> {
+    until_unchanged(async || {
+        let (stored, before) = stored(service, may, name).await?;
+        let webhook = revise(&before, service.engine.clock.now());
+        change(service, name, Some(&stored), Some(&webhook)).await?;
+        Ok((before, named(name, webhook)))
+    })
+    .await
+}
 
-    /// Has a delivery tried at once, whatever became of it, and again for a day if it fails.
-    pub async fn retry_delivery(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-        id: MessageId,
-    ) -> Result<NamedDelivery, Error> {
-        until_unchanged(async || {
-            let (_, webhook) = self.stored_webhook(may, name).await?;
-            let stored = self.engine.store.load_delivery(name, &id).await?;
-            let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
-            if webhook.disabled.is_some() {
-                return Err(Problem::webhook_disabled(name).into());
-            }
-            let now = self.engine.clock.now();
-            let delivery = stored.read()?.anew(now);
-            let ended = self
-                .engine
-                .store
-                .end_delivery(name, &stored, &delivery, now);
-            if !ended.await? {
-                return Err(Error::Again(Outdated::Board));
-            }
-            let id = id.clone();
-            Ok(NamedDelivery { id, delivery })
-        })
-        .await
-    }
+async fn stored(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<(Stored<Webhook>, Webhook), Error> {
+    let stored = webhooks::load(&service.engine.store, name).await?;
+    let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
+    let webhook = reachable(&stored, may)?;
+    Ok((stored, webhook))
+}
 
-    /// Changes a webhook that is there. Returns it as it was, and as it is.
-    async fn revise_webhook(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-        revise: impl Fn(&Webhook, Timestamp) -> Webhook,
-    ) -> Result<(Webhook, NamedWebhook), Error> {
-        until_unchanged(async || {
-            let (stored, before) = self.stored_webhook(may, name).await?;
-            let webhook = revise(&before, self.engine.clock.now());
-            self.change_webhook(name, Some(&stored), Some(&webhook))
-                .await?;
-            Ok((before, named(name, webhook)))
-        })
-        .await
-    }
-
-    async fn stored_webhook(
-        &self,
-        may: &Boards,
-        name: &WebhookName,
-    ) -> Result<(Stored<Webhook>, Webhook), Error> {
-        let stored = self.engine.store.load_webhook(name).await?;
-        let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
-        let webhook = reachable(&stored, may)?;
-        Ok((stored, webhook))
-    }
-
-    /// Changes a webhook if it is still what was seen; [`Error::Again`] if it is not.
-    async fn change_webhook(
-        &self,
-        name: &WebhookName,
-        seen: Option<&Stored<Webhook>>,
-        new: Option<&Webhook>,
-    ) -> Result<(), Error> {
-        let now = self.engine.clock.now();
-        let store = &self.engine.store;
-        match store.change_webhook(name, seen, new, now).await? {
-            Changed::Done => Ok(()),
-            Changed::Not => Err(Error::Again(Outdated::Board)),
-            Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
-        }
+/// Changes a webhook if it is still what was seen; [`Error::Again`] if it is not.
+async fn change(
+    service: &Service,
+    name: &WebhookName,
+    seen: Option<&Stored<Webhook>>,
+    new: Option<&Webhook>,
+) -> Result<(), Error> {
+    let now = service.engine.clock.now();
+    let store = &service.engine.store;
+    match webhooks::change(store, name, seen, new, now).await? {
+        Changed::Done => Ok(()),
+        Changed::Not => Err(Error::Again(Outdated::Board)),
+        Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::boards;
 use super::decode::Done;
 use super::dispatch::Store;
 use super::stored::{Changed, Named, Stored};
@@ -45,87 +46,91 @@ impl Named for ApiKey {
     const COUNT_MAX: usize = API_KEYS_MAX;
 }
 
-impl Store {
-    /// The API keys with these names.
-    pub async fn load_api_keys(
-        &self,
-        names: &[KeyName],
-    ) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
-        let stored: Vec<Option<String>> = self.fields(keys::API_KEYS, names).await?;
-        let stored = stored.into_iter().map(|json| json.map(Stored::new));
-        Ok(stored.collect())
-    }
+/// The API keys with these names.
+pub async fn load(
+    store: &Store,
+    names: &[KeyName],
+) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
+    let stored: Vec<Option<String>> = read_fields(store, keys::API_KEYS, names).await?;
+    let stored = stored.into_iter().map(|json| json.map(Stored::new));
+    Ok(stored.collect())
+}
 
-    /// When the API keys with these names were last used, by any instance.
-    pub async fn api_key_uses(
-        &self,
-        names: &[KeyName],
-    ) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        let used: Vec<Option<i64>> = self.fields(keys::API_KEY_USES, names).await?;
-        let at = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
-        Ok(used.into_iter().map(at).collect())
-    }
+/// When the API keys with these names were last used, by any instance.
+pub async fn last_uses(
+    store: &Store,
+    names: &[KeyName],
+) -> Result<Vec<Option<Timestamp>>, StoreError> {
+    let used: Vec<Option<i64>> = read_fields(store, keys::API_KEY_USES, names).await?;
+    let at = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
+    Ok(used.into_iter().map(at).collect())
+}
 
-    async fn fields<T: fred::types::FromValue + Send>(
-        &self,
-        key: &str,
-        names: &[KeyName],
-    ) -> Result<Vec<T>, StoreError> {
-        let mut fields = Vec::with_capacity(names.len());
-        for names in names.chunks(CALL_KEYS_MAX) {
-            let args = std::iter::once(key).chain(names.iter().map(KeyName::as_str));
-            fields.extend(self.command::<Vec<T>>("HMGET", args).await?);
-        }
-        Ok(fields)
+async fn read_fields<T: fred::types::FromValue + Send>(
+    store: &Store,
+    key: &str,
+    names: &[KeyName],
+) -> Result<Vec<T>, StoreError> {
+    let mut fields = Vec::with_capacity(names.len());
+    for names in names.chunks(CALL_KEYS_MAX) {
+        let args = std::iter::once(key).chain(names.iter().map(KeyName::as_str));
+        fields.extend(store.command::<Vec<T>>("HMGET", args).await?);
     }
+    Ok(fields)
+}
 
-    /// Up to `count` names of API keys in the order of their bytes, behind `after`.
-    pub async fn api_key_names(
-        &self,
-        after: Option<&KeyName>,
-        count: usize,
-    ) -> Result<Vec<KeyName>, StoreError> {
-        let names = self.listed(keys::OF_API_KEYS[0], after.map(KeyName::as_str), count);
-        let names = names.await?.into_iter();
-        Ok(names
-            .filter_map(|name| KeyName::parse(&name).ok())
-            .collect())
-    }
+/// Up to `count` names of API keys in the order of their bytes, behind `after`.
+pub async fn names(
+    store: &Store,
+    after: Option<&KeyName>,
+    count: usize,
+) -> Result<Vec<KeyName>, StoreError> {
+    let names = boards::listed(
+        store,
+        keys::OF_API_KEYS[0],
+        after.map(KeyName::as_str),
+        count,
+    );
+    let names = names.await?.into_iter();
+    Ok(names
+        .filter_map(|name| KeyName::parse(&name).ok())
+        .collect())
+}
 
-    /// The names of all API keys.
-    pub async fn all_api_key_names(&self) -> Result<Vec<KeyName>, StoreError> {
-        let names = self.all_listed(keys::OF_API_KEYS[0]).await?;
-        Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
-    }
+/// The names of all API keys.
+pub async fn all_names(store: &Store) -> Result<Vec<KeyName>, StoreError> {
+    let names = boards::all_listed(store, keys::OF_API_KEYS[0]).await?;
+    Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
+}
 
-    /// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces
-    /// it.
-    pub async fn change_api_key(
-        &self,
-        name: &KeyName,
-        seen: Option<&Stored<ApiKey>>,
-        new: Option<&ApiKey>,
-    ) -> Result<Changed, StoreError> {
-        self.call(&script::API_KEY, keys::API_KEYS)
-            .keys(keys::OF_API_KEYS)
+/// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces
+/// it.
+pub async fn change(
+    store: &Store,
+    name: &KeyName,
+    seen: Option<&Stored<ApiKey>>,
+    new: Option<&ApiKey>,
+) -> Result<Changed, StoreError> {
+    store
+        .call(&script::API_KEY, keys::API_KEYS)
+        .keys(keys::OF_API_KEYS)
+        .keys([keys::API_KEYS, keys::API_KEY_USES])
+        .change(name.as_str(), (seen, new))
+        .write()
+        .await
+}
+
+/// Notes when API keys were used.
+pub async fn note_uses(store: &Store, uses: &[(KeyName, Timestamp)]) -> Result<(), StoreError> {
+    for uses in uses.chunks(CALL_KEYS_MAX) {
+        let pairs = uses.iter();
+        let pairs = pairs.flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
+        let noted = store
+            .call(&script::API_KEY_USES, keys::API_KEYS)
             .keys([keys::API_KEYS, keys::API_KEY_USES])
-            .change(name.as_str(), (seen, new))
-            .write()
-            .await
+            .args(pairs)
+            .write::<Done>();
+        noted.await?;
     }
-
-    /// Notes when API keys were used.
-    pub async fn note_api_key_uses(&self, uses: &[(KeyName, Timestamp)]) -> Result<(), StoreError> {
-        for uses in uses.chunks(CALL_KEYS_MAX) {
-            let pairs = uses.iter();
-            let pairs = pairs.flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
-            let noted = self
-                .call(&script::API_KEY_USES, keys::API_KEYS)
-                .keys([keys::API_KEYS, keys::API_KEY_USES])
-                .args(pairs)
-                .write::<Done>();
-            noted.await?;
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -74,127 +74,126 @@ pub struct Trimmed {
     pub bytes: u64,
 }
 
-impl Store {
-    /// The pseudonyms of members in the audit log. A member that has none gets one.
-    pub async fn audit_pseudonyms(&self, members: &[MemberId]) -> Result<Vec<String>, StoreError> {
-        if members.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut call = self
-            .call(&script::AUDIT_MEMBERS, keys::AUDIT_LINES[0])
-            .keys(keys::AUDIT_NAMES)
-            .arg(MEMBERS_KEPT_MAX);
-        for member in members {
-            let pseudonym = random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?;
-            call = call.arg(member.as_str()).arg(pseudonym);
-        }
-        for_each_of(call.write().await?, members.len())
+/// The pseudonyms of members in the audit log. A member that has none gets one.
+pub async fn pseudonyms(store: &Store, members: &[MemberId]) -> Result<Vec<String>, StoreError> {
+    if members.is_empty() {
+        return Ok(Vec::new());
     }
-
-    /// Forgets which pseudonym a member has in the audit log: nobody can tell any more which lines name it.
-    pub async fn forget_in_audit(&self, member: &MemberId) -> Result<(), StoreError> {
-        let forgotten = self
-            .call(&script::AUDIT_FORGET, keys::AUDIT_LINES[0])
-            .keys(keys::AUDIT_NAMES)
-            .arg(member.as_str());
-        forgotten.write::<Done>().await.map(drop)
+    let mut call = store
+        .call(&script::AUDIT_MEMBERS, keys::AUDIT_LINES[0])
+        .keys(keys::AUDIT_NAMES)
+        .arg(MEMBERS_KEPT_MAX);
+    for member in members {
+        let pseudonym = random::hexadecimal::<PSEUDONYM_BYTES>(PSEUDONYM_PREFIX)?;
+        call = call.arg(member.as_str()).arg(pseudonym);
     }
+    for_each_of(call.write().await?, members.len())
+}
 
-    /// Writes an intent down. If Redis has no memory left, the line has no body.
-    pub async fn begin_audit_line(&self, intent: &Intent) -> Result<LineId, StoreError> {
-        let brief = Intent {
-            body: LEFT_OUT.into(),
-            ..intent.clone()
-        };
-        let rest = [
-            intent.by.clone(),
-            separated(&intent.boards),
-            separated(&intent.members),
-        ];
-        let written = self.write_audit(to_json(intent)?, to_json(&brief)?, &rest);
-        let id = written.await?;
-        id.ok_or_else(|| StoreError::Unexpected("a new line is gone".to_owned()))
-    }
+/// Forgets which pseudonym a member has in the audit log: nobody can tell any more which lines name it.
+pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
+    let forgotten = store
+        .call(&script::AUDIT_FORGET, keys::AUDIT_LINES[0])
+        .keys(keys::AUDIT_NAMES)
+        .arg(member.as_str());
+    forgotten.write::<Done>().await.map(drop)
+}
 
-    /// Writes the outcome of a line down, unless the line was dropped. If Redis has no memory left, the outcome does not say
-    /// what has changed.
-    pub async fn end_audit_line(&self, id: LineId, outcome: &Outcome) -> Result<(), StoreError> {
-        let brief = Outcome {
-            before: LEFT_OUT.into(),
-            after: LEFT_OUT.into(),
-            ..outcome.clone()
-        };
-        let rest = [id.to_string()];
-        let written = self.write_audit(to_json(outcome)?, to_json(&brief)?, &rest);
-        written.await.map(drop)
-    }
+/// Writes an intent down. If Redis has no memory left, the line has no body.
+pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreError> {
+    let brief = Intent {
+        body: LEFT_OUT.into(),
+        ..intent.clone()
+    };
+    let rest = [
+        intent.by.clone(),
+        separated(&intent.boards),
+        separated(&intent.members),
+    ];
+    let written = write(store, to_json(intent)?, to_json(&brief)?, &rest);
+    let id = written.await?;
+    id.ok_or_else(|| StoreError::Unexpected("a new line is gone".to_owned()))
+}
 
-    /// Writes down what is whole, or, if there is no memory for that, what is brief. `None`: the line is gone.
-    async fn write_audit(
-        &self,
-        whole: String,
-        brief: String,
-        rest: &[String],
-    ) -> Result<Option<LineId>, StoreError> {
-        let write = |script, json: String| {
-            self.call(script, keys::AUDIT_LINES[0])
-                .keys(keys::AUDIT_LINES)
-                .arg(LOG_BYTES_MAX)
-                .arg(json)
-                .args(rest)
-                .write::<Found<LineId>>()
-        };
-        let written = match write(&script::AUDIT_WRITE, whole).await {
-            Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
-            written => written,
-        };
-        Ok(written?.into())
-    }
+/// Writes the outcome of a line down, unless the line was dropped. If Redis has no memory left, the outcome does not say
+/// what has changed.
+pub async fn end_line(store: &Store, id: LineId, outcome: &Outcome) -> Result<(), StoreError> {
+    let brief = Outcome {
+        before: LEFT_OUT.into(),
+        after: LEFT_OUT.into(),
+        ..outcome.clone()
+    };
+    let rest = [id.to_string()];
+    let written = write(store, to_json(outcome)?, to_json(&brief)?, &rest);
+    written.await.map(drop)
+}
 
-    /// Looks at some lines, the newest first, or those before one. The part has those that are wanted; its `next` is the last line that was
-    /// looked at, `None` if there is none before it.
-    pub async fn audit_lines(
-        &self,
-        wanted: &Wanted,
-        before: Option<LineId>,
-    ) -> Result<Part<Line, LineId>, StoreError> {
-        let Wanted { by, board, member } = wanted;
-        let [log, outcomes, _] = keys::AUDIT_LINES;
-        let [pseudonyms, members, _] = keys::AUDIT_NAMES;
-        let read = self
-            .call(&script::AUDIT_READ, log)
-            .keys([log, outcomes, pseudonyms, members])
-            .arg(before.map_or_else(|| "+".to_owned(), |id| format!("({id}")))
-            .arg(CALL_LINES)
-            .arg(by.as_ref())
-            .arg(board.as_ref().map(BoardId::as_str))
-            .arg(member.as_ref().map(MemberId::as_str));
-        let (next, Tail(lines)) = read
-            .read::<(Option<LineId>, Tail<Vec<StoredLine>>)>()
-            .await?;
-        let items = lines.into_iter().map(StoredLine::read);
-        Ok(Part {
-            items: items.collect::<Result<_, _>>()?,
-            next,
-        })
-    }
-
-    /// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.
-    pub async fn trim_audit(&self, now: Timestamp) -> Result<Trimmed, StoreError> {
-        let retention = self.audit_retention;
-        let before = retention.map_or(0, |retention| now.saturating_sub(retention).ms().max(0));
-        let trimmed = self
-            .call(&script::AUDIT_TRIM, keys::AUDIT_LINES[0])
+/// Writes down what is whole, or, if there is no memory for that, what is brief. `None`: the line is gone.
+async fn write(
+    store: &Store,
+    whole: String,
+    brief: String,
+    rest: &[String],
+) -> Result<Option<LineId>, StoreError> {
+    let write = |script, json: String| {
+        store
+            .call(script, keys::AUDIT_LINES[0])
             .keys(keys::AUDIT_LINES)
-            .keys(keys::AUDIT_NAMES)
-            .arg(before)
-            .arg(CALL_LINES);
-        let (dropped, forgotten, bytes) = trimmed.write::<(usize, usize, i64)>().await?;
-        Ok(Trimmed {
-            is_more: dropped.max(forgotten) >= CALL_LINES,
-            bytes: bytes.try_into().unwrap_or(0),
-        })
-    }
+            .arg(LOG_BYTES_MAX)
+            .arg(json)
+            .args(rest)
+            .write::<Found<LineId>>()
+    };
+    let written = match write(&script::AUDIT_WRITE, whole).await {
+        Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
+        written => written,
+    };
+    Ok(written?.into())
+}
+
+/// Looks at some lines, the newest first, or those before one. The part has those that are wanted; its `next` is the last line that was
+/// looked at, `None` if there is none before it.
+pub async fn lines(
+    store: &Store,
+    wanted: &Wanted,
+    before: Option<LineId>,
+) -> Result<Part<Line, LineId>, StoreError> {
+    let Wanted { by, board, member } = wanted;
+    let [log, outcomes, _] = keys::AUDIT_LINES;
+    let [pseudonyms, members, _] = keys::AUDIT_NAMES;
+    let read = store
+        .call(&script::AUDIT_READ, log)
+        .keys([log, outcomes, pseudonyms, members])
+        .arg(before.map_or_else(|| "+".to_owned(), |id| format!("({id}")))
+        .arg(CALL_LINES)
+        .arg(by.as_ref())
+        .arg(board.as_ref().map(BoardId::as_str))
+        .arg(member.as_ref().map(MemberId::as_str));
+    let (next, Tail(lines)) = read
+        .read::<(Option<LineId>, Tail<Vec<StoredLine>>)>()
+        .await?;
+    let items = lines.into_iter().map(StoredLine::read);
+    Ok(Part {
+        items: items.collect::<Result<_, _>>()?,
+        next,
+    })
+}
+
+/// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.
+pub async fn trim(store: &Store, now: Timestamp) -> Result<Trimmed, StoreError> {
+    let retention = store.audit_retention;
+    let before = retention.map_or(0, |retention| now.saturating_sub(retention).ms().max(0));
+    let trimmed = store
+        .call(&script::AUDIT_TRIM, keys::AUDIT_LINES[0])
+        .keys(keys::AUDIT_LINES)
+        .keys(keys::AUDIT_NAMES)
+        .arg(before)
+        .arg(CALL_LINES);
+    let (dropped, forgotten, bytes) = trimmed.write::<(usize, usize, i64)>().await?;
+    Ok(Trimmed {
+        is_more: dropped.max(forgotten) >= CALL_LINES,
+        bytes: bytes.try_into().unwrap_or(0),
+    })
 }
 
 /// A line as audit_read.lua tells it.

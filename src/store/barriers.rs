@@ -49,52 +49,50 @@ pub enum Raised {
     WaitsForQueue,
 }
 
-impl Store {
-    /// Raises the barrier of a shard to this instant. From then on the shard refuses every event that lies before it, but for
-    /// those that it has taken already, and for those that wait in its queue or in the log. A barrier that is higher stays. Reads see the barrier
-    /// once nothing waits any more that was queued by then, or it has waited for as long as it may, and the replicas have the barrier that
-    /// have to have what is written. Without a `patience` it waits for all events.
-    pub async fn close_shard(
-        &self,
-        shard: &Shard,
-        until: Timestamp,
-        patience: Option<Patience>,
-        ends: LogEnds<'_>,
-    ) -> Result<Raised, StoreError> {
-        let log = match ends {
-            LogEnds::NoLog => "".into(),
-            LogEnds::Unasked => "log".into(),
-            LogEnds::Known(ends) => {
-                let ends = ends
-                    .iter()
-                    .map(|(partition, end)| (partition.to_string(), end));
-                pack(&ends.collect::<BTreeMap<_, _>>())?
-            }
-        };
-        let mut is_confirmed = !self.waits_for_replicas();
-        loop {
-            let raised = self
-                .call_shard(&script::CLOSE_SHARD, shard)
-                .keys([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)))
-                .arg(shard.version())
-                .arg(until)
-                .arg(is_confirmed)
-                .arg(patience.map(|patience| patience.now))
-                .arg(patience.map(|patience| patience.max_delay.ms()))
-                .arg(log.clone())
-                .write()
-                .await?;
-            if is_confirmed || raised != Raised::Seen {
-                return Ok(raised);
-            }
-            is_confirmed = true;
+/// Raises the barrier of a shard to this instant. From then on the shard refuses every event that lies before it, but for
+/// those that it has taken already, and for those that wait in its queue or in the log. A barrier that is higher stays. Reads see the barrier
+/// once nothing waits any more that was queued by then, or it has waited for as long as it may, and the replicas have the barrier that
+/// have to have what is written. Without a `patience` it waits for all events.
+pub async fn raise(
+    store: &Store,
+    shard: &Shard,
+    until: Timestamp,
+    patience: Option<Patience>,
+    ends: LogEnds<'_>,
+) -> Result<Raised, StoreError> {
+    let log = match ends {
+        LogEnds::NoLog => "".into(),
+        LogEnds::Unasked => "log".into(),
+        LogEnds::Known(ends) => {
+            let ends = ends
+                .iter()
+                .map(|(partition, end)| (partition.to_string(), end));
+            pack(&ends.collect::<BTreeMap<_, _>>())?
         }
+    };
+    let mut is_confirmed = !store.waits_for_replicas();
+    loop {
+        let raised = store
+            .call_shard(&script::CLOSE_SHARD, shard)
+            .keys([Kind::Queue, Kind::Intake].map(|kind| keys::single(shard, kind)))
+            .arg(shard.version())
+            .arg(until)
+            .arg(is_confirmed)
+            .arg(patience.map(|patience| patience.now))
+            .arg(patience.map(|patience| patience.max_delay.ms()))
+            .arg(log.clone())
+            .write()
+            .await?;
+        if is_confirmed || raised != Raised::Seen {
+            return Ok(raised);
+        }
+        is_confirmed = true;
     }
+}
 
-    /// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.
-    pub async fn barriers(&self, shard: &Shard) -> Result<[Option<Timestamp>; 2], StoreError> {
-        let fields = [&keys::head(shard.tag()), "closed_until", "final_until"];
-        let (raised, seen): (Option<i64>, Option<i64>) = self.command("HMGET", fields).await?;
-        Ok([raised, seen].map(|until| until.map(Timestamp::from_ms_clamped)))
-    }
+/// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.
+pub async fn read(store: &Store, shard: &Shard) -> Result<[Option<Timestamp>; 2], StoreError> {
+    let fields = [&keys::head(shard.tag()), "closed_until", "final_until"];
+    let (raised, seen): (Option<i64>, Option<i64>) = store.command("HMGET", fields).await?;
+    Ok([raised, seen].map(|until| until.map(Timestamp::from_ms_clamped)))
 }

@@ -72,35 +72,33 @@ fn board_of(note: &str) -> Option<(BoardId, u64)> {
     Some((BoardId::parse(id).ok()?, generation.parse().ok()?))
 }
 
-impl Store {
-    /// Notes a board.
-    pub async fn note_board(&self, noted_for: NotedFor, board: &Board) -> Result<(), StoreError> {
-        let name = random::hexadecimal::<8>("")?;
-        let key = noted_for.key();
-        let noted = self
-            .call(&script::UNNEEDED, key)
-            .key(key)
-            .arg(format!("{name} {} {}", board.generation, board.id));
-        noted.write::<Done>().await.map(drop)
-    }
+/// Notes a board.
+pub async fn note(store: &Store, noted_for: NotedFor, board: &Board) -> Result<(), StoreError> {
+    let name = random::hexadecimal::<8>("")?;
+    let key = noted_for.key();
+    let noted = store
+        .call(&script::UNNEEDED, key)
+        .key(key)
+        .arg(format!("{name} {} {}", board.generation, board.id));
+    noted.write::<Done>().await.map(drop)
+}
 
-    /// Some of the boards that are noted, or all if there are few notes.
-    pub async fn noted_boards(&self, noted_for: NotedFor) -> Result<Vec<NotedBoard>, StoreError> {
-        let args = [noted_for.key(), &CALL_NOTES_MAX.to_string()];
-        let notes = self.command("SRANDMEMBER", args).await?;
-        Ok(NotedBoard::all_of(notes))
-    }
+/// Some of the boards that are noted, or all if there are few notes.
+pub async fn noted(store: &Store, noted_for: NotedFor) -> Result<Vec<NotedBoard>, StoreError> {
+    let args = [noted_for.key(), &CALL_NOTES_MAX.to_string()];
+    let notes = store.command("SRANDMEMBER", args).await?;
+    Ok(NotedBoard::all_of(notes))
+}
 
-    /// Takes the notes of a board away, after nothing was left of what they are for.
-    pub async fn forget_notes(
-        &self,
-        noted_for: NotedFor,
-        board: &NotedBoard,
-    ) -> Result<(), StoreError> {
-        let notes = board.notes.iter().map(String::as_str);
-        let args = std::iter::once(noted_for.key()).chain(notes);
-        self.command("SREM", args).await
-    }
+/// Takes the notes of a board away, after nothing was left of what they are for.
+pub async fn forget(
+    store: &Store,
+    noted_for: NotedFor,
+    board: &NotedBoard,
+) -> Result<(), StoreError> {
+    let notes = board.notes.iter().map(String::as_str);
+    let args = std::iter::once(noted_for.key()).chain(notes);
+    store.command("SREM", args).await
 }
 
 #[cfg(test)]

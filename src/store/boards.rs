@@ -10,7 +10,7 @@ use super::decode::{Code, Done};
 use super::dispatch::Store;
 use super::format::{FIRST_FORMAT, other_format};
 use super::protocol::formats::DATA_FORMAT;
-use super::purge::Cause;
+use super::purge::{self, Cause};
 use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::board::{Board, Definition};
@@ -105,294 +105,301 @@ pub enum Defined {
     Used,
 }
 
-impl Store {
-    /// The stored board of that name.
-    pub async fn load_board(&self, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
-        let fields = [&keys::head(id.as_str()), "version", "definition"];
-        let fields = fields.into_iter().chain(CLOSINGS);
-        let (version, json, until, results_until, pinned) = self.command("HMGET", fields).await?;
-        let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
-            return Ok(None);
-        };
-        let closings = closings_of([until, results_until], pinned)?;
-        let stored: Stored = match serde_json::from_str(&json) {
-            Ok(stored) => stored,
-            Err(error) => {
-                let unreadable = salvage(id, &version, &json, &error, closings)?;
-                return Ok(Some(Err(Box::new(unreadable))));
-            }
-        };
-        let data_format = stored.data_format;
-        let board = Arc::new(Board {
-            closings,
-            ..board_of(id, stored)
+/// The stored board of that name.
+pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
+    let fields = [&keys::head(id.as_str()), "version", "definition"];
+    let fields = fields.into_iter().chain(CLOSINGS);
+    let (version, json, until, results_until, pinned) = store.command("HMGET", fields).await?;
+    let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
+        return Ok(None);
+    };
+    let closings = closings_of([until, results_until], pinned)?;
+    let stored: Stored = match serde_json::from_str(&json) {
+        Ok(stored) => stored,
+        Err(error) => {
+            let unreadable = salvage(id, &version, &json, &error, closings)?;
+            return Ok(Some(Err(Box::new(unreadable))));
+        }
+    };
+    let data_format = stored.data_format;
+    let board = Arc::new(Board {
+        closings,
+        ..board_of(id, stored)
+    });
+    Ok(Some(if data_format == DATA_FORMAT {
+        Ok(board)
+    } else {
+        Err(Box::new(Unreadable::of_format(board, data_format)))
+    }))
+}
+
+/// How far the closings of a board have come; `None` if there is no such board.
+pub async fn closings(store: &Store, id: &BoardId) -> Result<Option<Closings>, StoreError> {
+    let fields = [&keys::head(id.as_str()), "version"];
+    let fields = fields.into_iter().chain(CLOSINGS);
+    let (version, until, results_until, pinned): (Option<String>, _, _, _) =
+        store.command("HMGET", fields).await?;
+    let closings = closings_of([until, results_until], pinned)?;
+    Ok(version.map(|_| closings))
+}
+
+/// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
+/// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
+/// board was seen.
+pub async fn define(
+    store: &Store,
+    board: &Board,
+    seen: Option<&Board>,
+    unused_since: Option<u64>,
+) -> Result<Defined, StoreError> {
+    let stored = Stored {
+        data_format: DATA_FORMAT,
+        generation: board.generation,
+        revision: board.revision,
+        epochs: board.epochs.clone(),
+        placement: board.placement.clone(),
+        definition: board.definition.clone(),
+        finalize_since: board.finalize_since,
+        league_before: board.league_before.clone(),
+    };
+    let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
+    let closed_until = match seen {
+        Some(_) if is_same => ANY_CLOSING.to_owned(),
+        seen => seen.map(decided).unwrap_or_default(),
+    };
+    store
+        .call_head(&script::DEFINE, board)
+        .arg(seen.map(Board::version))
+        .arg(unused_since)
+        .arg(board.version())
+        .json(&stored)
+        .arg(closed_until)
+        .write()
+        .await
+}
+
+/// Whether a change of this board would be stored now: see [`define`]. Nothing is written.
+pub async fn may_define(
+    store: &Store,
+    seen: &Board,
+    unused_since: Option<u64>,
+) -> Result<Defined, StoreError> {
+    store
+        .call_head(&script::DEFINE, seen)
+        .arg(seen.version())
+        .arg(unused_since)
+        .args(["", ""])
+        .arg(decided(seen))
+        .write()
+        .await
+}
+
+/// Takes a board's definition away if its stored version is this one. Its data is marked for
+/// [`purge::unlink_some`] before, so that it is never left behind. Returns whether it did.
+pub async fn delete(store: &Store, board: &Board) -> Result<bool, StoreError> {
+    mark_all_unneeded(store, board).await?;
+    let deleted = store.call_head(&script::DELETE, board).arg(board.version());
+    deleted.write::<Code>().await?.is("OK", "CHANGED")
+}
+
+/// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
+/// returns its stamp, which no other change has ever had.
+pub async fn begin_change(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
+    begin(store, id, keys::BEGUN).await
+}
+
+/// Notes in a sorted set that something of a board was begun, and returns its stamp.
+pub(super) async fn begin(store: &Store, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
+    store
+        .call(&script::BEGIN, id.as_str())
+        .keys([keys::STAMP, begun, keys::FORMAT])
+        .arg(id.as_str())
+        .write()
+        .await
+}
+
+/// Forgets a change that has come to nothing, or need not be announced.
+pub async fn end_change(store: &Store, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
+    end(store, id, stamp, keys::BEGUN).await
+}
+
+/// Forgets that something was begun.
+pub(super) async fn end(
+    store: &Store,
+    id: &BoardId,
+    stamp: u64,
+    begun: &str,
+) -> Result<(), StoreError> {
+    let id = id.clone();
+    store
+        .command("ZREM", [begun, &Begun { id, stamp }.to_string()])
+        .await
+}
+
+/// Some of the changes that were begun at least `age_ms` ago, and not announced.
+pub async fn unfinished_changes(store: &Store, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
+    begun(store, keys::BEGUN, age_ms).await
+}
+
+/// Some of what was begun at least `age_ms` ago, the oldest first.
+pub(super) async fn begun(
+    store: &Store,
+    begun: &str,
+    age_ms: i64,
+) -> Result<Vec<Begun>, StoreError> {
+    let before = stamp_ago(store, age_ms).await?.to_string();
+    let count = CALL_BEGUN_MAX.to_string();
+    let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
+    let members: Vec<String> = store.command("ZRANGE", range).await?;
+    let begun = members.iter().filter_map(|member| member.parse().ok());
+    Ok(begun.collect())
+}
+
+/// About the last stamp that was given so long ago.
+pub(super) async fn stamp_ago(store: &Store, age_ms: i64) -> Result<i64, StoreError> {
+    let us = store.server_time_us().await?;
+    Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
+}
+
+/// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
+pub async fn announce(
+    store: &Store,
+    id: &BoardId,
+    is_live: bool,
+    stamp: Option<u64>,
+) -> Result<(), StoreError> {
+    let announced = store
+        .call(&script::ANNOUNCE, id.as_str())
+        .keys(keys::OF_BOARDS)
+        .key(keys::BEGUN)
+        .arg(id.as_str())
+        .arg(is_live)
+        .arg(stamp);
+    announced.write::<u64>().await.map(drop)
+}
+
+/// What was announced of a kind of thing after the change with that number.
+pub async fn news(store: &Store, of: keys::Channel, known: u64) -> Result<News, StoreError> {
+    let [_, keys @ ..] = of;
+    let news = store.call(&script::NEWS, keys[0]).keys(keys).arg(known);
+    news.read().await
+}
+
+/// Up to `count` ids of boards in the order of their bytes, behind `after`.
+pub async fn ids(
+    store: &Store,
+    after: Option<&BoardId>,
+    count: usize,
+) -> Result<Vec<BoardId>, StoreError> {
+    let ids = listed(store, keys::LIVE, after.map(BoardId::as_str), count);
+    let ids = ids.await?.into_iter();
+    Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
+}
+
+/// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
+pub(super) async fn listed(
+    store: &Store,
+    list: &str,
+    after: Option<&str>,
+    count: usize,
+) -> Result<Vec<String>, StoreError> {
+    let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+    let count = count.to_string();
+    let range = [list, &from, "+", "BYLEX", "LIMIT", "0", &count];
+    store.command("ZRANGE", range).await
+}
+
+/// All ids of a kind of thing that is announced, in the order of their bytes.
+pub(super) async fn all_listed(store: &Store, list: &str) -> Result<Vec<String>, StoreError> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after = all.last().map(String::as_str);
+        let ids = listed(store, list, after, LISTED_MAX).await?;
+        let is_last = ids.len() < LISTED_MAX;
+        all.extend(ids);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// The ids of all boards.
+pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
+    let ids = all_listed(store, keys::LIVE).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
+}
+
+/// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
+/// older than they know they ignore; then this returns the greatest revision that one of them knows.
+pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
+    let mut newer = None;
+    if board.reserves() && !board.placement.home().is_together() {
+        let homes = board.homes();
+        let told = homes.iter().map(|home| {
+            tell(
+                store,
+                home,
+                keys::counts_head(home.tag(), home.placement.home()),
+                board.revision,
+            )
         });
-        Ok(Some(if data_format == DATA_FORMAT {
-            Ok(board)
-        } else {
-            Err(Box::new(Unreadable::of_format(board, data_format)))
-        }))
+        newer = try_join_all(told).await?.into_iter().flatten().max();
     }
+    let current = board.placement.current;
+    let of_shards = tell_version(store, board, current, board.revision).await?;
+    Ok(of_shards.max(newer))
+}
 
-    /// How far the closings of a board have come; `None` if there is no such board.
-    pub async fn closings(&self, id: &BoardId) -> Result<Option<Closings>, StoreError> {
-        let fields = [&keys::head(id.as_str()), "version"];
-        let fields = fields.into_iter().chain(CLOSINGS);
-        let (version, until, results_until, pinned): (Option<String>, _, _, _) =
-            self.command("HMGET", fields).await?;
-        let closings = closings_of([until, results_until], pinned)?;
-        Ok(version.map(|_| closings))
+/// The same for shards of another sharding, or another revision. If the board was deleted meanwhile, its shards may
+/// have been unlinked before they were told, and exist again. So all of them are marked as not needed once more.
+pub(super) async fn tell_version(
+    store: &Store,
+    board: &Arc<Board>,
+    sharding: Sharding,
+    revision: u64,
+) -> Result<Option<u64>, StoreError> {
+    let shards = board.shards_of(sharding);
+    let told = shards
+        .iter()
+        .map(|shard| tell(store, shard, keys::head(shard.tag()), revision));
+    let newer = try_join_all(told).await?.into_iter().flatten().max();
+    let board_head = [&keys::head(board.id.as_str()), "version"];
+    let version: Option<String> = store.command("HGET", board_head).await?;
+    let generation = format!("{}-", board.generation);
+    let is_there = version.is_some_and(|version| version.starts_with(&generation));
+    if !is_there {
+        mark_all_unneeded(store, board).await?;
     }
+    Ok(newer)
+}
 
-    /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
-    /// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
-    /// board was seen.
-    pub async fn define_board(
-        &self,
-        board: &Board,
-        seen: Option<&Board>,
-        unused_since: Option<u64>,
-    ) -> Result<Defined, StoreError> {
-        let stored = Stored {
-            data_format: DATA_FORMAT,
-            generation: board.generation,
-            revision: board.revision,
-            epochs: board.epochs.clone(),
-            placement: board.placement.clone(),
-            definition: board.definition.clone(),
-            finalize_since: board.finalize_since,
-            league_before: board.league_before.clone(),
-        };
-        let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
-        let closed_until = match seen {
-            Some(_) if is_same => ANY_CLOSING.to_owned(),
-            seen => seen.map(decided).unwrap_or_default(),
-        };
-        self.call_head(&script::DEFINE, board)
-            .arg(seen.map(Board::version))
-            .arg(unused_since)
-            .arg(board.version())
-            .json(&stored)
-            .arg(closed_until)
-            .write()
-            .await
+/// Marks all data of a board, so that it is unlinked once the board is gone.
+async fn mark_all_unneeded(store: &Store, board: &Board) -> Result<(), StoreError> {
+    for sharding in board.placement.all() {
+        purge::mark_unneeded(store, board, sharding, Cause::Deleted).await?;
     }
+    Ok(())
+}
 
-    /// Whether a change of this board would be stored now: see [`Self::define_board`]. Nothing is written.
-    pub async fn may_define(
-        &self,
-        seen: &Board,
-        unused_since: Option<u64>,
-    ) -> Result<Defined, StoreError> {
-        self.call_head(&script::DEFINE, seen)
-            .arg(seen.version())
-            .arg(unused_since)
-            .args(["", ""])
-            .arg(decided(seen))
-            .write()
-            .await
-    }
+async fn tell(
+    store: &Store,
+    shard: &Shard,
+    head: String,
+    revision: u64,
+) -> Result<Option<u64>, StoreError> {
+    let told = store
+        .call(&script::SHARD, shard.tag())
+        .key(head)
+        .arg(shard.generation)
+        .arg(revision);
+    let Done::Ok(newer) = told.write().await?;
+    Ok(newer)
+}
 
-    /// Takes a board's definition away if its stored version is this one. Its data is marked for
-    /// [`Store::purge`] before, so that it is never left behind. Returns whether it did.
-    pub async fn delete_board(&self, board: &Board) -> Result<bool, StoreError> {
-        self.mark_all_unneeded(board).await?;
-        let deleted = self.call_head(&script::DELETE, board).arg(board.version());
-        deleted.write::<Code>().await?.is("OK", "CHANGED")
-    }
-
-    /// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
-    /// returns its stamp, which no other change has ever had.
-    pub async fn begin_change(&self, id: &BoardId) -> Result<u64, StoreError> {
-        self.begin(id, keys::BEGUN).await
-    }
-
-    /// Notes in a sorted set that something of a board was begun, and returns its stamp.
-    pub(super) async fn begin(&self, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
-        self.call(&script::BEGIN, id.as_str())
-            .keys([keys::STAMP, begun, keys::FORMAT])
-            .arg(id.as_str())
-            .write()
-            .await
-    }
-
-    /// Forgets a change that has come to nothing, or need not be announced.
-    pub async fn end_change(&self, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
-        self.end(id, stamp, keys::BEGUN).await
-    }
-
-    /// Forgets that something was begun.
-    pub(super) async fn end(
-        &self,
-        id: &BoardId,
-        stamp: u64,
-        begun: &str,
-    ) -> Result<(), StoreError> {
-        let id = id.clone();
-        self.command("ZREM", [begun, &Begun { id, stamp }.to_string()])
-            .await
-    }
-
-    /// Some of the changes that were begun at least `age_ms` ago, and not announced.
-    pub async fn unfinished_changes(&self, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
-        self.begun(keys::BEGUN, age_ms).await
-    }
-
-    /// Some of what was begun at least `age_ms` ago, the oldest first.
-    pub(super) async fn begun(&self, begun: &str, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
-        let before = self.stamp_ago(age_ms).await?.to_string();
-        let count = CALL_BEGUN_MAX.to_string();
-        let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
-        let members: Vec<String> = self.command("ZRANGE", range).await?;
-        let begun = members.iter().filter_map(|member| member.parse().ok());
-        Ok(begun.collect())
-    }
-
-    /// About the last stamp that was given so long ago.
-    pub(super) async fn stamp_ago(&self, age_ms: i64) -> Result<i64, StoreError> {
-        let us = self.server_time_us().await?;
-        Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
-    }
-
-    /// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
-    pub async fn announce_board(
-        &self,
-        id: &BoardId,
-        is_live: bool,
-        stamp: Option<u64>,
-    ) -> Result<(), StoreError> {
-        let announced = self
-            .call(&script::ANNOUNCE, id.as_str())
-            .keys(keys::OF_BOARDS)
-            .key(keys::BEGUN)
-            .arg(id.as_str())
-            .arg(is_live)
-            .arg(stamp);
-        announced.write::<u64>().await.map(drop)
-    }
-
-    /// What was announced of a kind of thing after the change with that number.
-    pub async fn news(&self, of: keys::Channel, known: u64) -> Result<News, StoreError> {
-        let [_, keys @ ..] = of;
-        let news = self.call(&script::NEWS, keys[0]).keys(keys).arg(known);
-        news.read().await
-    }
-
-    /// Up to `count` ids of boards in the order of their bytes, behind `after`.
-    pub async fn board_ids(
-        &self,
-        after: Option<&BoardId>,
-        count: usize,
-    ) -> Result<Vec<BoardId>, StoreError> {
-        let ids = self.listed(keys::LIVE, after.map(BoardId::as_str), count);
-        let ids = ids.await?.into_iter();
-        Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
-    }
-
-    /// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
-    pub(super) async fn listed(
-        &self,
-        list: &str,
-        after: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
-        let count = count.to_string();
-        let range = [list, &from, "+", "BYLEX", "LIMIT", "0", &count];
-        self.command("ZRANGE", range).await
-    }
-
-    /// All ids of a kind of thing that is announced, in the order of their bytes.
-    pub(super) async fn all_listed(&self, list: &str) -> Result<Vec<String>, StoreError> {
-        let mut all: Vec<String> = Vec::new();
-        loop {
-            let after = all.last().map(String::as_str);
-            let ids = self.listed(list, after, LISTED_MAX).await?;
-            let is_last = ids.len() < LISTED_MAX;
-            all.extend(ids);
-            if is_last {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// The ids of all boards.
-    pub async fn all_board_ids(&self) -> Result<BTreeSet<BoardId>, StoreError> {
-        let ids = self.all_listed(keys::LIVE).await?;
-        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
-    }
-
-    /// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
-    /// older than they know they ignore; then this returns the greatest revision that one of them knows.
-    pub async fn open_shards(&self, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
-        let mut newer = None;
-        if board.reserves() && !board.placement.home().is_together() {
-            let homes = board.homes();
-            let told = homes.iter().map(|home| {
-                self.tell(
-                    home,
-                    keys::counts_head(home.tag(), home.placement.home()),
-                    board.revision,
-                )
-            });
-            newer = try_join_all(told).await?.into_iter().flatten().max();
-        }
-        let current = board.placement.current;
-        let of_shards = self.tell_version(board, current, board.revision).await?;
-        Ok(of_shards.max(newer))
-    }
-
-    /// The same for shards of another sharding, or another revision. If the board was deleted meanwhile, its shards may
-    /// have been unlinked before they were told, and exist again. So all of them are marked as not needed once more.
-    pub(super) async fn tell_version(
-        &self,
-        board: &Arc<Board>,
-        sharding: Sharding,
-        revision: u64,
-    ) -> Result<Option<u64>, StoreError> {
-        let shards = board.shards_of(sharding);
-        let told = shards
-            .iter()
-            .map(|shard| self.tell(shard, keys::head(shard.tag()), revision));
-        let newer = try_join_all(told).await?.into_iter().flatten().max();
-        let board_head = [&keys::head(board.id.as_str()), "version"];
-        let version: Option<String> = self.command("HGET", board_head).await?;
-        let generation = format!("{}-", board.generation);
-        let is_there = version.is_some_and(|version| version.starts_with(&generation));
-        if !is_there {
-            self.mark_all_unneeded(board).await?;
-        }
-        Ok(newer)
-    }
-
-    /// Marks all data of a board, so that it is unlinked once the board is gone.
-    async fn mark_all_unneeded(&self, board: &Board) -> Result<(), StoreError> {
-        for sharding in board.placement.all() {
-            self.mark_unneeded(board, sharding, Cause::Deleted).await?;
-        }
-        Ok(())
-    }
-
-    async fn tell(
-        &self,
-        shard: &Shard,
-        head: String,
-        revision: u64,
-    ) -> Result<Option<u64>, StoreError> {
-        let told = self
-            .call(&script::SHARD, shard.tag())
-            .key(head)
-            .arg(shard.generation)
-            .arg(revision);
-        let Done::Ok(newer) = told.write().await?;
-        Ok(newer)
-    }
-
-    /// Notes that a board of several shards has events. Returns whether the definition is still this one.
-    pub async fn mark_used(&self, board: &Board) -> Result<(), StoreError> {
-        let marked = self.call_head(&script::USE, board).arg(board.version());
-        marked.write::<Done>().await.map(drop)
-    }
+/// Notes that a board of several shards has events. Returns whether the definition is still this one.
+pub async fn mark_used(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let marked = store.call_head(&script::USE, board).arg(board.version());
+    marked.write::<Done>().await.map(drop)
 }
 
 impl Unreadable {

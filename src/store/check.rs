@@ -17,6 +17,7 @@ use super::dispatch::Store;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::node::Node;
+use super::reshard;
 use super::rollover::beginning;
 use super::script::Script;
 use super::{StoreError, keys, script};
@@ -212,289 +213,292 @@ pub struct Manner {
     pub mends: bool,
 }
 
-impl Store {
-    /// Looks at a part of the standing with this sorted set, from the phase and cursor at which the last part has ended, at first
-    /// an empty one and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether it was so from its beginning.
-    pub async fn check_standing(
-        &self,
-        shard: &Shard,
-        kind: Kind,
-        zset: &str,
-        (expires_at_ms, must_expire): (Option<i64>, bool),
-        (phase, cursor): (&str, &str),
-        manner: Manner,
-    ) -> Result<Look<Part>, StoreError> {
-        let layout = LayoutArgs::new(shard);
-        let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
-        let layout = if kind.lists_all() {
-            layout.of_all()
-        } else {
-            layout
-        };
-        let scripts = [&script::CHECK, &script::MEND];
-        let look = self
-            .look(shard, scripts, manner.mends)
-            .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
-            .keys(state.flatten())
-            .field("layout", layout)
-            .field("is_derived", kind == Kind::Derived)
-            .field("phase", phase)
-            .field("cursor", cursor)
-            .field("whole_max", WHOLE_MAX)
-            .field("part", PART)
-            .field("now", manner.now.ms())
-            .field("expires", expires_at_ms.unwrap_or(0))
-            .field("must_expire", must_expire)
-            .field("registry", keys::registry(shard.tag(), shard.generation));
-        look.run(manner.mends).await
-    }
+/// Looks at a part of the standing with this sorted set, from the phase and cursor at which the last part has ended, at first
+/// an empty one and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether it was so from its beginning.
+pub async fn check_standing(
+    store: &Store,
+    shard: &Shard,
+    kind: Kind,
+    zset: &str,
+    (expires_at_ms, must_expire): (Option<i64>, bool),
+    (phase, cursor): (&str, &str),
+    manner: Manner,
+) -> Result<Look<Part>, StoreError> {
+    let layout = LayoutArgs::new(shard);
+    let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
+    let layout = if kind.lists_all() {
+        layout.of_all()
+    } else {
+        layout
+    };
+    let scripts = [&script::CHECK, &script::MEND];
+    let look = look(store, shard, scripts, manner.mends)
+        .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
+        .keys(state.flatten())
+        .field("layout", layout)
+        .field("is_derived", kind == Kind::Derived)
+        .field("phase", phase)
+        .field("cursor", cursor)
+        .field("whole_max", WHOLE_MAX)
+        .field("part", PART)
+        .field("now", manner.now.ms())
+        .field("expires", expires_at_ms.unwrap_or(0))
+        .field("must_expire", must_expire)
+        .field("registry", keys::registry(shard.tag(), shard.generation));
+    look.run(manner.mends).await
+}
 
-    /// Looks whether the state of a derived series can be read.
-    pub async fn check_state(
-        &self,
-        shard: &Shard,
-        derived: &Derived,
-        mends: bool,
-    ) -> Result<Vec<Difference>, StoreError> {
-        let scripts = [&script::CHECK_STATE, &script::MEND_STATE];
-        let look = self
-            .look(shard, scripts, mends)
-            .key(keys::state(shard, derived.series));
-        let Done::Ok(Tail(differences)) = look.run::<Done<Tail<Vec<_>>>>(mends).await?;
-        Ok(differences)
-    }
+/// Looks whether the state of a derived series can be read.
+pub async fn check_state(
+    store: &Store,
+    shard: &Shard,
+    derived: &Derived,
+    mends: bool,
+) -> Result<Vec<Difference>, StoreError> {
+    let scripts = [&script::CHECK_STATE, &script::MEND_STATE];
+    let look = look(store, shard, scripts, mends).key(keys::state(shard, derived.series));
+    let Done::Ok(Tail(differences)) = look.run::<Done<Tail<Vec<_>>>>(mends).await?;
+    Ok(differences)
+}
 
-    /// Looks whether the keys of a queue agree.
-    pub async fn check_queue(
-        &self,
-        shard: &Shard,
-        mends: bool,
-    ) -> Result<CheckedQueue, StoreError> {
-        let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
-        let scripts = [&script::CHECK_QUEUE, &script::MEND_QUEUE];
-        let look = self
-            .look(shard, scripts, mends)
-            .keys(of_queue.map(|kind| keys::single(shard, kind)))
-            .field("count", WHOLE_MAX);
-        let Done::Ok(checked) = look.run(mends).await?;
-        Ok(checked)
-    }
+/// Looks whether the keys of a queue agree.
+pub async fn check_queue(
+    store: &Store,
+    shard: &Shard,
+    mends: bool,
+) -> Result<CheckedQueue, StoreError> {
+    let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+    let scripts = [&script::CHECK_QUEUE, &script::MEND_QUEUE];
+    let look = look(store, shard, scripts, mends)
+        .keys(of_queue.map(|kind| keys::single(shard, kind)))
+        .field("count", WHOLE_MAX);
+    let Done::Ok(checked) = look.run(mends).await?;
+    Ok(checked)
+}
 
-    /// Looks at a part of the members of a sum, from the term and cursor at which the last part has ended, at first both 0.
-    pub async fn check_sum(
-        &self,
-        shard: &Shard,
-        sum: &Sum,
-        (term, cursor): (i64, &str),
-        manner: Manner,
-    ) -> Result<Look<SumPart>, StoreError> {
-        let period = &sum.standing.period;
-        let state = if sum.kind == "carried" {
-            keys::head(shard.tag())
-        } else {
-            keys::state(shard, sum.standing.series)
-        };
-        let standings = std::iter::once(&sum.standing).chain(&sum.terms);
-        let sign = match shard.definition.order {
-            Order::Desc => -1,
-            Order::Asc => 1,
-        };
-        let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
-        let look = self
-            .look(shard, scripts, manner.mends)
-            .key(keys::registry(shard.tag(), shard.generation))
-            .key(state)
-            .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
-            .field("layout", LayoutArgs::new(shard))
-            .field("kind", sum.kind)
-            .field("start", period.start_ms)
-            .field(
-                "floor",
-                shard.layout().hashed.then(|| beginning(shard, period)),
-            )
-            .field("ends", end_ms(period).min(closes_ms(shard)))
-            .field("ratio", sum.ratio)
-            .field("sign", sign)
-            .field("term", term)
-            .field("cursor", cursor)
-            .field("budget", SUMS_BUDGET);
-        look.run(manner.mends).await
-    }
+/// Looks at a part of the members of a sum, from the term and cursor at which the last part has ended, at first both 0.
+pub async fn check_sum(
+    store: &Store,
+    shard: &Shard,
+    sum: &Sum,
+    (term, cursor): (i64, &str),
+    manner: Manner,
+) -> Result<Look<SumPart>, StoreError> {
+    let period = &sum.standing.period;
+    let state = if sum.kind == "carried" {
+        keys::head(shard.tag())
+    } else {
+        keys::state(shard, sum.standing.series)
+    };
+    let standings = std::iter::once(&sum.standing).chain(&sum.terms);
+    let sign = match shard.definition.order {
+        Order::Desc => -1,
+        Order::Asc => 1,
+    };
+    let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
+    let look = look(store, shard, scripts, manner.mends)
+        .key(keys::registry(shard.tag(), shard.generation))
+        .key(state)
+        .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
+        .field("layout", LayoutArgs::new(shard))
+        .field("kind", sum.kind)
+        .field("start", period.start_ms)
+        .field(
+            "floor",
+            shard.layout().hashed.then(|| beginning(shard, period)),
+        )
+        .field("ends", end_ms(period).min(closes_ms(shard)))
+        .field("ratio", sum.ratio)
+        .field("sign", sign)
+        .field("term", term)
+        .field("cursor", cursor)
+        .field("budget", SUMS_BUDGET);
+    look.run(manner.mends).await
+}
 
-    /// Which of these keys of a board, or shard, are there and were not in the registry.
-    pub async fn check_keys(
-        &self,
-        tag: &str,
-        generation: u64,
-        names: &[String],
-        mends: bool,
-    ) -> Result<Vec<String>, StoreError> {
-        let mut missing = Vec::new();
-        for names in names.chunks(KEYS_MAX) {
-            let script = [&script::CHECK_KEYS, &script::MEND_KEYS][usize::from(mends)];
-            let look = self
-                .call(script, tag)
-                .key(keys::registry(tag, generation))
-                .keys(names)
-                .arg(mends);
-            let are_missing = look.run::<Vec<bool>>(mends).await?;
-            let of_names = names.iter().zip(are_missing);
-            let those = of_names.filter(|(_, is_missing)| *is_missing);
-            missing.extend(those.map(|(name, _)| name.clone()));
+/// Which of these keys of a board, or shard, are there and were not in the registry.
+pub async fn check_keys(
+    store: &Store,
+    tag: &str,
+    generation: u64,
+    names: &[String],
+    mends: bool,
+) -> Result<Vec<String>, StoreError> {
+    let mut missing = Vec::new();
+    for names in names.chunks(KEYS_MAX) {
+        let script = [&script::CHECK_KEYS, &script::MEND_KEYS][usize::from(mends)];
+        let look = store
+            .call(script, tag)
+            .key(keys::registry(tag, generation))
+            .keys(names)
+            .arg(mends);
+        let are_missing = look.run::<Vec<bool>>(mends).await?;
+        let of_names = names.iter().zip(are_missing);
+        let those = of_names.filter(|(_, is_missing)| *is_missing);
+        missing.extend(those.map(|(name, _)| name.clone()));
+    }
+    Ok(missing)
+}
+
+/// A call of the one of two scripts that looks, or also mends.
+fn look<'a>(
+    store: &'a Store,
+    shard: &Shard,
+    scripts: [&'static Script; 2],
+    mends: bool,
+) -> ScriptCall<'a> {
+    store
+        .call(scripts[usize::from(mends)], shard.tag())
+        .key(keys::head(shard.tag()))
+        .field("generation", shard.generation.to_string())
+        .field("revision", shard.revision)
+        .field("mend", mends)
+}
+
+/// The type of a key, `none` if it is not there.
+pub async fn type_of(store: &Store, key: &str) -> Result<String, StoreError> {
+    store.command("TYPE", [key]).await
+}
+
+/// The first bytes of a string.
+pub async fn beginning_of(store: &Store, key: &str, length: u8) -> Result<Bytes, StoreError> {
+    let last = length.saturating_sub(1).to_string();
+    store.command("GETRANGE", [key, "0", &last]).await
+}
+
+/// What a board, or a shard, knows of its definition.
+pub async fn load_head(store: &Store, tag: &str) -> Result<Head, StoreError> {
+    let key = keys::head(tag);
+    let mut head = Head {
+        found: type_of(store, &key).await?,
+        ..Head::default()
+    };
+    if head.found == "hash" {
+        let fields = [&key, "version", "definition"];
+        (head.version, head.definition) = store.command("HMGET", fields).await?;
+    }
+    Ok(head)
+}
+
+/// The version that a head tells of; `None` if it is none.
+pub async fn version_at(store: &Store, head: &str) -> Result<Option<String>, StoreError> {
+    if type_of(store, head).await? != "hash" {
+        return Ok(None);
+    }
+    store.command("HGET", [head, "version"]).await
+}
+
+/// Has scripts go by the version that a board's definition names, if all is still as it was seen. Returns whether it
+/// was.
+pub async fn restore_version(
+    store: &Store,
+    board: &Board,
+    seen: &Head,
+) -> Result<bool, StoreError> {
+    let restored = store
+        .call_head(&script::DEFINE, board)
+        .arg(seen.version.as_ref())
+        .arg("")
+        .arg(board.version())
+        .arg(seen.definition.as_ref())
+        .arg("*");
+    Ok(restored.write::<Defined>().await? == Defined::Stored)
+}
+
+/// How long a key lasts, in milliseconds; -1: for ever, -2: it is not there.
+pub async fn lasts_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
+    store.command("PTTL", [key]).await
+}
+
+/// Whether a board's id is in the list of all boards, and under which score.
+pub async fn live_score(store: &Store, id: &BoardId) -> Result<Option<f64>, StoreError> {
+    store.command("ZSCORE", [keys::LIVE, id.as_str()]).await
+}
+
+/// All ids in the list of boards, whatever their scores.
+pub async fn live_ids(store: &Store) -> Result<Vec<BoardId>, StoreError> {
+    let ids: Vec<String> = store.command("ZRANGE", [keys::LIVE, "0", "-1"]).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
+}
+
+/// Begins a walk over the names of all keys that match a pattern, on all servers.
+pub fn scan_keys(store: &Store, pattern: String) -> KeyScan {
+    KeyScan {
+        nodes: store.primaries(),
+        pattern,
+        cursor: "0".to_owned(),
+    }
+}
+
+/// Compares the total of a large standing with the sum of its scores. Redis tells whether anything has changed in
+/// between (WATCH); then it begins anew, a few times.
+pub async fn check_total(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    mends: bool,
+) -> Result<Total, StoreError> {
+    let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), shard.layout()).collect();
+    let watch = Watch::connect(store, all).await?;
+    for _ in 0..TOTAL_ATTEMPTS {
+        let total = add_up(store, shard, zset, mends, &watch).await?;
+        if total != Total::Changing {
+            return Ok(total);
         }
-        Ok(missing)
     }
+    Ok(Total::Changing)
+}
 
-    /// A call of the one of two scripts that looks, or also mends.
-    fn look(&self, shard: &Shard, scripts: [&'static Script; 2], mends: bool) -> ScriptCall<'_> {
-        self.call(scripts[usize::from(mends)], shard.tag())
-            .key(keys::head(shard.tag()))
-            .field("generation", shard.generation.to_string())
-            .field("revision", shard.revision)
-            .field("mend", mends)
-    }
-
-    /// The type of a key, `none` if it is not there.
-    pub async fn type_of(&self, key: &str) -> Result<String, StoreError> {
-        self.command("TYPE", [key]).await
-    }
-
-    /// The first bytes of a string.
-    pub async fn beginning_of(&self, key: &str, length: u8) -> Result<Bytes, StoreError> {
-        let last = length.saturating_sub(1).to_string();
-        self.command("GETRANGE", [key, "0", &last]).await
-    }
-
-    /// What a board, or a shard, knows of its definition.
-    pub async fn load_head(&self, tag: &str) -> Result<Head, StoreError> {
-        let key = keys::head(tag);
-        let mut head = Head {
-            found: self.type_of(&key).await?,
-            ..Head::default()
-        };
-        if head.found == "hash" {
-            let fields = [&key, "version", "definition"];
-            (head.version, head.definition) = self.command("HMGET", fields).await?;
-        }
-        Ok(head)
-    }
-
-    /// The version that a head tells of; `None` if it is none.
-    pub async fn version_at(&self, head: &str) -> Result<Option<String>, StoreError> {
-        if self.type_of(head).await? != "hash" {
-            return Ok(None);
-        }
-        self.command("HGET", [head, "version"]).await
-    }
-
-    /// Has scripts go by the version that a board's definition names, if all is still as it was seen. Returns whether it
-    /// was.
-    pub async fn restore_version(&self, board: &Board, seen: &Head) -> Result<bool, StoreError> {
-        let restored = self
-            .call_head(&script::DEFINE, board)
-            .arg(seen.version.as_ref())
-            .arg("")
-            .arg(board.version())
-            .arg(seen.definition.as_ref())
-            .arg("*");
-        Ok(restored.write::<Defined>().await? == Defined::Stored)
-    }
-
-    /// How long a key lasts, in milliseconds; -1: for ever, -2: it is not there.
-    pub async fn lasts_ms(&self, key: &str) -> Result<i64, StoreError> {
-        self.command("PTTL", [key]).await
-    }
-
-    /// Whether a board's id is in the list of all boards, and under which score.
-    pub async fn live_score(&self, id: &BoardId) -> Result<Option<f64>, StoreError> {
-        self.command("ZSCORE", [keys::LIVE, id.as_str()]).await
-    }
-
-    /// All ids in the list of boards, whatever their scores.
-    pub async fn live_ids(&self) -> Result<Vec<BoardId>, StoreError> {
-        let ids: Vec<String> = self.command("ZRANGE", [keys::LIVE, "0", "-1"]).await?;
-        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
-    }
-
-    /// Begins a walk over the names of all keys that match a pattern, on all servers.
-    pub fn scan_keys(&self, pattern: String) -> KeyScan {
-        KeyScan {
-            nodes: self.primaries(),
-            pattern,
-            cursor: "0".to_owned(),
+async fn add_up(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    mends: bool,
+    watch: &Watch,
+) -> Result<Total, StoreError> {
+    let total = keys::part(zset, Kind::Total);
+    let id = watch.begin().await?;
+    let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
+    loop {
+        let (next, members) = reshard::scan_members(store, shard, zset, &cursor).await?;
+        count += members.len() as u64;
+        sum += members
+            .iter()
+            .map(|member| i128::from(member.score.unwrap_or(0)))
+            .sum::<i128>();
+        cursor = next;
+        if cursor == "0" {
+            break;
         }
     }
-
-    /// Compares the total of a large standing with the sum of its scores. Redis tells whether anything has changed in
-    /// between (WATCH); then it begins anew, a few times.
-    pub async fn check_total(
-        &self,
-        shard: &Shard,
-        zset: &str,
-        mends: bool,
-    ) -> Result<Total, StoreError> {
-        let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), shard.layout()).collect();
-        let watch = Watch::connect(self, all).await?;
-        for _ in 0..TOTAL_ATTEMPTS {
-            let total = self.add_up(shard, zset, mends, &watch).await?;
-            if total != Total::Changing {
-                return Ok(total);
-            }
-        }
-        Ok(Total::Changing)
+    let (size, key) = if shard.layout().hashed {
+        ("HLEN", keys::part(zset, Kind::Members))
+    } else {
+        ("ZCARD", zset.to_owned())
+    };
+    let size: u64 = store.command(size, [key]).await?;
+    let fields = [&total, "high", "low"];
+    let stored: (Option<i64>, Option<i64>) = store.command("HMGET", fields).await?;
+    let stored = whole_of(stored.0.unwrap_or(0), stored.1.unwrap_or(0));
+    let (high, low) = (sum.div_euclid(LOW), sum.rem_euclid(LOW));
+    let fields = ["high", &high.to_string(), "low", &low.to_string()].map(str::to_owned);
+    let write = [vec![total], fields.to_vec()].concat();
+    // A walk may meet a member twice; it misses none.
+    let is_exact = count == size;
+    let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
+    let is_mended = write.is_some();
+    if !watch.end(id, write).await? || !is_exact {
+        return Ok(Total::Changing);
     }
-
-    async fn add_up(
-        &self,
-        shard: &Shard,
-        zset: &str,
-        mends: bool,
-        watch: &Watch,
-    ) -> Result<Total, StoreError> {
-        let total = keys::part(zset, Kind::Total);
-        let id = watch.begin().await?;
-        let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
-        loop {
-            let (next, members) = self.scan_members(shard, zset, &cursor).await?;
-            count += members.len() as u64;
-            sum += members
-                .iter()
-                .map(|member| i128::from(member.score.unwrap_or(0)))
-                .sum::<i128>();
-            cursor = next;
-            if cursor == "0" {
-                break;
-            }
+    Ok(if stored == sum {
+        Total::Agrees
+    } else {
+        Total::Differs {
+            stored,
+            sum,
+            is_mended,
         }
-        let (size, key) = if shard.layout().hashed {
-            ("HLEN", keys::part(zset, Kind::Members))
-        } else {
-            ("ZCARD", zset.to_owned())
-        };
-        let size: u64 = self.command(size, [key]).await?;
-        let fields = [&total, "high", "low"];
-        let stored: (Option<i64>, Option<i64>) = self.command("HMGET", fields).await?;
-        let stored = whole_of(stored.0.unwrap_or(0), stored.1.unwrap_or(0));
-        let (high, low) = (sum.div_euclid(LOW), sum.rem_euclid(LOW));
-        let fields = ["high", &high.to_string(), "low", &low.to_string()].map(str::to_owned);
-        let write = [vec![total], fields.to_vec()].concat();
-        // A walk may meet a member twice; it misses none.
-        let is_exact = count == size;
-        let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
-        let is_mended = write.is_some();
-        if !watch.end(id, write).await? || !is_exact {
-            return Ok(Total::Changing);
-        }
-        Ok(if stored == sum {
-            Total::Agrees
-        } else {
-            Total::Differs {
-                stored,
-                sum,
-                is_mended,
-            }
-        })
-    }
+    })
 }
 
 /// A walk over the names of keys.

@@ -11,7 +11,7 @@ use super::decode::{Done, Raw, Tail, decode, tie_key};
 use super::dispatch::Store;
 use super::kinds::Kind;
 use super::queued::{EntryId, StreamEntry};
-use super::queues::{LISTINGS_MAX, QueueName, Room, index_changes};
+use super::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::texts::words;
@@ -143,87 +143,85 @@ pub enum Replayed {
     NoRoom,
 }
 
-impl Store {
-    /// All dead letters of a shard, in their order, whatever its version.
-    pub async fn all_letters(&self, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
-        let letters = keys::single(shard, Kind::DeadLetters);
-        let found: Vec<StreamEntry> = decode(self.command("XRANGE", [&letters, "-", "+"]).await?)?;
-        Ok(found.into_iter().map(DeadLetter::from).collect())
-    }
+/// All dead letters of a shard, in their order, whatever its version.
+pub async fn all(store: &Store, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
+    let letters = keys::single(shard, Kind::DeadLetters);
+    let found: Vec<StreamEntry> = decode(store.command("XRANGE", [&letters, "-", "+"]).await?)?;
+    Ok(found.into_iter().map(DeadLetter::from).collect())
+}
 
-    /// The first dead letters of a shard from a place on, in their order; at most so many. Those without fields are about to be removed,
-    /// since their member was erased.
-    pub async fn letters(
-        &self,
-        shard: &Shard,
-        from: EntryId,
-        count: usize,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        let letters = self
-            .call_shard(&script::LETTERS, shard)
+/// The first dead letters of a shard from a place on, in their order; at most so many. Those without fields are about to be removed,
+/// since their member was erased.
+pub async fn list(
+    store: &Store,
+    shard: &Shard,
+    from: EntryId,
+    count: usize,
+) -> Result<Vec<DeadLetter>, StoreError> {
+    let letters = store
+        .call_shard(&script::LETTERS, shard)
+        .key(keys::single(shard, Kind::DeadLetters))
+        .arg(shard.version())
+        .arg(from.to_string())
+        .arg(count);
+    let Done::Ok(Tail(found)) = letters.read::<Done<Tail<Vec<StreamEntry>>>>().await?;
+    Ok(found.into_iter().map(DeadLetter::from).collect())
+}
+
+/// Puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter, in one step.
+pub async fn replay(
+    store: &Store,
+    shard: &Shard,
+    letter: EntryId,
+    room: Room,
+) -> Result<Replayed, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(u64),
+        Gone,
+        Erasing,
+        #[serde(deserialize_with = "tie_key")]
+        Erased(Timestamp),
+        NoRoom,
+        Unindexed(String),
+    }
+    let mut epoch = String::new();
+    for _ in 0..=LISTINGS_MAX {
+        let replayed = store
+            .call(&script::REPLAY, shard.tag())
+            .keys(keys::queue(shard))
             .key(keys::single(shard, Kind::DeadLetters))
-            .arg(shard.version())
-            .arg(from.to_string())
-            .arg(count);
-        let Done::Ok(Tail(found)) = letters.read::<Done<Tail<Vec<StreamEntry>>>>().await?;
-        Ok(found.into_iter().map(DeadLetter::from).collect())
+            .put_fields(shard, &epoch, room)
+            .field("letter", letter);
+        return Ok(match replayed.write().await? {
+            Reply::Ok(bytes) => Replayed::Done(bytes),
+            Reply::Gone => Replayed::Gone,
+            Reply::Erasing => Replayed::Erasing,
+            Reply::Erased(at) => Replayed::Erased(at),
+            Reply::NoRoom => Replayed::NoRoom,
+            Reply::Unindexed(listed) => {
+                queues::enlist(store, &QueueName::of(shard), &listed).await?;
+                epoch = listed;
+                continue;
+            }
+        });
     }
+    Err(index_changes())
+}
 
-    /// Puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter, in one step.
-    pub async fn replay(
-        &self,
-        shard: &Shard,
-        letter: EntryId,
-        room: Room,
-    ) -> Result<Replayed, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        enum Reply {
-            Ok(u64),
-            Gone,
-            Erasing,
-            #[serde(deserialize_with = "tie_key")]
-            Erased(Timestamp),
-            NoRoom,
-            Unindexed(String),
-        }
-        let mut epoch = String::new();
-        for _ in 0..=LISTINGS_MAX {
-            let replayed = self
-                .call(&script::REPLAY, shard.tag())
-                .keys(keys::queue(shard))
-                .key(keys::single(shard, Kind::DeadLetters))
-                .put_fields(shard, &epoch, room)
-                .field("letter", letter);
-            return Ok(match replayed.write().await? {
-                Reply::Ok(bytes) => Replayed::Done(bytes),
-                Reply::Gone => Replayed::Gone,
-                Reply::Erasing => Replayed::Erasing,
-                Reply::Erased(at) => Replayed::Erased(at),
-                Reply::NoRoom => Replayed::NoRoom,
-                Reply::Unindexed(listed) => {
-                    self.list_queue(&QueueName::of(shard), &listed).await?;
-                    epoch = listed;
-                    continue;
-                }
-            });
-        }
-        Err(index_changes())
-    }
-
-    /// Removes a dead letter of a shard; returns whether there was one.
-    pub async fn discard(&self, shard: &Shard, letter: EntryId) -> Result<bool, StoreError> {
-        let discarded = self
-            .call(&script::DISCARD, shard.tag())
-            .keys([
-                keys::head(shard.tag()),
-                keys::single(shard, Kind::DeadLetters),
-            ])
-            .arg(shard.version())
-            .arg(letter.to_string());
-        let Done::Ok(was_there) = discarded.write().await?;
-        Ok(was_there)
-    }
+/// Removes a dead letter of a shard; returns whether there was one.
+pub async fn discard(store: &Store, shard: &Shard, letter: EntryId) -> Result<bool, StoreError> {
+    let discarded = store
+        .call(&script::DISCARD, shard.tag())
+        .keys([
+            keys::head(shard.tag()),
+            keys::single(shard, Kind::DeadLetters),
+        ])
+        .arg(shard.version())
+        .arg(letter.to_string());
+    let Done::Ok(was_there) = discarded.write().await?;
+    Ok(was_there)
 }
 
 impl From<StreamEntry> for DeadLetter {

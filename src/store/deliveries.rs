@@ -72,217 +72,216 @@ impl FromStr for DeliveryMark {
     }
 }
 
-impl Store {
-    /// Queues deliveries of one status for a webhook, those that it does not have. `version` is that of the webhooks by which
-    /// it was chosen; without one it need only be there. If it would have too many that wait, they are dead letters.
-    pub async fn queue_deliveries(
-        &self,
-        version: Option<&str>,
-        name: &WebhookName,
-        deliveries: &[NamedDelivery],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let queued = self.queue(version, name, deliveries, now, PENDING_MAX);
-        if queued.await? {
-            return Ok(());
+/// Queues deliveries of one status for a webhook, those that it does not have. `version` is that of the webhooks by which
+/// it was chosen; without one it need only be there. If it would have too many that wait, they are dead letters.
+pub async fn queue(
+    store: &Store,
+    version: Option<&str>,
+    name: &WebhookName,
+    deliveries: &[NamedDelivery],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let queued = try_queue(store, version, name, deliveries, now, PENDING_MAX);
+    if queued.await? {
+        return Ok(());
+    }
+    let given_up = deliveries.iter().map(|NamedDelivery { id, delivery }| {
+        let delivery = delivery.clone().given_up("too many messages wait", now);
+        NamedDelivery {
+            id: id.clone(),
+            delivery,
         }
-        let given_up = deliveries.iter().map(|NamedDelivery { id, delivery }| {
-            let delivery = delivery.clone().given_up("too many messages wait", now);
-            NamedDelivery {
-                id: id.clone(),
-                delivery,
-            }
-        });
-        let given_up: Vec<_> = given_up.collect();
-        let queued = self.queue(version, name, &given_up, now, usize::MAX);
-        queued.await?.then_some(()).ok_or(StoreError::Stale)
-    }
+    });
+    let given_up: Vec<_> = given_up.collect();
+    let queued = try_queue(store, version, name, &given_up, now, usize::MAX);
+    queued.await?.then_some(()).ok_or(StoreError::Stale)
+}
 
-    /// Returns false, with nothing done, if there are too many.
-    async fn queue(
-        &self,
-        version: Option<&str>,
-        name: &WebhookName,
-        deliveries: &[NamedDelivery],
-        now: Timestamp,
-        count_max: usize,
-    ) -> Result<bool, StoreError> {
-        let Some(first) = deliveries.first() else {
-            return Ok(true);
-        };
-        let mut call = self
-            .call(&script::QUEUE_DELIVERIES, keys::WEBHOOKS)
-            .keys(keys::webhook_keys(name))
-            .arg(version)
-            .arg(name.as_str())
-            .arg(first.delivery.status.name())
-            .arg(now)
-            .arg(count_max);
-        for NamedDelivery { id, delivery } in deliveries {
-            call = call.arg(id.as_str()).json(delivery);
-        }
-        call.write::<Code>().await?.is("OK", "FULL")
+/// Returns false, with nothing done, if there are too many.
+async fn try_queue(
+    store: &Store,
+    version: Option<&str>,
+    name: &WebhookName,
+    deliveries: &[NamedDelivery],
+    now: Timestamp,
+    count_max: usize,
+) -> Result<bool, StoreError> {
+    let Some(first) = deliveries.first() else {
+        return Ok(true);
+    };
+    let mut call = store
+        .call(&script::QUEUE_DELIVERIES, keys::WEBHOOKS)
+        .keys(keys::webhook_keys(name))
+        .arg(version)
+        .arg(name.as_str())
+        .arg(first.delivery.status.name())
+        .arg(now)
+        .arg(count_max);
+    for NamedDelivery { id, delivery } in deliveries {
+        call = call.arg(id.as_str()).json(delivery);
     }
+    call.write::<Code>().await?.is("OK", "FULL")
+}
 
-    /// The webhooks for which something is to be done.
-    pub async fn due_webhooks(&self, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
-        let names = self.due(keys::WEBHOOKS_DUE, now, WEBHOOKS_MAX).await?;
-        let names = names.iter().flat_map(|name| WebhookName::parse(name));
-        Ok(names.collect())
-    }
+/// The webhooks for which something is to be done.
+pub async fn due_webhooks(store: &Store, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
+    let names = store.due(keys::WEBHOOKS_DUE, now, WEBHOOKS_MAX).await?;
+    let names = names.iter().flat_map(|name| WebhookName::parse(name));
+    Ok(names.collect())
+}
 
-    /// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
-    /// webhook is gone or disabled.
-    pub async fn claim_delivery(
-        &self,
-        name: &WebhookName,
-        now: Timestamp,
-    ) -> Result<Option<Claimed>, StoreError> {
-        let claimed = self
-            .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
-            .keys(keys::webhook_keys(name))
-            .arg(name.as_str())
-            .arg(now)
-            .arg(now.saturating_add(CLAIMED_FOR))
-            .write::<Found<(String, String, String)>>();
-        let claimed: Option<_> = claimed.await?.into();
-        Ok(claimed.map(|(webhook, id, json)| Claimed {
-            webhook: Stored::new(webhook),
-            delivery: StoredDelivery {
-                id: MessageId::named(id),
-                json,
-            },
-        }))
-    }
-
-    /// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.
-    pub async fn end_delivery(
-        &self,
-        name: &WebhookName,
-        seen: &StoredDelivery,
-        new: &Delivery,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let ended = self
-            .call(&script::END_DELIVERY, keys::WEBHOOKS)
-            .keys(keys::webhook_keys(name))
-            .arg(name.as_str())
-            .arg(seen.id.as_str())
-            .arg(&seen.json)
-            .json(new)
-            .arg(new.status.name())
-            .arg(new.at)
-            .arg(now)
-            .write::<Code>();
-        ended.await?.is("OK", "CHANGED")
-    }
-
-    /// A delivery of a webhook.
-    pub async fn load_delivery(
-        &self,
-        name: &WebhookName,
-        id: &MessageId,
-    ) -> Result<Option<StoredDelivery>, StoreError> {
-        let [.., deliveries, _, _, _] = keys::webhook_keys(name);
-        let field = [deliveries.as_str(), id.as_str()];
-        let json: Option<String> = self.command("HGET", field).await?;
-        let id = id.clone();
-        Ok(json.map(|json| StoredDelivery { id, json }))
-    }
-
-    /// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
-    pub async fn deliveries(
-        &self,
-        name: &WebhookName,
-        status: Option<DeliveryStatus>,
-        after: Option<&DeliveryMark>,
-        count: usize,
-    ) -> Result<Part<NamedDelivery, DeliveryMark>, StoreError> {
-        let statuses = DeliveryStatus::ALL.into_iter();
-        let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
-        let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
-        let mut ids = Vec::new();
-        for status in statuses.filter(|status| *status >= from) {
-            let after = after.filter(|mark| mark.status == status);
-            let left = count + 1 - ids.len();
-            if left > 0 {
-                ids.extend(self.ids_of(name, status, after, left).await?);
-            }
-        }
-        let ids = Part::split(ids, count, DeliveryMark::clone);
-        Ok(Part {
-            items: self.read_deliveries(name, &ids.items).await?,
-            next: ids.next,
-        })
-    }
-
-    /// The ids of deliveries of one status, the newest first.
-    async fn ids_of(
-        &self,
-        name: &WebhookName,
-        status: DeliveryStatus,
-        after: Option<&DeliveryMark>,
-        count: usize,
-    ) -> Result<Vec<DeliveryMark>, StoreError> {
-        let list = keys::deliveries_with(name, status);
-        let first = match after {
-            None => 0,
-            Some(mark) => self.place_behind(&list, mark).await?,
-        };
-        let end = first + count.saturating_sub(1);
-        let (first, end) = (first.to_string(), end.to_string());
-        let range = [&list, &first, &end, "REV", "WITHSCORES"];
-        let listed: Vec<(String, i64)> = self.command("ZRANGE", range).await?;
-        let marks = listed.into_iter().map(|(id, at_ms)| DeliveryMark {
-            status,
-            at_ms,
+/// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
+/// webhook is gone or disabled.
+pub async fn claim(
+    store: &Store,
+    name: &WebhookName,
+    now: Timestamp,
+) -> Result<Option<Claimed>, StoreError> {
+    let claimed = store
+        .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
+        .keys(keys::webhook_keys(name))
+        .arg(name.as_str())
+        .arg(now)
+        .arg(now.saturating_add(CLAIMED_FOR))
+        .write::<Found<(String, String, String)>>();
+    let claimed: Option<_> = claimed.await?.into();
+    Ok(claimed.map(|(webhook, id, json)| Claimed {
+        webhook: Stored::new(webhook),
+        delivery: StoredDelivery {
             id: MessageId::named(id),
-        });
-        Ok(marks.collect())
-    }
+            json,
+        },
+    }))
+}
 
-    /// How many deliveries of a list stand before what comes behind a mark, which may not be there any more.
-    async fn place_behind(&self, list: &str, mark: &DeliveryMark) -> Result<usize, StoreError> {
-        let rank: Option<usize> = self.command("ZREVRANK", [list, mark.id.as_str()]).await?;
-        if let Some(rank) = rank {
-            return Ok(rank + 1);
+/// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.
+pub async fn end(
+    store: &Store,
+    name: &WebhookName,
+    seen: &StoredDelivery,
+    new: &Delivery,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let ended = store
+        .call(&script::END_DELIVERY, keys::WEBHOOKS)
+        .keys(keys::webhook_keys(name))
+        .arg(name.as_str())
+        .arg(seen.id.as_str())
+        .arg(&seen.json)
+        .json(new)
+        .arg(new.status.name())
+        .arg(new.at)
+        .arg(now)
+        .write::<Code>();
+    ended.await?.is("OK", "CHANGED")
+}
+
+/// A delivery of a webhook.
+pub async fn load(
+    store: &Store,
+    name: &WebhookName,
+    id: &MessageId,
+) -> Result<Option<StoredDelivery>, StoreError> {
+    let [.., deliveries, _, _, _] = keys::webhook_keys(name);
+    let field = [deliveries.as_str(), id.as_str()];
+    let json: Option<String> = store.command("HGET", field).await?;
+    let id = id.clone();
+    Ok(json.map(|json| StoredDelivery { id, json }))
+}
+
+/// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+pub async fn list(
+    store: &Store,
+    name: &WebhookName,
+    status: Option<DeliveryStatus>,
+    after: Option<&DeliveryMark>,
+    count: usize,
+) -> Result<Part<NamedDelivery, DeliveryMark>, StoreError> {
+    let statuses = DeliveryStatus::ALL.into_iter();
+    let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
+    let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
+    let mut ids = Vec::new();
+    for status in statuses.filter(|status| *status >= from) {
+        let after = after.filter(|mark| mark.status == status);
+        let left = count + 1 - ids.len();
+        if left > 0 {
+            ids.extend(ids_of(store, name, status, after, left).await?);
         }
-        let newer = format!("({}", mark.at_ms);
-        self.command("ZCOUNT", [list, &newer, "+inf"]).await
     }
+    let ids = Part::split(ids, count, DeliveryMark::clone);
+    Ok(Part {
+        items: read(store, name, &ids.items).await?,
+        next: ids.next,
+    })
+}
 
-    /// Deliveries that can't be read are left out.
-    async fn read_deliveries(
-        &self,
-        name: &WebhookName,
-        marks: &[DeliveryMark],
-    ) -> Result<Vec<NamedDelivery>, StoreError> {
-        if marks.is_empty() {
-            return Ok(Vec::new());
-        }
-        let [.., deliveries, _, _, _] = keys::webhook_keys(name);
-        let ids = marks.iter().map(|mark| mark.id.to_string());
-        let args = [deliveries].into_iter().chain(ids);
-        let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
-        let marks = marks.iter().zip(stored);
-        let read = marks.filter_map(|(mark, json)| {
-            Some(NamedDelivery {
-                id: mark.id.clone(),
-                delivery: serde_json::from_str(&json?).ok()?,
-            })
-        });
-        Ok(read.collect())
-    }
+/// The ids of deliveries of one status, the newest first.
+async fn ids_of(
+    store: &Store,
+    name: &WebhookName,
+    status: DeliveryStatus,
+    after: Option<&DeliveryMark>,
+    count: usize,
+) -> Result<Vec<DeliveryMark>, StoreError> {
+    let list = keys::deliveries_with(name, status);
+    let first = match after {
+        None => 0,
+        Some(mark) => place_behind(store, &list, mark).await?,
+    };
+    let end = first + count.saturating_sub(1);
+    let (first, end) = (first.to_string(), end.to_string());
+    let range = [&list, &first, &end, "REV", "WITHSCORES"];
+    let listed: Vec<(String, i64)> = store.command("ZRANGE", range).await?;
+    let marks = listed.into_iter().map(|(id, at_ms)| DeliveryMark {
+        status,
+        at_ms,
+        id: MessageId::named(id),
+    });
+    Ok(marks.collect())
+}
 
-    /// How many deliveries of a webhook have this status.
-    pub async fn delivery_count(
-        &self,
-        name: &WebhookName,
-        status: DeliveryStatus,
-    ) -> Result<u64, StoreError> {
-        self.command("ZCARD", [keys::deliveries_with(name, status)])
-            .await
+/// How many deliveries of a list stand before what comes behind a mark, which may not be there any more.
+async fn place_behind(store: &Store, list: &str, mark: &DeliveryMark) -> Result<usize, StoreError> {
+    let rank: Option<usize> = store.command("ZREVRANK", [list, mark.id.as_str()]).await?;
+    if let Some(rank) = rank {
+        return Ok(rank + 1);
     }
+    let newer = format!("({}", mark.at_ms);
+    store.command("ZCOUNT", [list, &newer, "+inf"]).await
+}
+
+/// Deliveries that can't be read are left out.
+async fn read(
+    store: &Store,
+    name: &WebhookName,
+    marks: &[DeliveryMark],
+) -> Result<Vec<NamedDelivery>, StoreError> {
+    if marks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [.., deliveries, _, _, _] = keys::webhook_keys(name);
+    let ids = marks.iter().map(|mark| mark.id.to_string());
+    let args = [deliveries].into_iter().chain(ids);
+    let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
+    let marks = marks.iter().zip(stored);
+    let read = marks.filter_map(|(mark, json)| {
+        Some(NamedDelivery {
+            id: mark.id.clone(),
+            delivery: serde_json::from_str(&json?).ok()?,
+        })
+    });
+    Ok(read.collect())
+}
+
+/// How many deliveries of a webhook have this status.
+pub async fn count(
+    store: &Store,
+    name: &WebhookName,
+    status: DeliveryStatus,
+) -> Result<u64, StoreError> {
+    store
+        .command("ZCARD", [keys::deliveries_with(name, status)])
+        .await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use fred::util::sha1_hash;
 use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, closes_ms};
-use super::boards::Begun;
+use super::boards::{self, Begun};
 use super::call::ScriptCall;
 use super::decode::{Done, Flat, Tail};
 use super::dispatch::Store;
@@ -24,11 +24,11 @@ use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
-/// How many keys a call of [`Store::forget`] should look at: about a millisecond of Redis.
+/// How many keys a call of [`forget`] should look at: about a millisecond of Redis.
 pub const FORGET_KEYS: u32 = 300;
 /// For how long a call may be under way, in milliseconds; longer than any is.
 const UNDER_WAY_MS: i64 = 600_000;
-/// How many members one call of [`Store::erasing`] tells.
+/// How many members one call of [`erasing`] tells.
 const ERASING_READ_MAX: u32 = 100;
 
 /// How long the tag of a line that stays is, in bytes, and the salt of its id.
@@ -154,222 +154,225 @@ fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
     }
 }
 
-impl Store {
-    /// Begins an erasure on a board: notes it, so that it comes to its end even if this process does not, and returns its
-    /// number.
-    pub async fn begin_erasure(&self, id: &BoardId) -> Result<u64, StoreError> {
-        self.begin(id, keys::ERASING).await
-    }
+/// Begins an erasure on a board: notes it, so that it comes to its end even if this process does not, and returns its
+/// number.
+pub async fn begin(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
+    boards::begin(store, id, keys::ERASING).await
+}
 
-    /// Notes an erasure on one more board.
-    pub async fn note_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
-        let (id, stamp) = (id.clone(), number);
-        let noted = Begun { id, stamp }.to_string();
-        let args = [keys::ERASING, &number.to_string(), &noted];
-        self.command("ZADD", args).await
-    }
+/// Notes an erasure on one more board.
+pub async fn note(store: &Store, id: &BoardId, number: u64) -> Result<(), StoreError> {
+    let (id, stamp) = (id.clone(), number);
+    let noted = Begun { id, stamp }.to_string();
+    let args = [keys::ERASING, &number.to_string(), &noted];
+    store.command("ZADD", args).await
+}
 
-    /// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
-    pub async fn end_erasure(&self, id: &BoardId, number: u64) -> Result<(), StoreError> {
-        self.end(id, number, keys::ERASING).await
-    }
+/// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
+pub async fn end(store: &Store, id: &BoardId, number: u64) -> Result<(), StoreError> {
+    boards::end(store, id, number, keys::ERASING).await
+}
 
-    /// The seats in a league that an erased member of this shard has left, as far as they are known: when their periods begin, and
-    /// their cohorts.
-    pub async fn seats_left(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-    ) -> Result<Vec<(Timestamp, Cohort)>, StoreError> {
-        let read = async |kind| {
-            let field = [&keys::single(shard, kind), member.as_str()];
-            let text: Option<String> = self.command("HGET", field).await?;
-            Ok::<_, StoreError>(text.unwrap_or_default())
-        };
-        let (stored, history) = (read(Kind::Players).await?, read(Kind::Played).await?);
-        // What can't be read names no cohort.
-        let player: Option<Player> = serde_json::from_str(&stored).ok();
-        let seat = player.and_then(|player| player.seat);
-        let lines = history
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        let seats = lines.map(|line: Played| (line.start, line.cohort));
-        let seat = seat.map(|seat| (seat.start, seat.cohort));
-        Ok(seat.into_iter().chain(seats).collect())
-    }
+/// The seats in a league that an erased member of this shard has left, as far as they are known: when their periods begin, and
+/// their cohorts.
+pub async fn seats_left(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+) -> Result<Vec<(Timestamp, Cohort)>, StoreError> {
+    let read = async |kind| {
+        let field = [&keys::single(shard, kind), member.as_str()];
+        let text: Option<String> = store.command("HGET", field).await?;
+        Ok::<_, StoreError>(text.unwrap_or_default())
+    };
+    let (stored, history) = (read(Kind::Players).await?, read(Kind::Played).await?);
+    // What can't be read names no cohort.
+    let player: Option<Player> = serde_json::from_str(&stored).ok();
+    let seat = player.and_then(|player| player.seat);
+    let lines = history
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let seats = lines.map(|line: Played| (line.start, line.cohort));
+    let seat = seat.map(|seat| (seat.start, seat.cohort));
+    Ok(seat.into_iter().chain(seats).collect())
+}
 
-    /// Some of the erasures that are noted, the oldest first.
-    pub async fn begun_erasures(&self) -> Result<Vec<Begun>, StoreError> {
-        self.begun(keys::ERASING, 0).await
-    }
+/// Some of the erasures that are noted, the oldest first.
+pub async fn begun(store: &Store) -> Result<Vec<Begun>, StoreError> {
+    boards::begun(store, keys::ERASING, 0).await
+}
 
-    /// Whether an erasure was begun so long ago that no call of it is under way any more.
-    pub async fn is_settled_erasure(&self, begun: &Begun) -> Result<bool, StoreError> {
-        let stamp = self.stamp_ago(UNDER_WAY_MS).await?;
-        Ok(i64::try_from(begun.stamp).is_ok_and(|begun| begun <= stamp))
-    }
+/// Whether an erasure was begun so long ago that no call of it is under way any more.
+pub async fn is_settled(store: &Store, begun: &Begun) -> Result<bool, StoreError> {
+    let stamp = boards::stamp_ago(store, UNDER_WAY_MS).await?;
+    Ok(i64::try_from(begun.stamp).is_ok_and(|begun| begun <= stamp))
+}
 
-    /// Erases a member of this shard. From now on no read shows it. `revised`: up to which number the hides of the shard are in all
-    /// results of the board, if the caller knows.
-    pub async fn erase(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        erasure: &Erasure,
-        revised: Option<u64>,
-    ) -> Result<Erased, StoreError> {
-        let instant = TieKey::new(Ties::First, erasure.at).number();
-        let erased = self
-            .call_version(&script::ERASE, shard)
+/// Erases a member of this shard. From now on no read shows it. `revised`: up to which number the hides of the shard are in all
+/// results of the board, if the caller knows.
+pub async fn erase(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    erasure: &Erasure,
+    revised: Option<u64>,
+) -> Result<Erased, StoreError> {
+    let instant = TieKey::new(Ties::First, erasure.at).number();
+    let erased = store
+        .call_version(&script::ERASE, shard)
+        .field("member", member)
+        .field("number", erasure.number)
+        .field("instant", instant)
+        .field("key", hash_key(store).await?)
+        .field("tag", tag_of(shard, member)?)
+        .field("salt", random::hexadecimal::<SALT_BYTES>("")?)
+        .field("revised", revised);
+    erased.write().await
+}
+
+/// What names a member who was erased: a keyed hash of its id.
+pub(super) async fn erased_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
+    let key = hash_key(store).await?;
+    Ok(sha1_hash(&format!("{key}{member}")))
+}
+
+/// The key of the hashes under which erasures are kept, the same for all boards.
+pub(super) async fn hash_key(store: &Store) -> Result<String, StoreError> {
+    random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await
+}
+
+/// Removes a part of what an erased member has left in this shard. `count`: how many keys it looks at, about; see
+/// [`FORGET_KEYS`].
+pub async fn forget(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    places: &Places,
+    count: u32,
+    now: Timestamp,
+) -> Result<Forgotten, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        More,
+        Done,
+        Places(Tail<Flat<WantedPlace>>),
+        Barrier(Option<i64>),
+    }
+    let has_initial = !shard.definition.initial.is_empty();
+    let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
+    let of_kind = |kind: &&Kind| kind.is_standing();
+    let standings = Kind::ALL.iter().filter(of_kind);
+    let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
+    let standings: HashMap<_, _> = standings.collect();
+    let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
+    let parts: HashMap<_, _> = parts.map(|kind| (kind.code(), true)).collect();
+    let mut barrier = shard.closings.until;
+    loop {
+        let forgotten = store
+            .call_version(&script::FORGET, shard)
+            .field("layout", LayoutArgs::new(shard))
             .field("member", member)
-            .field("number", erasure.number)
-            .field("instant", instant)
-            .field("key", self.erasure_key().await?)
-            .field("tag", tag_of(shard, member)?)
-            .field("salt", random::hexadecimal::<SALT_BYTES>("")?)
-            .field("revised", revised);
-        erased.write().await
-    }
-
-    /// What names a member who was erased: a keyed hash of its id.
-    pub(super) async fn erased_name(&self, member: &MemberId) -> Result<String, StoreError> {
-        let key = self.erasure_key().await?;
-        Ok(sha1_hash(&format!("{key}{member}")))
-    }
-
-    /// The key of the hashes under which erasures are kept, the same for all boards.
-    pub(super) async fn erasure_key(&self) -> Result<String, StoreError> {
-        self.need_secret::<KEY_BYTES>(keys::ERASURE_KEY).await
-    }
-
-    /// Removes a part of what an erased member has left in this shard. `count`: how many keys it looks at, about; see
-    /// [`FORGET_KEYS`].
-    pub async fn forget(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        places: &Places,
-        count: u32,
-        now: Timestamp,
-    ) -> Result<Forgotten, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            More,
-            Done,
-            Places(Tail<Flat<WantedPlace>>),
-            Barrier(Option<i64>),
-        }
-        let has_initial = !shard.definition.initial.is_empty();
-        let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
-        let of_kind = |kind: &&Kind| kind.is_standing();
-        let standings = Kind::ALL.iter().filter(of_kind);
-        let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
-        let standings: HashMap<_, _> = standings.collect();
-        let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-        let parts: HashMap<_, _> = parts.map(|kind| (kind.code(), true)).collect();
-        let mut barrier = shard.closings.until;
-        loop {
-            let forgotten = self
-                .call_version(&script::FORGET, shard)
-                .field("layout", LayoutArgs::new(shard))
-                .field("member", member)
-                .field("standings", &standings)
-                .field("parts", &parts)
-                .field("count", count)
-                .field(
-                    "barrier",
-                    barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
-                )
-                .field(
-                    "finals",
-                    barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
-                )
-                // With initial scores a line is a sum, whose terms have the same id in all periods.
-                .field("keeps_place", !has_initial)
-                .field("league", shard.is_league())
-                // A cohort lies in one shard.
-                .field("places", has_neighbours.then_some(&places.0))
-                .field(
-                    "initial",
-                    has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
-                )
-                .field("closes", closes_ms(shard))
-                .field("kept_from", shard.initial_kept_from_ms(now));
-            return Ok(match forgotten.write().await? {
-                Reply::More => Forgotten::Some { is_left: true },
-                Reply::Done => Forgotten::Some { is_left: false },
-                Reply::Places(Tail(Flat(wanted))) => {
-                    let barrier = require(barrier, "lines stay behind a barrier")?;
-                    Forgotten::Places(barrier, wanted)
-                }
-                // A barrier rises when periods are closed.
-                Reply::Barrier(other) => {
-                    barrier = other.map(Timestamp::from_ms_clamped);
-                    continue;
-                }
-            });
-        }
-    }
-
-    /// Asks another shard where a member stands there that has these entries in `own`.
-    pub async fn add_places(
-        &self,
-        (own, other): (&Shard, &Shard),
-        member: &MemberId,
-        wanted: &[WantedPlace],
-        places: &mut Places,
-    ) -> Result<(), StoreError> {
-        let there = wanted.iter().map(|WantedPlace { zset, .. }| {
-            let there = keys::moved(zset, own, other);
-            require(there, "a standing lies in its shard")
+            .field("standings", &standings)
+            .field("parts", &parts)
+            .field("count", count)
+            .field(
+                "barrier",
+                barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
+            )
+            .field(
+                "finals",
+                barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
+            )
+            // With initial scores a line is a sum, whose terms have the same id in all periods.
+            .field("keeps_place", !has_initial)
+            .field("league", shard.is_league())
+            // A cohort lies in one shard.
+            .field("places", has_neighbours.then_some(&places.0))
+            .field(
+                "initial",
+                has_initial.then(|| keys::sorted_set(shard, &shard.initial_scores())),
+            )
+            .field("closes", closes_ms(shard))
+            .field("kept_from", shard.initial_kept_from_ms(now));
+        return Ok(match forgotten.write().await? {
+            Reply::More => Forgotten::Some { is_left: true },
+            Reply::Done => Forgotten::Some { is_left: false },
+            Reply::Places(Tail(Flat(wanted))) => {
+                let barrier = require(barrier, "lines stay behind a barrier")?;
+                Forgotten::Places(barrier, wanted)
+            }
+            // A barrier rises when periods are closed.
+            Reply::Barrier(other) => {
+                barrier = other.map(Timestamp::from_ms_clamped);
+                continue;
+            }
         });
-        let entries = wanted.iter().map(|wanted| (wanted.score, wanted.time));
-        let ties = self
-            .call(&script::TIES, other.tag())
-            .key(keys::head(other.tag()))
-            .keys(there.collect::<Result<Vec<_>, _>>()?)
-            .field("version", other.version())
-            .field("prefixed", other.layout().prefixed)
-            .field("member", member)
-            .field("entries", entries.collect::<Vec<_>>());
-        let Done::Ok(Tail(Flat(between))) = ties.read::<Done<Tail<Flat<_>>>>().await?;
-        for (wanted, (ahead, behind)) in wanted.iter().zip(between) {
-            places.add(wanted, ahead, behind);
-        }
-        Ok(())
     }
+}
 
-    /// Some of the erased members of this shard of whom something may be left.
-    pub async fn erasing(&self, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
-        let erasing = self.call_erasures(shard, None);
-        let Done::Ok((members,)) = erasing.read::<Done<(Vec<MemberId>,)>>().await?;
-        Ok(members)
+/// Asks another shard where a member stands there that has these entries in `own`.
+pub async fn add_places(
+    store: &Store,
+    (own, other): (&Shard, &Shard),
+    member: &MemberId,
+    wanted: &[WantedPlace],
+    places: &mut Places,
+) -> Result<(), StoreError> {
+    let there = wanted.iter().map(|WantedPlace { zset, .. }| {
+        let there = keys::moved(zset, own, other);
+        require(there, "a standing lies in its shard")
+    });
+    let entries = wanted.iter().map(|wanted| (wanted.score, wanted.time));
+    let ties = store
+        .call(&script::TIES, other.tag())
+        .key(keys::head(other.tag()))
+        .keys(there.collect::<Result<Vec<_>, _>>()?)
+        .field("version", other.version())
+        .field("prefixed", other.layout().prefixed)
+        .field("member", member)
+        .field("entries", entries.collect::<Vec<_>>());
+    let Done::Ok(Tail(Flat(between))) = ties.read::<Done<Tail<Flat<_>>>>().await?;
+    for (wanted, (ahead, behind)) in wanted.iter().zip(between) {
+        places.add(wanted, ahead, behind);
     }
+    Ok(())
+}
 
-    /// The last erasure of a member of this shard; `None` if it was never erased.
-    pub async fn last_erasure(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-    ) -> Result<Option<Erasure>, StoreError> {
-        let erased = self.call_erasures(shard, Some(vec![member.as_str()]));
-        let Done::Ok(([number], [instant])) = erased.read::<Done<([u64; 1], [u64; 1])>>().await?;
-        let at = TieKey::from_number(instant).instant(Ties::First);
-        let at = require(at, "an erasure has an instant")?;
-        Ok((number > 0).then_some(Erasure { number, at }))
-    }
+/// Some of the erased members of this shard of whom something may be left.
+pub async fn erasing(store: &Store, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
+    let erasing = call_erasures(store, shard, None);
+    let Done::Ok((members,)) = erasing.read::<Done<(Vec<MemberId>,)>>().await?;
+    Ok(members)
+}
 
-    /// Whether any member of a shard was ever erased.
-    pub async fn has_erased(&self, shard: &Shard) -> Result<bool, StoreError> {
-        let field = [&keys::head(shard.tag()), "erased"];
-        let last: Option<String> = self.command("HGET", field).await?;
-        Ok(last.is_some())
-    }
+/// The last erasure of a member of this shard; `None` if it was never erased.
+pub async fn last(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+) -> Result<Option<Erasure>, StoreError> {
+    let erased = call_erasures(store, shard, Some(vec![member.as_str()]));
+    let Done::Ok(([number], [instant])) = erased.read::<Done<([u64; 1], [u64; 1])>>().await?;
+    let at = TieKey::from_number(instant).instant(Ties::First);
+    let at = require(at, "an erasure has an instant")?;
+    Ok((number > 0).then_some(Erasure { number, at }))
+}
 
-    fn call_erasures(&self, shard: &Shard, members: Option<Vec<&str>>) -> ScriptCall<'_> {
-        self.call_version(&script::ERASURES, shard)
-            .field("members", members)
-            .field("count", ERASING_READ_MAX)
-    }
+/// Whether any member of a shard was ever erased.
+pub async fn has_erased(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let field = [&keys::head(shard.tag()), "erased"];
+    let last: Option<String> = store.command("HGET", field).await?;
+    Ok(last.is_some())
+}
+
+fn call_erasures<'a>(
+    store: &'a Store,
+    shard: &Shard,
+    members: Option<Vec<&str>>,
+) -> ScriptCall<'a> {
+    store
+        .call_version(&script::ERASURES, shard)
+        .field("members", members)
+        .field("count", ERASING_READ_MAX)
 }

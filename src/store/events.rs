@@ -169,78 +169,80 @@ pub struct Known {
     pub erasure: u64,
 }
 
-impl Store {
-    /// What became of events the first time that were taken in a shard from which their board has moved away; `None`
-    /// for those that are not remembered there. All have an id.
-    pub async fn recall(
-        &self,
-        shard: &Shard,
-        plans: Vec<&Plan>,
-    ) -> Result<Vec<Option<Recalled>>, StoreError> {
-        let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
-        let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
-        let reply = self
-            .call(&script::RECALL, shard.tag())
-            .keys(ids.map(|id| keys::event(shard, id)))
-            .field("fingerprints", fingerprints.collect::<Vec<_>>())
-            .field("confirm", self.waits_for_replicas())
-            .write_for_reply();
-        let mut reply = Reply::new(reply.await?)?;
-        let recalled = plans.into_iter().map(|plan| {
-            let result = reply.next()?;
-            let is_known = matches!(result, Value::Array(_));
-            let known = is_known.then(|| decode::recalled(shard, plan, result));
-            known.transpose()
-        });
-        recalled.collect()
-    }
-
-    /// Of each of these ids, whether an event is remembered under it in a shard.
-    pub async fn remembers(
-        &self,
-        shard: &Shard,
-        ids: &[&EventId],
-    ) -> Result<Vec<bool>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys = ids.iter().map(|id| keys::event(shard, id));
-        let records: Vec<Option<Bytes>> = self.command("MGET", keys).await?;
-        Ok(records.iter().map(Option::is_some).collect())
-    }
-
-    /// What is remembered in a shard of the event with this id, if it was taken there.
-    pub async fn known(&self, shard: &Shard, id: &EventId) -> Result<Option<Known>, StoreError> {
-        let record: Option<Bytes> = self.command("GET", [keys::event(shard, id)]).await?;
-        let known = record.map(|record| decode::known(shard, &record));
+/// What became of events the first time that were taken in a shard from which their board has moved away; `None`
+/// for those that are not remembered there. All have an id.
+pub async fn recall(
+    store: &Store,
+    shard: &Shard,
+    plans: Vec<&Plan>,
+) -> Result<Vec<Option<Recalled>>, StoreError> {
+    let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
+    let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
+    let reply = store
+        .call(&script::RECALL, shard.tag())
+        .keys(ids.map(|id| keys::event(shard, id)))
+        .field("fingerprints", fingerprints.collect::<Vec<_>>())
+        .field("confirm", store.waits_for_replicas())
+        .write_for_reply();
+    let mut reply = Reply::new(reply.await?)?;
+    let recalled = plans.into_iter().map(|plan| {
+        let result = reply.next()?;
+        let is_known = matches!(result, Value::Array(_));
+        let known = is_known.then(|| decode::recalled(shard, plan, result));
         known.transpose()
-    }
+    });
+    recalled.collect()
+}
 
-    /// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call
-    /// is behind those for which this was called before, whenever its future is polled.
-    pub fn apply<'a>(
-        &'a self,
-        shard: &'a Shard,
-        events: Vec<Ready>,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
-        let call = encode::call(shard, &events, now, self.waits_for_replicas());
-        let reply = call.map(|call| self.write_at(shard.tag().to_owned(), call));
-        async move {
-            let mut reply = Reply::answer(reply?.await?)?;
-            let mut answers = Vec::with_capacity(events.len());
-            for event in &events {
-                answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
-            }
-            let changed = Changed::from_stored(&reply.text()?);
-            let changed = require(changed, "a head says how often it has changed")?;
-            for answer in &mut answers {
-                if let Answer::Taken { changed: known, .. } | Answer::Duplicate(_, known) = answer {
-                    *known = Some(changed);
-                }
-            }
-            let answers = reply.is_empty().then_some(answers);
-            require(answers, "there are as many results as events")
+/// Of each of these ids, whether an event is remembered under it in a shard.
+pub async fn remembers(
+    store: &Store,
+    shard: &Shard,
+    ids: &[&EventId],
+) -> Result<Vec<bool>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = ids.iter().map(|id| keys::event(shard, id));
+    let records: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
+    Ok(records.iter().map(Option::is_some).collect())
+}
+
+/// What is remembered in a shard of the event with this id, if it was taken there.
+pub async fn known(
+    store: &Store,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Option<Known>, StoreError> {
+    let record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
+    let known = record.map(|record| decode::known(shard, &record));
+    known.transpose()
+}
+
+/// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call
+/// is behind those for which this was called before, whenever its future is polled.
+pub fn apply<'a>(
+    store: &'a Store,
+    shard: &'a Shard,
+    events: Vec<Ready>,
+    now: Timestamp,
+) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
+    let call = encode::call(shard, &events, now, store.waits_for_replicas());
+    let reply = call.map(|call| store.write_at(shard.tag().to_owned(), call));
+    async move {
+        let mut reply = Reply::answer(reply?.await?)?;
+        let mut answers = Vec::with_capacity(events.len());
+        for event in &events {
+            answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
         }
+        let changed = Changed::from_stored(&reply.text()?);
+        let changed = require(changed, "a head says how often it has changed")?;
+        for answer in &mut answers {
+            if let Answer::Taken { changed: known, .. } | Answer::Duplicate(_, known) = answer {
+                *known = Some(changed);
+            }
+        }
+        let answers = reply.is_empty().then_some(answers);
+        require(answers, "there are as many results as events")
     }
 }

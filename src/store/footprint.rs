@@ -31,17 +31,15 @@ impl Footprint {
     }
 }
 
-impl Store {
-    /// About how much memory a shard takes, by up to `count` of its keys, which are chosen by chance.
-    pub async fn footprint(&self, shard: &Shard, count: usize) -> Result<Footprint, StoreError> {
-        let registry = keys::registry(shard.tag(), shard.generation);
-        let keys: u64 = self.command("SCARD", vec![registry.clone()]).await?;
-        let args = vec![registry, count.to_string()];
-        let sample: Vec<String> = self.command("SRANDMEMBER", args).await?;
-        let looked_at = sample.iter().map(|key| self.memory_of(key));
-        let looked_at = try_join_all(looked_at).await?.into_iter().flatten();
-        Ok(Footprint::estimated(keys, &looked_at.collect::<Vec<_>>()))
-    }
+/// About how much memory a shard takes, by up to `count` of its keys, which are chosen by chance.
+pub async fn estimate(store: &Store, shard: &Shard, count: usize) -> Result<Footprint, StoreError> {
+    let registry = keys::registry(shard.tag(), shard.generation);
+    let keys: u64 = store.command("SCARD", vec![registry.clone()]).await?;
+    let args = vec![registry, count.to_string()];
+    let sample: Vec<String> = store.command("SRANDMEMBER", args).await?;
+    let looked_at = sample.iter().map(|key| store.memory_of(key));
+    let looked_at = try_join_all(looked_at).await?.into_iter().flatten();
+    Ok(Footprint::estimated(keys, &looked_at.collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

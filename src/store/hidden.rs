@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::args::LayoutArgs;
 use super::decode::{Code, Done, Flat, Found, Packed};
 use super::dispatch::Store;
+use super::erasures;
 use super::{StoreError, keys, random, script};
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
 use crate::domain::ids::{BoardId, MemberId};
@@ -23,7 +24,7 @@ const LINES_MAX: u32 = 300;
 /// How many members one call looks at that widens a list: about a millisecond of Redis.
 const WIDENED_MAX: u32 = 300;
 
-/// How many hides one call of [`Store::keep_hides`] tells a shard of at the most.
+/// How many hides one call of [`keep_hides`] tells a shard of at the most.
 pub const KEPT_MAX: usize = 300;
 /// How many erasures one call looks at that ends hides: about a millisecond of Redis.
 const KEPT_LOOKED_AT: u32 = 300;
@@ -97,186 +98,187 @@ impl From<StoredHide> for Hide {
     }
 }
 
-impl Store {
-    /// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
-    /// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
-    pub async fn hide(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        hide: &Hide,
-        hidden_max: u64,
-    ) -> Result<Option<Hiding>, StoreError> {
-        let hidden = self
-            .call_version(&script::HIDE, shard)
-            .field("member", member)
-            .field("hide", StoredHide::from(hide))
-            .field("hidden_max", hidden_max.min(HIDDEN_MAX))
-            .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
-        let hidden: Option<_> = hidden.await?.into();
-        Ok(hidden.map(|(Packed(hide), before)| Hiding {
-            hide: hide.into(),
-            before: before.map(|Packed(before)| before.into()),
-        }))
-    }
+/// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
+/// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
+pub async fn hide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    hide: &Hide,
+    hidden_max: u64,
+) -> Result<Option<Hiding>, StoreError> {
+    let hidden = store
+        .call_version(&script::HIDE, shard)
+        .field("member", member)
+        .field("hide", StoredHide::from(hide))
+        .field("hidden_max", hidden_max.min(HIDDEN_MAX))
+        .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
+    let hidden: Option<_> = hidden.await?.into();
+    Ok(hidden.map(|(Packed(hide), before)| Hiding {
+        hide: hide.into(),
+        before: before.map(|Packed(before)| before.into()),
+    }))
+}
 
-    /// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
-    pub async fn unhide(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        ends: Option<Timestamp>,
-    ) -> Result<Option<Hide>, StoreError> {
-        let brought_back = self
-            .call_version(&script::HIDE, shard)
-            .field("member", member)
-            .field("ends", ends.map(Timestamp::ms))
-            .write::<Found<Packed<StoredHide>>>();
-        let hide: Option<_> = brought_back.await?.into();
-        Ok(hide.map(|Packed(hide)| hide.into()))
-    }
+/// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
+pub async fn unhide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    ends: Option<Timestamp>,
+) -> Result<Option<Hide>, StoreError> {
+    let brought_back = store
+        .call_version(&script::HIDE, shard)
+        .field("member", member)
+        .field("ends", ends.map(Timestamp::ms))
+        .write::<Found<Packed<StoredHide>>>();
+    let hide: Option<_> = brought_back.await?.into();
+    Ok(hide.map(|Packed(hide)| hide.into()))
+}
 
-    /// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
-    /// (`Store::erased_name`). A hide that lies with an erasure already stays.
-    pub async fn keep_hides(
-        &self,
-        shard: &Shard,
-        hides: &[(&str, &Hide)],
-    ) -> Result<(), StoreError> {
-        let hides = hides.iter().take(KEPT_MAX);
-        let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
-        let kept = self
-            .call_version(&script::KEEP_HIDES, shard)
-            .field("hides", hides.collect::<Vec<_>>())
-            .field("key", self.erasure_key().await?);
-        kept.write::<Done>().await.map(drop)
-    }
+/// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
+/// (`erasures::erased_name`). A hide that lies with an erasure already stays.
+pub async fn keep_hides(
+    store: &Store,
+    shard: &Shard,
+    hides: &[(&str, &Hide)],
+) -> Result<(), StoreError> {
+    let hides = hides.iter().take(KEPT_MAX);
+    let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
+    let kept = store
+        .call_version(&script::KEEP_HIDES, shard)
+        .field("hides", hides.collect::<Vec<_>>())
+        .field("key", erasures::hash_key(store).await?);
+    kept.write::<Done>().await.map(drop)
+}
 
-    /// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
-    /// member that was not erased is left alone. Returns false, with nothing done, if something is left of the member.
-    pub async fn return_hide(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let returned = self
-            .call_shard(&script::HIDE_AGAIN, shard)
-            .arg(shard.version())
-            .arg(now)
-            .arg(member.as_str())
-            .write::<Code>();
-        returned.await?.is("OK", "ERASING")
-    }
+/// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
+/// member that was not erased is left alone. Returns false, with nothing done, if something is left of the member.
+pub async fn return_hide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let returned = store
+        .call_shard(&script::HIDE_AGAIN, shard)
+        .arg(shard.version())
+        .arg(now)
+        .arg(member.as_str())
+        .write::<Code>();
+    returned.await?.is("OK", "ERASING")
+}
 
-    /// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
-    /// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
-    pub async fn end_kept_hides(
-        &self,
-        shard: &Shard,
-        now: Timestamp,
-        cursor: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let ended = self
-            .call_version(&script::END_KEPT_HIDES, shard)
-            .field("now", now.ms())
-            .field("cursor", cursor)
-            .field("count", KEPT_LOOKED_AT);
-        let Done::Ok(cursor) = ended.write::<Done<String>>().await?;
-        Ok((cursor != WALK_BEGINS).then_some(cursor))
-    }
+/// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
+/// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
+pub async fn end_kept_hides(
+    store: &Store,
+    shard: &Shard,
+    now: Timestamp,
+    cursor: &str,
+) -> Result<Option<String>, StoreError> {
+    let ended = store
+        .call_version(&script::END_KEPT_HIDES, shard)
+        .field("now", now.ms())
+        .field("cursor", cursor)
+        .field("count", KEPT_LOOKED_AT);
+    let Done::Ok(cursor) = ended.write::<Done<String>>().await?;
+    Ok((cursor != WALK_BEGINS).then_some(cursor))
+}
 
-    /// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
-    /// date; `None` if more steps are needed.
-    pub async fn follow_hides(
-        &self,
-        shard: &Shard,
-        standing: &Standing,
-    ) -> Result<Option<Followed>, StoreError> {
-        let followed = self
-            .call_version(&script::HIDDEN_LIST, shard)
-            .keys(keys::standing(shard, standing))
-            .field("layout", LayoutArgs::new(shard))
-            .field("lines", LINES_MAX);
-        Ok(followed.derive::<Found<Followed>>().await?.into())
-    }
+/// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
+/// date; `None` if more steps are needed.
+pub async fn follow(
+    store: &Store,
+    shard: &Shard,
+    standing: &Standing,
+) -> Result<Option<Followed>, StoreError> {
+    let followed = store
+        .call_version(&script::HIDDEN_LIST, shard)
+        .keys(keys::standing(shard, standing))
+        .field("layout", LayoutArgs::new(shard))
+        .field("lines", LINES_MAX);
+    Ok(followed.derive::<Found<Followed>>().await?.into())
+}
 
-    /// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
-    /// has enough.
-    pub async fn widen_list(&self, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
-        let widened = self
-            .call_version(&script::WIDEN_LIST, shard)
-            .keys(keys::standing(shard, standing))
-            .field("layout", LayoutArgs::new(shard))
-            .field("count", WIDENED_MAX);
-        widened.derive::<Code>().await?.is("DONE", "MORE")
-    }
+/// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
+/// has enough.
+pub async fn widen(store: &Store, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
+    let widened = store
+        .call_version(&script::WIDEN_LIST, shard)
+        .keys(keys::standing(shard, standing))
+        .field("layout", LayoutArgs::new(shard))
+        .field("count", WIDENED_MAX);
+    widened.derive::<Code>().await?.is("DONE", "MORE")
+}
 
-    /// Notes that a list is to be widened.
-    pub async fn mark_narrow(&self, shard: &Shard, standing: &Standing) -> Result<(), StoreError> {
-        let args = [keys::NARROW, &keys::sorted_set(shard, standing)];
-        self.command("SADD", args).await
-    }
+/// Notes that a list is to be widened.
+pub async fn mark_narrow(
+    store: &Store,
+    shard: &Shard,
+    standing: &Standing,
+) -> Result<(), StoreError> {
+    let args = [keys::NARROW, &keys::sorted_set(shard, standing)];
+    store.command("SADD", args).await
+}
 
-    /// The lists that are noted so: the names of their sorted sets, and their boards.
-    pub async fn narrow_lists(&self) -> Result<Vec<(String, BoardId)>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", [keys::NARROW]).await?;
-        let lists = names.into_iter().filter_map(|name| {
-            let board = keys::take_apart(&name)?.id;
-            Some((name, board))
-        });
-        Ok(lists.collect())
-    }
+/// The lists that are noted so: the names of their sorted sets, and their boards.
+pub async fn narrow_lists(store: &Store) -> Result<Vec<(String, BoardId)>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::NARROW]).await?;
+    let lists = names.into_iter().filter_map(|name| {
+        let board = keys::take_apart(&name)?.id;
+        Some((name, board))
+    });
+    Ok(lists.collect())
+}
 
-    /// Forgets that the list with this name was to be widened: it is wide enough, or gone.
-    pub async fn forget_narrow(&self, name: &str) -> Result<(), StoreError> {
-        self.command("SREM", [keys::NARROW, name]).await
-    }
+/// Forgets that the list with this name was to be widened: it is wide enough, or gone.
+pub async fn forget_narrow(store: &Store, name: &str) -> Result<(), StoreError> {
+    store.command("SREM", [keys::NARROW, name]).await
+}
 
-    /// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
-    /// [`HIDES_READ_MAX`].
-    pub async fn hidden_among(
-        &self,
-        shard: &Shard,
-        members: &[MemberId],
-    ) -> Result<HiddenMembers, StoreError> {
-        let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
-        self.read_hidden(shard, Some(members.collect()), "", 0)
-            .await
-    }
+/// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
+/// [`HIDES_READ_MAX`].
+pub async fn among(
+    store: &Store,
+    shard: &Shard,
+    members: &[MemberId],
+) -> Result<HiddenMembers, StoreError> {
+    let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
+    read(store, shard, Some(members.collect()), "", 0).await
+}
 
-    /// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
-    /// [`HIDES_READ_MAX`]. If fewer come, there are no more.
-    pub async fn hidden_members(
-        &self,
-        shard: &Shard,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<HiddenMembers, StoreError> {
-        let after = after.map_or("", MemberId::as_str);
-        let count = count.min(HIDES_READ_MAX);
-        self.read_hidden(shard, None, after, count).await
-    }
+/// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
+/// [`HIDES_READ_MAX`]. If fewer come, there are no more.
+pub async fn list(
+    store: &Store,
+    shard: &Shard,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<HiddenMembers, StoreError> {
+    let after = after.map_or("", MemberId::as_str);
+    let count = count.min(HIDES_READ_MAX);
+    read(store, shard, None, after, count).await
+}
 
-    async fn read_hidden(
-        &self,
-        shard: &Shard,
-        members: Option<Vec<&str>>,
-        after: &str,
-        count: usize,
-    ) -> Result<HiddenMembers, StoreError> {
-        let hidden = self
-            .call_version(&script::HIDDEN, shard)
-            .field("members", members)
-            .field("after", after)
-            .field("count", count);
-        let Done::Ok((total, Flat(found))) = hidden.read::<Done<(_, Flat<_>)>>().await?;
-        let members = found
-            .into_iter()
-            .map(|(member, Packed::<StoredHide>(hide))| (member, hide.into()));
-        Ok(HiddenMembers {
-            total,
-            members: members.collect(),
-        })
-    }
+async fn read(
+    store: &Store,
+    shard: &Shard,
+    members: Option<Vec<&str>>,
+    after: &str,
+    count: usize,
+) -> Result<HiddenMembers, StoreError> {
+    let hidden = store
+        .call_version(&script::HIDDEN, shard)
+        .field("members", members)
+        .field("after", after)
+        .field("count", count);
+    let Done::Ok((total, Flat(found))) = hidden.read::<Done<(_, Flat<_>)>>().await?;
+    let members = found
+        .into_iter()
+        .map(|(member, Packed::<StoredHide>(hide))| (member, hide.into()));
+    Ok(HiddenMembers {
+        total,
+        members: members.collect(),
+    })
 }

@@ -39,29 +39,28 @@ fields_as_text! {
     }
 }
 
-impl Store {
-    /// Notes that hides of a board end at that instant; see [`Self::ended_hides`].
-    pub async fn note_hide_end(&self, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
-        let end = HideEnd::of(id, until);
-        let noted = self
-            .call(&script::NOTE_END, id.as_str())
-            .key(keys::HIDES_END)
-            .arg(id.as_str())
-            .arg(end.at_ms);
-        noted.write::<Done>().await.map(drop)
-    }
+/// Notes that hides of a board end at that instant; see [`reached`].
+pub async fn note(store: &Store, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
+    let end = HideEnd::of(id, until);
+    let noted = store
+        .call(&script::NOTE_END, id.as_str())
+        .key(keys::HIDES_END)
+        .arg(id.as_str())
+        .arg(end.at_ms);
+    noted.write::<Done>().await.map(drop)
+}
 
-    /// Where hides have ended by now; those first that ended first.
-    pub async fn ended_hides(&self, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
-        let ends = self.due(keys::HIDES_END, now, CALL_ENDS_MAX).await?;
-        Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
-    }
+/// Where hides have ended by now; those first that ended first.
+pub async fn reached(store: &Store, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
+    let ends = store.due(keys::HIDES_END, now, CALL_ENDS_MAX).await?;
+    Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
+}
 
-    /// Forgets an end: the hides that ended then are gone.
-    pub async fn forget_hide_end(&self, end: &HideEnd) -> Result<(), StoreError> {
-        self.command("ZREM", [keys::HIDES_END, &end.to_string()])
-            .await
-    }
+/// Forgets an end: the hides that ended then are gone.
+pub async fn forget(store: &Store, end: &HideEnd) -> Result<(), StoreError> {
+    store
+        .command("ZREM", [keys::HIDES_END, &end.to_string()])
+        .await
 }
 
 #[cfg(test)]

@@ -32,53 +32,51 @@ pub enum Initialized {
     Erasing,
 }
 
-impl Store {
-    /// Sets the initial scores of members, each named once, in one call: at most [`CALL_MEMBERS_MAX`].
-    pub async fn set_initial(
-        &self,
-        shard: &Shard,
-        scores: &[(MemberId, Option<Score>)],
-        now: Timestamp,
-    ) -> Result<Initialized, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        enum Reply {
-            Ok(u64, Packed<Vec<StoredScore>>),
-            OutOfRange(usize),
-            Erasing,
-        }
-        let derived = shard.derived().filter(|derived| derived.has_initial);
-        let names = scores.iter().map(|(member, _)| member.as_str());
-        let to_store = scores
-            .iter()
-            .map(|(_, score)| StoredScore::from(score.map(|score| stored_score(shard, score))));
-        let time = TieKey::new(shard.definition.ties, Timestamp::MIN).number();
-        let set = self
-            .call_version(&script::INITIAL, shard)
-            .keys(keys::standing(shard, &shard.initial_scores()))
-            .keys(derived.map(|derived| keys::state(shard, derived.series)))
-            .field("layout", LayoutArgs::new(shard))
-            .field("score_max", shard.definition.decimals.score_max().scaled())
-            .field("names", names.collect::<Vec<_>>())
-            .field("scores", to_store.collect::<Vec<_>>())
-            .field("time", time)
-            .field("now", now.ms())
-            .field("closes", closes_ms(shard))
-            .field("kept_from", shard.initial_kept_from_ms(now))
-            .write();
-        Ok(match set.await? {
-            Reply::Ok(members, Packed(before)) => {
-                let before = before.into_iter().map(Option::<i64>::from);
-                let before = before.map(|score| score.map(|score| shown_score(shard, score)));
-                Initialized::Done {
-                    members,
-                    before: before.collect(),
-                }
-            }
-            Reply::OutOfRange(place) => {
-                Initialized::OutOfRange(require(place.checked_sub(1), "an index counts from 1")?)
-            }
-            Reply::Erasing => Initialized::Erasing,
-        })
+/// Sets the initial scores of members, each named once, in one call: at most [`CALL_MEMBERS_MAX`].
+pub async fn set(
+    store: &Store,
+    shard: &Shard,
+    scores: &[(MemberId, Option<Score>)],
+    now: Timestamp,
+) -> Result<Initialized, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(u64, Packed<Vec<StoredScore>>),
+        OutOfRange(usize),
+        Erasing,
     }
+    let derived = shard.derived().filter(|derived| derived.has_initial);
+    let names = scores.iter().map(|(member, _)| member.as_str());
+    let to_store = scores
+        .iter()
+        .map(|(_, score)| StoredScore::from(score.map(|score| stored_score(shard, score))));
+    let time = TieKey::new(shard.definition.ties, Timestamp::MIN).number();
+    let set = store
+        .call_version(&script::INITIAL, shard)
+        .keys(keys::standing(shard, &shard.initial_scores()))
+        .keys(derived.map(|derived| keys::state(shard, derived.series)))
+        .field("layout", LayoutArgs::new(shard))
+        .field("score_max", shard.definition.decimals.score_max().scaled())
+        .field("names", names.collect::<Vec<_>>())
+        .field("scores", to_store.collect::<Vec<_>>())
+        .field("time", time)
+        .field("now", now.ms())
+        .field("closes", closes_ms(shard))
+        .field("kept_from", shard.initial_kept_from_ms(now))
+        .write();
+    Ok(match set.await? {
+        Reply::Ok(members, Packed(before)) => {
+            let before = before.into_iter().map(Option::<i64>::from);
+            let before = before.map(|score| score.map(|score| shown_score(shard, score)));
+            Initialized::Done {
+                members,
+                before: before.collect(),
+            }
+        }
+        Reply::OutOfRange(place) => {
+            Initialized::OutOfRange(require(place.checked_sub(1), "an index counts from 1")?)
+        }
+        Reply::Erasing => Initialized::Erasing,
+    })
 }

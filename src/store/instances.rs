@@ -7,25 +7,23 @@ use super::stored::{read_json, to_json};
 use super::{StoreError, keys};
 use crate::domain::instance::Instance;
 
-impl Store {
-    /// Writes down what an instance tells of itself.
-    pub async fn tell_instance(&self, id: &str, instance: &Instance) -> Result<(), StoreError> {
-        let told = [keys::INSTANCES, id, &to_json(instance)?];
-        self.command("HSET", told).await
-    }
+/// Writes down what an instance tells of itself.
+pub async fn write(store: &Store, id: &str, instance: &Instance) -> Result<(), StoreError> {
+    let told = [keys::INSTANCES, id, &to_json(instance)?];
+    store.command("HSET", told).await
+}
 
-    /// All instances that have told of themselves, by their ids. What this release can't read is left out.
-    pub async fn instances(&self) -> Result<BTreeMap<String, Instance>, StoreError> {
-        let told: BTreeMap<String, String> = self.command("HGETALL", [keys::INSTANCES]).await?;
-        let read = told.into_iter().filter_map(|(id, json)| {
-            let instance = read_json("an instance", &json).ok()?;
-            Some((id, instance))
-        });
-        Ok(read.collect())
-    }
+/// All instances that have told of themselves, by their ids. What this release can't read is left out.
+pub async fn all(store: &Store) -> Result<BTreeMap<String, Instance>, StoreError> {
+    let told: BTreeMap<String, String> = store.command("HGETALL", [keys::INSTANCES]).await?;
+    let read = told.into_iter().filter_map(|(id, json)| {
+        let instance = read_json("an instance", &json).ok()?;
+        Some((id, instance))
+    });
+    Ok(read.collect())
+}
 
-    /// Forgets an instance.
-    pub async fn forget_instance(&self, id: &str) -> Result<(), StoreError> {
-        self.command("HDEL", [keys::INSTANCES, id]).await
-    }
+/// Forgets an instance.
+pub async fn forget(store: &Store, id: &str) -> Result<(), StoreError> {
+    store.command("HDEL", [keys::INSTANCES, id]).await
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::decode::{Done, Tail};
 use super::dispatch::Store;
 use super::kinds::Kind;
-use super::queues::{LISTINGS_MAX, QueueName, Room, index_changes};
+use super::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::intake::{FormerOffsets, KnownOffsets, Partition};
@@ -55,161 +55,160 @@ pub enum Taken {
     GoneBack,
 }
 
-impl Store {
-    /// Has a shard take records. Without events only its next offset moves on.
-    pub async fn take(
-        &self,
-        shard: &Shard,
-        take: &Take<'_>,
-        room: Room,
-    ) -> Result<Taken, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        enum Reply {
-            Ok(i64, u64),
-            Held,
-            GoneBack,
-            Unindexed(String),
-            Former(Tail<Vec<String>>),
-        }
-        let (mut epoch, mut former) = (String::new(), HashMap::new());
-        let ids: Vec<_> = take.events.iter().map(|(_, event)| &event.id).collect();
-        let offsets: Vec<_> = take.events.iter().map(|(offset, _)| *offset).collect();
-        let events: Vec<Bytes> = take
-            .events
-            .iter()
-            .map(|(_, event)| event.encode().into())
-            .collect();
-        for _ in 0..LISTINGS_MAX {
-            let call = self
-                .call(&script::TAKE, shard.tag())
-                .keys(keys::intake(shard))
-                .put_fields(shard, &epoch, room)
-                .field("partition", take.partition.to_string())
-                .field("base", take.base)
-                .field("upto", take.upto)
-                .field("first", take.first)
-                .field("is_known", take.is_known)
-                .field("former", &former)
-                .field("ids", &ids)
-                .field("offsets", &offsets)
-                .args(events.iter().cloned());
-            let reply = if events.is_empty() {
-                // If that is lost, the records in between are read again.
-                call.derive().await?
-            } else {
-                call.write().await?
-            };
-            match reply {
-                Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
-                Reply::Held => return Ok(Taken::Held),
-                Reply::GoneBack => return Ok(Taken::GoneBack),
-                Reply::Unindexed(listed) => {
-                    self.list_queue(&QueueName::of(shard), &listed).await?;
-                    epoch = listed;
-                }
-                Reply::Former(Tail(shardings)) => {
-                    for name in shardings {
-                        let places = former_places(&name, take.events)?;
-                        former.insert(name, places);
-                    }
+/// Has a shard take records. Without events only its next offset moves on.
+pub async fn take(
+    store: &Store,
+    shard: &Shard,
+    take: &Take<'_>,
+    room: Room,
+) -> Result<Taken, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(i64, u64),
+        Held,
+        GoneBack,
+        Unindexed(String),
+        Former(Tail<Vec<String>>),
+    }
+    let (mut epoch, mut former) = (String::new(), HashMap::new());
+    let ids: Vec<_> = take.events.iter().map(|(_, event)| &event.id).collect();
+    let offsets: Vec<_> = take.events.iter().map(|(offset, _)| *offset).collect();
+    let events: Vec<Bytes> = take
+        .events
+        .iter()
+        .map(|(_, event)| event.encode().into())
+        .collect();
+    for _ in 0..LISTINGS_MAX {
+        let call = store
+            .call(&script::TAKE, shard.tag())
+            .keys(keys::intake(shard))
+            .put_fields(shard, &epoch, room)
+            .field("partition", take.partition.to_string())
+            .field("base", take.base)
+            .field("upto", take.upto)
+            .field("first", take.first)
+            .field("is_known", take.is_known)
+            .field("former", &former)
+            .field("ids", &ids)
+            .field("offsets", &offsets)
+            .args(events.iter().cloned());
+        let reply = if events.is_empty() {
+            // If that is lost, the records in between are read again.
+            call.derive().await?
+        } else {
+            call.write().await?
+        };
+        match reply {
+            Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
+            Reply::Held => return Ok(Taken::Held),
+            Reply::GoneBack => return Ok(Taken::GoneBack),
+            Reply::Unindexed(listed) => {
+                queues::enlist(store, &QueueName::of(shard), &listed).await?;
+                epoch = listed;
+            }
+            Reply::Former(Tail(shardings)) => {
+                for name in shardings {
+                    let places = former_places(&name, take.events)?;
+                    former.insert(name, places);
                 }
             }
         }
-        Err(index_changes())
     }
+    Err(index_changes())
+}
 
-    /// What a shard knows of a partition.
-    pub async fn known_offsets(
-        &self,
-        shard: &Shard,
-        partition: &Partition,
-    ) -> Result<KnownOffsets, StoreError> {
-        let fields = [
-            keys::single(shard, Kind::Intake),
-            partition.to_string(),
-            format!("{FORMER}{partition}"),
-        ];
-        let (own, former): (Option<i64>, Option<Bytes>) = self.command("HMGET", fields).await?;
-        let former = former.map(|former| read_former(&former)).transpose()?;
-        Ok(KnownOffsets {
-            own,
-            former: former.unwrap_or_default(),
-        })
-    }
+/// What a shard knows of a partition.
+pub async fn known_offsets(
+    store: &Store,
+    shard: &Shard,
+    partition: &Partition,
+) -> Result<KnownOffsets, StoreError> {
+    let fields = [
+        keys::single(shard, Kind::Intake),
+        partition.to_string(),
+        format!("{FORMER}{partition}"),
+    ];
+    let (own, former): (Option<i64>, Option<Bytes>) = store.command("HMGET", fields).await?;
+    let former = former.map(|former| read_former(&former)).transpose()?;
+    Ok(KnownOffsets {
+        own,
+        former: former.unwrap_or_default(),
+    })
+}
 
-    /// What a shard knows of all partitions, by their texts.
-    pub async fn all_known_offsets(
-        &self,
-        shard: &Shard,
-    ) -> Result<BTreeMap<String, KnownOffsets>, StoreError> {
-        let key = keys::single(shard, Kind::Intake);
-        let fields: HashMap<String, Bytes> = self.command("HGETALL", [key]).await?;
-        let mut known: BTreeMap<String, KnownOffsets> = BTreeMap::new();
-        for (field, value) in fields {
-            if let Some(partition) = field.strip_prefix(FORMER) {
-                known.entry(partition.to_owned()).or_default().former = read_former(&value)?;
-            } else if field != ENDS {
-                let own = std::str::from_utf8(&value).ok();
-                let own = own.and_then(|text| text.parse().ok());
-                let unexpected = || StoreError::Unexpected(format!("{value:?} as an offset"));
-                known.entry(field).or_default().own = Some(own.ok_or_else(unexpected)?);
-            }
+/// What a shard knows of all partitions, by their texts.
+pub async fn all_known_offsets(
+    store: &Store,
+    shard: &Shard,
+) -> Result<BTreeMap<String, KnownOffsets>, StoreError> {
+    let key = keys::single(shard, Kind::Intake);
+    let fields: HashMap<String, Bytes> = store.command("HGETALL", [key]).await?;
+    let mut known: BTreeMap<String, KnownOffsets> = BTreeMap::new();
+    for (field, value) in fields {
+        if let Some(partition) = field.strip_prefix(FORMER) {
+            known.entry(partition.to_owned()).or_default().former = read_former(&value)?;
+        } else if field != ENDS {
+            let own = std::str::from_utf8(&value).ok();
+            let own = own.and_then(|text| text.parse().ok());
+            let unexpected = || StoreError::Unexpected(format!("{value:?} as an offset"));
+            known.entry(field).or_default().own = Some(own.ok_or_else(unexpected)?);
         }
-        Ok(known)
     }
+    Ok(known)
+}
 
-    /// Up to where shards have taken the records of a partition that know nothing of it; `None` if that is not known.
-    pub async fn intake_floor(&self, partition: &Partition) -> Result<Option<i64>, StoreError> {
-        let args = [keys::INTAKE, &partition.to_string()];
-        let floor: Option<f64> = self.command("ZSCORE", args).await?;
-        #[expect(clippy::cast_possible_truncation, reason = "an offset, which is whole")]
-        Ok(floor.map(|floor| floor as i64))
-    }
+/// Up to where shards have taken the records of a partition that know nothing of it; `None` if that is not known.
+pub async fn floor(store: &Store, partition: &Partition) -> Result<Option<i64>, StoreError> {
+    let args = [keys::INTAKE, &partition.to_string()];
+    let floor: Option<f64> = store.command("ZSCORE", args).await?;
+    #[expect(clippy::cast_possible_truncation, reason = "an offset, which is whole")]
+    Ok(floor.map(|floor| floor as i64))
+}
 
-    /// Raises this; it never falls.
-    pub async fn raise_intake_floor(
-        &self,
-        partition: &Partition,
-        offset: i64,
-    ) -> Result<(), StoreError> {
-        let (offset, partition) = (offset.to_string(), partition.to_string());
-        self.command("ZADD", [keys::INTAKE, "GT", &offset, &partition])
-            .await
-    }
+/// Raises this; it never falls.
+pub async fn raise_floor(
+    store: &Store,
+    partition: &Partition,
+    offset: i64,
+) -> Result<(), StoreError> {
+    let (offset, partition) = (offset.to_string(), partition.to_string());
+    store
+        .command("ZADD", [keys::INTAKE, "GT", &offset, &partition])
+        .await
+}
 
-    /// Asks for consumers to have shards come up to their positions, or not any more.
-    pub async fn want_intake(
-        &self,
-        shards: Vec<QueueName>,
-        is_wanted: bool,
-    ) -> Result<(), StoreError> {
-        if shards.is_empty() {
-            return Ok(());
-        }
-        let command = if is_wanted { "SADD" } else { "SREM" };
-        let names = shards.iter().map(QueueName::to_string);
-        let args = std::iter::once(keys::INTAKE_WANTED.to_owned()).chain(names);
-        self.command(command, args).await
+/// Asks for consumers to have shards come up to their positions, or not any more.
+pub async fn want(
+    store: &Store,
+    shards: Vec<QueueName>,
+    is_wanted: bool,
+) -> Result<(), StoreError> {
+    if shards.is_empty() {
+        return Ok(());
     }
+    let command = if is_wanted { "SADD" } else { "SREM" };
+    let names = shards.iter().map(QueueName::to_string);
+    let args = std::iter::once(keys::INTAKE_WANTED.to_owned()).chain(names);
+    store.command(command, args).await
+}
 
-    /// The shards of which that is asked. What is no name of one is left out.
-    pub async fn wanted_intakes(&self) -> Result<Vec<QueueName>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", [keys::INTAKE_WANTED]).await?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
-    }
+/// The shards of which that is asked. What is no name of one is left out.
+pub async fn wanted(store: &Store) -> Result<Vec<QueueName>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::INTAKE_WANTED]).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
 
-    /// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
-    pub async fn hold_queues(&self, board: &Arc<Board>) -> Result<(), StoreError> {
-        for shard in board.shards() {
-            let held = self
-                .call(&script::HOLD_QUEUE, shard.tag())
-                .key(keys::head(shard.tag()))
-                .arg(shard.version());
-            held.write::<Done>().await?;
-        }
-        Ok(())
+/// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
+pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreError> {
+    for shard in board.shards() {
+        let held = store
+            .call(&script::HOLD_QUEUE, shard.tag())
+            .key(keys::head(shard.tag()))
+            .arg(shard.version());
+        held.write::<Done>().await?;
     }
+    Ok(())
 }
 
 /// Which shard of a former sharding each event was in.

@@ -1,7 +1,9 @@
 //! Standing orders: whom a task hides on all boards is hidden on boards that are created later, too.
 
+use super::boards;
 use super::decode::Done;
 use super::dispatch::Store;
+use super::erasures;
 use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
@@ -26,7 +28,7 @@ const BEHIND_NAMELESS: &str = "\u{1f}";
 pub enum Whom {
     /// This member.
     Member(MemberId),
-    /// A member who was erased since: `Store::erased_name` names it.
+    /// A member who was erased since: `erasures::erased_name` names it.
     Erased(String),
 }
 
@@ -53,86 +55,84 @@ pub struct Order {
     pub task: u64,
 }
 
-impl Store {
-    /// What the standing order of a member is stored under once the member was erased.
-    pub(super) async fn name_of_order(&self, member: &MemberId) -> Result<String, StoreError> {
-        let name = self.erased_name(member).await?;
-        Ok(format!("{NAMELESS}{name}"))
-    }
+/// What the standing order of a member is stored under once the member was erased.
+pub(super) async fn stored_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
+    let name = erasures::erased_name(store, member).await?;
+    Ok(format!("{NAMELESS}{name}"))
+}
 
-    /// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
-    pub async fn forget_order(&self, member: &MemberId) -> Result<(), StoreError> {
-        let forgotten = self
-            .call(&script::FORGET_ORDER, keys::ORDERS)
-            .keys(ORDER_KEYS)
-            .arg(member.as_str())
-            .arg(self.name_of_order(member).await?);
-        forgotten.write::<Done>().await.map(drop)
-    }
+/// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
+pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
+    let forgotten = store
+        .call(&script::FORGET_ORDER, keys::ORDERS)
+        .keys(ORDER_KEYS)
+        .arg(member.as_str())
+        .arg(stored_name(store, member).await?);
+    forgotten.write::<Done>().await.map(drop)
+}
 
-    /// The number of the task that carries out a member's standing order, if there is one.
-    pub async fn task_of_order(&self, member: &MemberId) -> Result<Option<u64>, StoreError> {
-        let names = [member.to_string(), self.name_of_order(member).await?];
-        let orders = self.orders_under(&names).await?;
-        Ok(orders.first().map(|order| order.task))
-    }
+/// The number of the task that carries out a member's standing order, if there is one.
+pub async fn task_of(store: &Store, member: &MemberId) -> Result<Option<u64>, StoreError> {
+    let names = [member.to_string(), stored_name(store, member).await?];
+    let orders = stored_under(store, &names).await?;
+    Ok(orders.first().map(|order| order.task))
+}
 
-    /// Up to `count` members with a standing order, in the order of their bytes, behind `after`. Those who were erased are not
-    /// told.
-    pub async fn order_members(
-        &self,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<Vec<MemberId>, StoreError> {
-        let after = after.map_or(BEHIND_NAMELESS, MemberId::as_str);
-        let members = self.listed(keys::ORDER_MEMBERS, Some(after), count);
-        let members = members.await?.into_iter();
-        Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
-    }
+/// Up to `count` members with a standing order, in the order of their bytes, behind `after`. Those who were erased are not
+/// told.
+pub async fn members(
+    store: &Store,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Vec<MemberId>, StoreError> {
+    let after = after.map_or(BEHIND_NAMELESS, MemberId::as_str);
+    let members = boards::listed(store, keys::ORDER_MEMBERS, Some(after), count);
+    let members = members.await?.into_iter();
+    Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
+}
 
-    /// The standing orders of these members, as far as they have one.
-    pub async fn orders_of(&self, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
-        let names: Vec<String> = members.iter().map(ToString::to_string).collect();
-        self.orders_under(&names).await
-    }
+/// The standing orders of these members, as far as they have one.
+pub async fn of_members(store: &Store, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
+    let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+    stored_under(store, &names).await
+}
 
-    /// The standing orders that are stored under these names.
-    async fn orders_under(&self, names: &[String]) -> Result<Vec<Order>, StoreError> {
-        let mut orders = Vec::with_capacity(names.len());
-        for names in names.chunks(CALL_ORDERS_MAX) {
-            let fields = names.iter().map(String::as_str);
-            let args = std::iter::once(keys::ORDERS).chain(fields);
-            let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
-            for (name, stored) in names.iter().zip(stored) {
-                if let Some(stored) = stored {
-                    orders.push(parse(name, &stored)?);
-                }
+/// The standing orders that are stored under these names.
+async fn stored_under(store: &Store, names: &[String]) -> Result<Vec<Order>, StoreError> {
+    let mut orders = Vec::with_capacity(names.len());
+    for names in names.chunks(CALL_ORDERS_MAX) {
+        let fields = names.iter().map(String::as_str);
+        let args = std::iter::once(keys::ORDERS).chain(fields);
+        let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
+        for (name, stored) in names.iter().zip(stored) {
+            if let Some(stored) = stored {
+                orders.push(parse(name, &stored)?);
             }
         }
-        Ok(orders)
     }
+    Ok(orders)
+}
 
-    /// Whether there are standing orders.
-    pub async fn has_orders(&self) -> Result<bool, StoreError> {
-        let count: u64 = self.command("HLEN", [keys::ORDERS]).await?;
-        Ok(count > 0)
-    }
+/// Whether there are standing orders.
+pub async fn has_any(store: &Store) -> Result<bool, StoreError> {
+    let count: u64 = store.command("HLEN", [keys::ORDERS]).await?;
+    Ok(count > 0)
+}
 
-    /// All standing orders.
-    pub async fn all_orders(&self) -> Result<Vec<Order>, StoreError> {
-        let names = self.all_listed(keys::ORDER_MEMBERS).await?;
-        self.orders_under(&names).await
-    }
+/// All standing orders.
+pub async fn all(store: &Store) -> Result<Vec<Order>, StoreError> {
+    let names = boards::all_listed(store, keys::ORDER_MEMBERS).await?;
+    stored_under(store, &names).await
+}
 
-    /// Ends some of the standing orders whose time has come; returns whether there may be more.
-    pub async fn end_orders(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let ended = self
-            .call(&script::END_ORDERS, keys::ORDERS)
-            .keys(ORDER_KEYS)
-            .arg(now)
-            .arg(CALL_ENDED_MAX);
-        Ok(ended.write::<u32>().await? >= CALL_ENDED_MAX)
-    }
+/// Ends some of the standing orders whose time has come; returns whether there may be more.
+pub async fn end_some(store: &Store, now: Timestamp) -> Result<bool, StoreError> {
+    let ended = store
+        .call(&script::END_ORDERS, keys::ORDERS)
+        .keys(ORDER_KEYS)
+        .arg(now)
+        .arg(CALL_ENDED_MAX);
+    Ok(ended.write::<u32>().await? >= CALL_ENDED_MAX)
 }
 
 /// Reads `number hide`.

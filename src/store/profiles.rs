@@ -78,142 +78,140 @@ pub enum ProfileWritten {
 /// A profile that is to be written: the member, what was seen, what is new, and the number of the set of its name.
 type Write = [Value; 4];
 
-impl Store {
-    /// What is stored of these members, as of one round trip.
-    pub async fn load_profiles<T: AsRef<str> + Sync>(
-        &self,
-        members: &[T],
-    ) -> Result<Vec<Option<StoredProfile>>, StoreError> {
-        let mut buckets: BTreeMap<Option<ProfileBucket>, Vec<usize>> = BTreeMap::new();
-        for (index, member) in members.iter().enumerate() {
-            // One server takes keys of all slots at once.
-            let is_apart = self.topology.is_cluster();
-            let bucket = is_apart.then(|| ProfileBucket::of(member.as_ref()));
-            buckets.entry(bucket).or_default().push(index);
-        }
-        let parts = buckets
-            .values()
-            .flat_map(|indexes| indexes.chunks(READ_MAX));
-        let read = parts.map(async |indexes| {
-            let key = |index: &usize| keys::profile(members[*index].as_ref());
-            let keys = indexes.iter().map(key);
-            let found: Vec<Option<Bytes>> = self.command("MGET", keys).await?;
-            Ok::<_, StoreError>((indexes, found))
-        });
-        let mut stored = vec![None; members.len()];
-        for (indexes, found) in try_join_all(read).await? {
-            for (index, found) in indexes.iter().zip(found) {
-                stored[*index] = found.map(StoredProfile);
-            }
-        }
-        Ok(stored)
+/// What is stored of these members, as of one round trip.
+pub async fn load<T: AsRef<str> + Sync>(
+    store: &Store,
+    members: &[T],
+) -> Result<Vec<Option<StoredProfile>>, StoreError> {
+    let mut buckets: BTreeMap<Option<ProfileBucket>, Vec<usize>> = BTreeMap::new();
+    for (index, member) in members.iter().enumerate() {
+        // One server takes keys of all slots at once.
+        let is_apart = store.topology.is_cluster();
+        let bucket = is_apart.then(|| ProfileBucket::of(member.as_ref()));
+        buckets.entry(bucket).or_default().push(index);
     }
+    let parts = buckets
+        .values()
+        .flat_map(|indexes| indexes.chunks(READ_MAX));
+    let read = parts.map(async |indexes| {
+        let key = |index: &usize| keys::profile(members[*index].as_ref());
+        let keys = indexes.iter().map(key);
+        let found: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
+        Ok::<_, StoreError>((indexes, found))
+    });
+    let mut stored = vec![None; members.len()];
+    for (indexes, found) in try_join_all(read).await? {
+        for (index, found) in indexes.iter().zip(found) {
+            stored[*index] = found.map(StoredProfile);
+        }
+    }
+    Ok(stored)
+}
 
-    /// Carries out changes, each by itself. Those of one member are carried out in their order.
-    pub async fn write_profiles(
-        &self,
-        changes: &[ProfileChange],
-    ) -> Vec<Result<ProfileWritten, StoreError>> {
-        let mut buckets: BTreeMap<ProfileBucket, Vec<usize>> = BTreeMap::new();
-        for (index, change) in changes.iter().enumerate() {
-            let bucket = ProfileBucket::of(change.member.as_str());
-            buckets.entry(bucket).or_default().push(index);
+/// Carries out changes, each by itself. Those of one member are carried out in their order.
+pub async fn write(
+    store: &Store,
+    changes: &[ProfileChange],
+) -> Vec<Result<ProfileWritten, StoreError>> {
+    let mut buckets: BTreeMap<ProfileBucket, Vec<usize>> = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate() {
+        let bucket = ProfileBucket::of(change.member.as_str());
+        buckets.entry(bucket).or_default().push(index);
+    }
+    let parts = buckets.iter().flat_map(|(bucket, indexes)| {
+        let parts = indexes.chunks(WRITE_MAX);
+        parts.map(move |indexes| (*bucket, indexes))
+    });
+    let written = parts.map(async |(bucket, indexes)| {
+        let writes = indexes.iter().map(|index| {
+            let change = &changes[*index];
+            let seen = change.seen.as_ref();
+            let seen = seen.map_or_else(Bytes::new, |seen| seen.0.clone());
+            let set = 1 + change.status as usize;
+            [
+                change.member.as_str().into(),
+                Value::Bytes(seen),
+                Value::Bytes(change.new.0.clone()),
+                set.to_string().into(),
+            ]
+        });
+        let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
+        (indexes, written.await)
+    });
+    let mut results = vec![Ok(ProfileWritten::Changed); changes.len()];
+    for (indexes, written) in join_all(written).await {
+        for (place, index) in indexes.iter().enumerate() {
+            results[*index] = match &written {
+                Ok(written) => written[place].clone(),
+                Err(error) => Err(error.clone()),
+            };
         }
-        let parts = buckets.iter().flat_map(|(bucket, indexes)| {
-            let parts = indexes.chunks(WRITE_MAX);
-            parts.map(move |indexes| (*bucket, indexes))
-        });
-        let written = parts.map(async |(bucket, indexes)| {
-            let writes = indexes.iter().map(|index| {
-                let change = &changes[*index];
-                let seen = change.seen.as_ref();
-                let seen = seen.map_or_else(Bytes::new, |seen| seen.0.clone());
-                let set = 1 + change.status as usize;
-                [
-                    change.member.as_str().into(),
-                    Value::Bytes(seen),
-                    Value::Bytes(change.new.0.clone()),
-                    set.to_string().into(),
-                ]
-            });
-            let written = self.write_bucket(bucket, &script::PROFILES, writes.collect());
-            (indexes, written.await)
-        });
-        let mut results = vec![Ok(ProfileWritten::Changed); changes.len()];
-        for (indexes, written) in join_all(written).await {
-            for (place, index) in indexes.iter().enumerate() {
-                results[*index] = match &written {
-                    Ok(written) => written[place].clone(),
-                    Err(error) => Err(error.clone()),
-                };
-            }
-        }
-        results
     }
+    results
+}
 
-    /// Deletes what is stored of a member, whatever it is; returns whether there was something.
-    pub async fn delete_profile(&self, member: &MemberId) -> Result<bool, StoreError> {
-        let write: Write = [member.as_str(), "*", "", "0"].map(Value::from);
-        let bucket = ProfileBucket::of(member.as_str());
-        let written = self.write_bucket(bucket, &script::DELETE_PROFILES, vec![write]);
-        let mut written = written.await?;
-        let written = written.pop().unwrap_or(Ok(ProfileWritten::None))?;
-        Ok(written == ProfileWritten::Done)
-    }
+/// Deletes what is stored of a member, whatever it is; returns whether there was something.
+pub async fn delete(store: &Store, member: &MemberId) -> Result<bool, StoreError> {
+    let write: Write = [member.as_str(), "*", "", "0"].map(Value::from);
+    let bucket = ProfileBucket::of(member.as_str());
+    let written = write_bucket(store, bucket, &script::DELETE_PROFILES, vec![write]);
+    let mut written = written.await?;
+    let written = written.pop().unwrap_or(Ok(ProfileWritten::None))?;
+    Ok(written == ProfileWritten::Done)
+}
 
-    async fn write_bucket(
-        &self,
-        bucket: ProfileBucket,
-        script: &'static Script,
-        writes: Vec<Write>,
-    ) -> Result<Vec<Result<ProfileWritten, StoreError>>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok,
-            None,
-            Changed,
-            Fault,
-        }
-        let reviews = ReviewStatus::ALL.map(|status| keys::reviews(bucket, status));
-        let profiles = writes.iter().map(|[member, ..]| {
-            let member = member.as_str().unwrap_or_default();
-            keys::profile(&member)
-        });
-        let written = self
-            .call(script, &bucket.tag())
-            .keys(reviews)
-            .keys(profiles)
-            .args(writes.iter().flatten().cloned())
-            .write::<Vec<Reply>>();
-        let written = written.await?.into_iter().map(|reply| match reply {
-            Reply::Ok => Ok(ProfileWritten::Done),
-            Reply::None => Ok(ProfileWritten::None),
-            Reply::Changed => Ok(ProfileWritten::Changed),
-            Reply::Fault => Err(StoreError::Unexpected(
-                "the key of a profile that is no string".to_owned(),
-            )),
-        });
-        Ok(written.collect())
+async fn write_bucket(
+    store: &Store,
+    bucket: ProfileBucket,
+    script: &'static Script,
+    writes: Vec<Write>,
+) -> Result<Vec<Result<ProfileWritten, StoreError>>, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        Ok,
+        None,
+        Changed,
+        Fault,
     }
+    let reviews = ReviewStatus::ALL.map(|status| keys::reviews(bucket, status));
+    let profiles = writes.iter().map(|[member, ..]| {
+        let member = member.as_str().unwrap_or_default();
+        keys::profile(&member)
+    });
+    let written = store
+        .call(script, &bucket.tag())
+        .keys(reviews)
+        .keys(profiles)
+        .args(writes.iter().flatten().cloned())
+        .write::<Vec<Reply>>();
+    let written = written.await?.into_iter().map(|reply| match reply {
+        Reply::Ok => Ok(ProfileWritten::Done),
+        Reply::None => Ok(ProfileWritten::None),
+        Reply::Changed => Ok(ProfileWritten::Changed),
+        Reply::Fault => Err(StoreError::Unexpected(
+            "the key of a profile that is no string".to_owned(),
+        )),
+    });
+    Ok(written.collect())
+}
 
-    /// Up to `count` members of whose names this was said, in the order of their bytes, behind `after`.
-    pub async fn reviewed_members(
-        &self,
-        status: ReviewStatus,
-        after: Option<&MemberId>,
-        count: usize,
-    ) -> Result<Vec<MemberId>, StoreError> {
-        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
-        let listed = ProfileBucket::all().map(async |bucket| {
-            let (key, count) = (keys::reviews(bucket, status), count.to_string());
-            let range = [&key, &from, "+", "BYLEX", "LIMIT", "0", &count];
-            self.command::<Vec<String>>("ZRANGE", range).await
-        });
-        let mut members = try_join_all(listed).await?.concat();
-        members.sort_unstable();
-        members.truncate(count);
-        let members = members.iter();
-        Ok(members.filter_map(|id| MemberId::parse(id).ok()).collect())
-    }
+/// Up to `count` members of whose names this was said, in the order of their bytes, behind `after`.
+pub async fn reviewed(
+    store: &Store,
+    status: ReviewStatus,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Vec<MemberId>, StoreError> {
+    let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+    let listed = ProfileBucket::all().map(async |bucket| {
+        let (key, count) = (keys::reviews(bucket, status), count.to_string());
+        let range = [&key, &from, "+", "BYLEX", "LIMIT", "0", &count];
+        store.command::<Vec<String>>("ZRANGE", range).await
+    });
+    let mut members = try_join_all(listed).await?.concat();
+    members.sort_unstable();
+    members.truncate(count);
+    let members = members.iter();
+    Ok(members.filter_map(|id| MemberId::parse(id).ok()).collect())
 }

@@ -162,61 +162,59 @@ enum EndArg<'a> {
     Dead(u8, EntryId, &'static str, &'a str, u8),
 }
 
-impl Store {
-    /// The first entries of a queue, or those behind one, in their order; at most so many.
-    pub async fn read_queue(
-        &self,
-        shard: &Shard,
-        after: Option<EntryId>,
-        count: usize,
-    ) -> Result<Vec<(EntryId, QueueEntry)>, StoreError> {
-        let first = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
-        let queue = keys::single(shard, Kind::Queue);
-        let args = [&queue, &first, "+", "COUNT", &count.to_string()];
-        let found: Vec<StreamEntry> = decode(self.command("XRANGE", args).await?)?;
-        Ok(found.into_iter().map(entry).collect())
-    }
+/// The first entries of a queue, or those behind one, in their order; at most so many.
+pub async fn read(
+    store: &Store,
+    shard: &Shard,
+    after: Option<EntryId>,
+    count: usize,
+) -> Result<Vec<(EntryId, QueueEntry)>, StoreError> {
+    let first = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
+    let queue = keys::single(shard, Kind::Queue);
+    let args = [&queue, &first, "+", "COUNT", &count.to_string()];
+    let found: Vec<StreamEntry> = decode(store.command("XRANGE", args).await?)?;
+    Ok(found.into_iter().map(entry).collect())
+}
 
-    /// Ends events of a queue under the lease with this number; the answers are in their order. Stale: the lease has another
-    /// number.
-    pub async fn end_queued(
-        &self,
-        shard: &Shard,
-        lease: u64,
-        all: Vec<(EntryId, &End)>,
-    ) -> Result<Vec<Ended>, StoreError> {
-        let mut keys = keys::queue(shard);
-        keys.push(keys::single(shard, Kind::DeadLetters));
-        let ends: Vec<EndArg<'_>> = all
-            .into_iter()
-            .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
-            .collect();
-        let ended = self
-            .call(&script::END_QUEUED, shard.tag())
-            .keys(keys)
-            .field("lease", lease.to_string())
-            .field("tag", shard.tag())
-            .field("letters_max", DEAD_LETTERS_MAX)
-            .field("kept_ms", DEAD_LETTERS_KEPT.ms())
-            .field("ends", ends);
-        let Done::Ok(Tail(ended)) = ended.write::<Done<Tail<Vec<_>>>>().await?;
-        Ok(ended)
-    }
+/// Ends events of a queue under the lease with this number; the answers are in their order. Stale: the lease has another
+/// number.
+pub async fn end(
+    store: &Store,
+    shard: &Shard,
+    lease: u64,
+    all: Vec<(EntryId, &End)>,
+) -> Result<Vec<Ended>, StoreError> {
+    let mut keys = keys::queue(shard);
+    keys.push(keys::single(shard, Kind::DeadLetters));
+    let ends: Vec<EndArg<'_>> = all
+        .into_iter()
+        .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
+        .collect();
+    let ended = store
+        .call(&script::END_QUEUED, shard.tag())
+        .keys(keys)
+        .field("lease", lease.to_string())
+        .field("tag", shard.tag())
+        .field("letters_max", DEAD_LETTERS_MAX)
+        .field("kept_ms", DEAD_LETTERS_KEPT.ms())
+        .field("ends", ends);
+    let Done::Ok(Tail(ended)) = ended.write::<Done<Tail<Vec<_>>>>().await?;
+    Ok(ended)
+}
 
-    /// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
-    pub async fn refused_events(
-        &self,
-        shard: &Shard,
-        ids: &[&EventId],
-    ) -> Result<Vec<Option<String>>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys = ids
-            .iter()
-            .map(|id| keys::named(shard, Kind::RefusedEvent, id));
-        self.command("MGET", keys).await
+/// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
+pub async fn refused(
+    store: &Store,
+    shard: &Shard,
+    ids: &[&EventId],
+) -> Result<Vec<Option<String>>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
     }
+    let keys = ids
+        .iter()
+        .map(|id| keys::named(shard, Kind::RefusedEvent, id));
+    store.command("MGET", keys).await
 }
 
 /// An entry of a stream, with its fields.

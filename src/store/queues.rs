@@ -2,7 +2,7 @@
 //!
 //! The index lies in another slot than the queues. It is exact all the same: a queue is put into it before it gets the first
 //! event, and taken out only if nothing was put in meanwhile (`scripts/put.lua`). If Redis loses its last writes, a queue with
-//! events may be missing; [`Store::relist_queue`] puts it back.
+//! events may be missing; [`relist`] puts it back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -196,207 +196,208 @@ impl ScriptCall<'_> {
     }
 }
 
-impl Store {
-    /// Puts events into the queue of a shard. The answers are in their order. The first call is behind those for which this was called
-    /// before, whenever its future is polled.
-    pub fn put<'a>(
-        &'a self,
-        shard: &'a Shard,
-        events: Vec<Arc<QueuedEvent>>,
-        room: Room,
-    ) -> impl Future<Output = Result<Vec<Put>, StoreError>> + Send + use<'a> {
-        let confirm = self.waits_for_replicas();
-        let send = move |epoch: &str, events: &[Arc<QueuedEvent>]| {
-            let encoded = each(events, |event| event.encode());
-            let lengths = each(&encoded, Vec::len);
-            let reply = self
-                .call(&script::PUT, shard.tag())
-                .keys(keys::queue(shard))
-                .put_fields(shard, epoch, room)
-                .field("confirm", confirm)
-                .field("ids", each(events, |event| &event.id))
-                .args(encoded)
-                .write();
-            (lengths, reply)
-        };
-        let (lengths, mut reply) = send("", &events);
-        async move {
-            for _ in 0..LISTINGS_MAX {
-                match reply.await? {
-                    PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
-                    PutReply::Unindexed(epoch) => {
-                        self.list_queue(&QueueName::of(shard), &epoch).await?;
-                        (_, reply) = send(&epoch, &events);
-                    }
+/// Puts events into the queue of a shard. The answers are in their order. The first call is behind those for which this was called
+/// before, whenever its future is polled.
+pub fn put<'a>(
+    store: &'a Store,
+    shard: &'a Shard,
+    events: Vec<Arc<QueuedEvent>>,
+    room: Room,
+) -> impl Future<Output = Result<Vec<Put>, StoreError>> + Send + use<'a> {
+    let confirm = store.waits_for_replicas();
+    let send = move |epoch: &str, events: &[Arc<QueuedEvent>]| {
+        let encoded = each(events, |event| event.encode());
+        let lengths = each(&encoded, Vec::len);
+        let reply = store
+            .call(&script::PUT, shard.tag())
+            .keys(keys::queue(shard))
+            .put_fields(shard, epoch, room)
+            .field("confirm", confirm)
+            .field("ids", each(events, |event| &event.id))
+            .args(encoded)
+            .write();
+        (lengths, reply)
+    };
+    let (lengths, mut reply) = send("", &events);
+    async move {
+        for _ in 0..LISTINGS_MAX {
+            match reply.await? {
+                PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
+                PutReply::Unindexed(epoch) => {
+                    enlist(store, &QueueName::of(shard), &epoch).await?;
+                    (_, reply) = send(&epoch, &events);
                 }
             }
-            Err(index_changes())
         }
+        Err(index_changes())
     }
+}
 
-    /// All queues that the index names. What is no name of one is left out.
-    pub async fn queues(&self) -> Result<Vec<IndexedQueue>, StoreError> {
-        let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
-        let listed: Vec<(String, u64)> = self.command("ZRANGE", range).await?;
-        let queues = listed.into_iter().filter_map(|(name, epoch)| {
-            let name = name.parse().ok()?;
-            Some(IndexedQueue { name, epoch })
-        });
-        Ok(queues.collect())
+/// All queues that the index names. What is no name of one is left out.
+pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
+    let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
+    let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
+    let queues = listed.into_iter().filter_map(|(name, epoch)| {
+        let name = name.parse().ok()?;
+        Some(IndexedQueue { name, epoch })
+    });
+    Ok(queues.collect())
+}
+
+/// Puts a queue into the index; returns whether that did not have it.
+pub(super) async fn enlist(
+    store: &Store,
+    name: &QueueName,
+    epoch: &str,
+) -> Result<bool, StoreError> {
+    let listed = store
+        .call(&script::LIST_QUEUE, keys::QUEUES)
+        .key(keys::QUEUES)
+        .arg(name.to_string())
+        .arg(epoch);
+    let Done::Ok(is_new) = listed.write().await?;
+    Ok(is_new)
+}
+
+/// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
+pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let cleared = store
+        .call_shard(&script::CLEAR_QUEUE, shard)
+        .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
+        .arg(shard.generation)
+        .write::<Found<String>>();
+    let last_epoch = match cleared.await {
+        Ok(Found::Some(epoch)) => epoch,
+        Ok(Found::None) => return Ok(false),
+        Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
+        Err(error) => return Err(error),
+    };
+    unlist_at(store, &QueueName::of(shard), &last_epoch).await?;
+    Ok(true)
+}
+
+/// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
+pub async fn unlist(store: &Store, name: &QueueName) -> Result<(), StoreError> {
+    unlist_at(store, name, ANY_EPOCH).await
+}
+
+async fn unlist_at(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
+    let unlisted = store
+        .call(&script::UNLIST_QUEUE, keys::QUEUES)
+        .key(keys::QUEUES)
+        .arg(name.to_string())
+        .arg(last_epoch);
+    unlisted.write::<Done>().await.map(drop)
+}
+
+/// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
+/// its server has gone back behind the step that took it out; returns whether it was missing there.
+pub async fn relist(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let name = QueueName::of(shard);
+    let state = keys::single(shard, Kind::QueueState);
+    let fields = [&state, "indexed", "epoch"];
+    let (indexed, epoch): (Option<String>, Option<String>) = store.command("HMGET", fields).await?;
+    if indexed.as_deref() != Some("1") && size(store, &name).await?.events == 0 {
+        return Ok(false);
     }
+    let epoch = epoch.unwrap_or_else(|| "0".to_owned());
+    enlist(store, &name, &epoch).await
+}
 
-    /// Puts a queue into the index; returns whether that did not have it.
-    pub(super) async fn list_queue(
-        &self,
-        name: &QueueName,
-        epoch: &str,
-    ) -> Result<bool, StoreError> {
-        let listed = self
-            .call(&script::LIST_QUEUE, keys::QUEUES)
-            .key(keys::QUEUES)
-            .arg(name.to_string())
-            .arg(epoch);
-        let Done::Ok(is_new) = listed.write().await?;
-        Ok(is_new)
-    }
+/// Whether nothing waits in the queues of a board that moves, and nothing will, as none of its shards takes a call that was made
+/// before the move.
+pub async fn are_empty(store: &Store, board: &Arc<Board>) -> Result<bool, StoreError> {
+    let shards = board.shards();
+    let sizes = shards
+        .iter()
+        .map(|shard| store.command::<u64>("XLEN", [keys::single(shard, Kind::Queue)]));
+    Ok(try_join_all(sizes).await?.iter().all(|events| *events == 0))
+}
 
-    /// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
-    pub async fn clear_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
-        let cleared = self
-            .call_shard(&script::CLEAR_QUEUE, shard)
-            .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
-            .arg(shard.generation)
-            .write::<Found<String>>();
-        let last_epoch = match cleared.await {
-            Ok(Found::Some(epoch)) => epoch,
-            Ok(Found::None) => return Ok(false),
-            Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
-            Err(error) => return Err(error),
+/// How much waits in a queue.
+pub async fn size(store: &Store, name: &QueueName) -> Result<QueueSize, StoreError> {
+    let tag = name.shard.tag(&name.id);
+    let key = |kind| keys::single_of(&tag, name.generation, kind);
+    let events = store.command("XLEN", [key(Kind::Queue)]);
+    let bytes = [key(Kind::QueueState), "bytes".to_owned()];
+    let bytes = store.command::<Option<u64>>("HGET", bytes);
+    let (events, bytes) = try_join(events, bytes).await?;
+    Ok(QueueSize {
+        events,
+        bytes: bytes.unwrap_or(0),
+    })
+}
+
+/// Since when the first event of a queue waits, by the clock of Redis; `None` if none does.
+pub async fn waiting_since(
+    store: &Store,
+    name: &QueueName,
+) -> Result<Option<Timestamp>, StoreError> {
+    let tag = name.shard.tag(&name.id);
+    let queue = keys::single_of(&tag, name.generation, Kind::Queue);
+    let range = [&queue, "-", "+", "COUNT", "1"];
+    let found: Vec<StreamEntry> = decode(store.command("XRANGE", range).await?)?;
+    Ok(found.first().map(|first| first.id.at()))
+}
+
+/// The server that a shard lies on, by its name.
+pub fn server_of(store: &Store, shard: &Shard) -> String {
+    store
+        .server_of_key(&keys::head(shard.tag()))
+        .map_or_else(String::new, |server| server.to_string())
+}
+
+/// How much waits in these queues. One that can't be read, or a server that is away, keeps no other from being told.
+pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
+    let primaries = store.topology.primaries();
+    let of_servers = primaries.iter().map(async |(server, node)| {
+        let info = node.readers.command("INFO", vec!["memory".to_owned()]);
+        let info: Result<String, _> = info.await.map_err(StoreError::from);
+        let is_away = matches!(info, Err(StoreError::Unavailable(_)));
+        let none = QueuesOfServer {
+            memory_max: info.ok().and_then(|info| memory_max(&info)),
+            ..QueuesOfServer::default()
         };
-        self.unlist(&QueueName::of(shard), &last_epoch).await?;
-        Ok(true)
+        (server.to_string(), (!is_away).then_some(none))
+    });
+    let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
+    let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
+    let names = names.into_iter().map(|name| {
+        let server = store.server_of_key(&keys::head(&name.shard.tag(&name.id)));
+        (
+            name,
+            server.map_or_else(String::new, |server| server.to_string()),
+        )
+    });
+    let sizes = stream::iter(names.filter(is_there)).map(async |(name, server)| {
+        let size = size(store, &name).await;
+        (name, server, size)
+    });
+    let sizes: Vec<_> = sizes.buffer_unordered(SIZES_AT_ONCE).collect().await;
+    let mut queues = Vec::with_capacity(sizes.len());
+    for (name, server, size) in sizes {
+        let of_server = servers.entry(server).or_default().get_or_insert_default();
+        queues.push((name, size.map(|size| of_server.size.add(size))));
     }
+    QueueSample { servers, queues }
+}
 
-    /// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
-    pub async fn unlist_queue(&self, name: &QueueName) -> Result<(), StoreError> {
-        self.unlist(name, ANY_EPOCH).await
-    }
-
-    async fn unlist(&self, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
-        let unlisted = self
-            .call(&script::UNLIST_QUEUE, keys::QUEUES)
-            .key(keys::QUEUES)
-            .arg(name.to_string())
-            .arg(last_epoch);
-        unlisted.write::<Done>().await.map(drop)
-    }
-
-    /// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
-    /// its server has gone back behind the step that took it out; returns whether it was missing there.
-    pub async fn relist_queue(&self, shard: &Shard) -> Result<bool, StoreError> {
-        let name = QueueName::of(shard);
-        let state = keys::single(shard, Kind::QueueState);
-        let fields = [&state, "indexed", "epoch"];
-        let (indexed, epoch): (Option<String>, Option<String>) =
-            self.command("HMGET", fields).await?;
-        if indexed.as_deref() != Some("1") && self.queue_size(&name).await?.events == 0 {
-            return Ok(false);
-        }
-        let epoch = epoch.unwrap_or_else(|| "0".to_owned());
-        self.list_queue(&name, &epoch).await
-    }
-
-    /// Whether nothing waits in the queues of a board that moves, and nothing will, as none of its shards takes a call that was made
-    /// before the move.
-    pub async fn are_queues_empty(&self, board: &Arc<Board>) -> Result<bool, StoreError> {
-        let shards = board.shards();
-        let sizes = shards
-            .iter()
-            .map(|shard| self.command::<u64>("XLEN", [keys::single(shard, Kind::Queue)]));
-        Ok(try_join_all(sizes).await?.iter().all(|events| *events == 0))
-    }
-
-    /// How much waits in a queue.
-    pub async fn queue_size(&self, name: &QueueName) -> Result<QueueSize, StoreError> {
-        let tag = name.shard.tag(&name.id);
-        let key = |kind| keys::single_of(&tag, name.generation, kind);
-        let events = self.command("XLEN", [key(Kind::Queue)]);
-        let bytes = [key(Kind::QueueState), "bytes".to_owned()];
-        let bytes = self.command::<Option<u64>>("HGET", bytes);
-        let (events, bytes) = try_join(events, bytes).await?;
-        Ok(QueueSize {
-            events,
-            bytes: bytes.unwrap_or(0),
-        })
-    }
-
-    /// Since when the first event of a queue waits, by the clock of Redis; `None` if none does.
-    pub async fn waiting_since(&self, name: &QueueName) -> Result<Option<Timestamp>, StoreError> {
-        let tag = name.shard.tag(&name.id);
-        let queue = keys::single_of(&tag, name.generation, Kind::Queue);
-        let range = [&queue, "-", "+", "COUNT", "1"];
-        let found: Vec<StreamEntry> = decode(self.command("XRANGE", range).await?)?;
-        Ok(found.first().map(|first| first.id.at()))
-    }
-
-    /// The server that a shard lies on, by its name.
-    pub fn server_of(&self, shard: &Shard) -> String {
-        self.server_of_key(&keys::head(shard.tag()))
-            .map_or_else(String::new, |server| server.to_string())
-    }
-
-    /// How much waits in these queues. One that can't be read, or a server that is away, keeps no other from being told.
-    pub async fn sample_queues(&self, names: Vec<QueueName>) -> QueueSample {
-        let primaries = self.topology.primaries();
-        let of_servers = primaries.iter().map(async |(server, node)| {
-            let info = node.readers.command("INFO", vec!["memory".to_owned()]);
-            let info: Result<String, _> = info.await.map_err(StoreError::from);
-            let is_away = matches!(info, Err(StoreError::Unavailable(_)));
-            let none = QueuesOfServer {
-                memory_max: info.ok().and_then(|info| memory_max(&info)),
-                ..QueuesOfServer::default()
-            };
-            (server.to_string(), (!is_away).then_some(none))
-        });
-        let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
-        let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
-        let names = names.into_iter().map(|name| {
-            let server = self.server_of_key(&keys::head(&name.shard.tag(&name.id)));
-            (
-                name,
-                server.map_or_else(String::new, |server| server.to_string()),
-            )
-        });
-        let sizes = stream::iter(names.filter(is_there)).map(async |(name, server)| {
-            let size = self.queue_size(&name).await;
-            (name, server, size)
-        });
-        let sizes: Vec<_> = sizes.buffer_unordered(SIZES_AT_ONCE).collect().await;
-        let mut queues = Vec::with_capacity(sizes.len());
-        for (name, server, size) in sizes {
-            let of_server = servers.entry(server).or_default().get_or_insert_default();
-            queues.push((name, size.map(|size| of_server.size.add(size))));
-        }
-        QueueSample { servers, queues }
-    }
-
-    /// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
-    /// erasure which is under way.
-    pub async fn queued(
-        &self,
-        shard: &Shard,
-        id: &EventId,
-    ) -> Result<Vec<QueuedEvent>, StoreError> {
-        let waiting = self
-            .call_shard(&script::WAITING, shard)
-            .keys([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)))
-            .arg(id.as_str());
-        let events = waiting.read::<Vec<Raw>>().await?.into_iter();
-        let id = id.as_str().as_bytes();
-        Ok(events
-            .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
-            .collect())
-    }
+/// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
+/// erasure which is under way.
+pub async fn find(
+    store: &Store,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Vec<QueuedEvent>, StoreError> {
+    let waiting = store
+        .call_shard(&script::WAITING, shard)
+        .keys([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)))
+        .arg(id.as_str());
+    let events = waiting.read::<Vec<Raw>>().await?.into_iter();
+    let id = id.as_str().as_bytes();
+    Ok(events
+        .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
+        .collect())
 }
 
 /// The `maxmemory` of a server, if it has one, as `INFO` tells it.

@@ -82,29 +82,27 @@ pub struct Taken {
     pub of_allowances: Vec<i64>,
 }
 
-impl Store {
-    /// Reads what was taken of these quotas, as of one instant.
-    pub async fn quota_counts(
-        &self,
-        home: &Shard,
-        uses: &[QuotaUse],
-        now: Timestamp,
-    ) -> Result<Vec<Taken>, StoreError> {
-        let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
-        let uses = use_args(home, uses, &mut keys);
-        let counts = self
-            .call(&script::QUOTAS, home.tag())
-            .keys(keys)
-            .field("version", home.version())
-            .field("instant", now.ms())
-            .field("uses", uses)
-            .field("rules", rules(home));
-        let Done::Ok(Tail(counts)) = counts.read::<Done<Tail<Vec<_>>>>().await?;
-        let counts = counts.into_iter();
-        let taken = counts.map(|(frees_at_ms, Tail(of_allowances))| Taken {
-            frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
-            of_allowances,
-        });
-        Ok(taken.collect())
-    }
+/// Reads what was taken of these quotas, as of one instant.
+pub async fn counts(
+    store: &Store,
+    home: &Shard,
+    uses: &[QuotaUse],
+    now: Timestamp,
+) -> Result<Vec<Taken>, StoreError> {
+    let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
+    let uses = use_args(home, uses, &mut keys);
+    let counts = store
+        .call(&script::QUOTAS, home.tag())
+        .keys(keys)
+        .field("version", home.version())
+        .field("instant", now.ms())
+        .field("uses", uses)
+        .field("rules", rules(home));
+    let Done::Ok(Tail(counts)) = counts.read::<Done<Tail<Vec<_>>>>().await?;
+    let counts = counts.into_iter();
+    let taken = counts.map(|(frees_at_ms, Tail(of_allowances))| Taken {
+        frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
+        of_allowances,
+    });
+    Ok(taken.collect())
 }

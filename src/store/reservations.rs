@@ -123,110 +123,112 @@ pub struct OpenReservation {
     void: String,
 }
 
-impl Store {
-    /// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
-    /// overtakes another that waits. The answers are in their order. The call is behind those for which this was called
-    /// before, whenever its future is polled.
-    pub fn reserve<'a>(
-        &'a self,
-        home: &Shard,
-        requests: &[Vec<Wanted>],
-        now: Timestamp,
-    ) -> impl Future<Output = Result<Vec<Reserved>, StoreError>> + Send + use<'a> {
-        let mut keys = vec![
-            keys::counts_head(home.tag(), home.placement.home()),
-            keys::counts_registry(home.tag(), home.generation),
-            keys::single(home, Kind::Reserved),
-            keys::single(home, Kind::Reserving),
-        ];
-        let numbered = requests.iter().enumerate();
-        let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
-        let numbers: Vec<usize> = numbers.collect();
-        let all: Vec<&Wanted> = requests.iter().flatten().collect();
-        let uses = each(&all, |wanted| use_args(home, &wanted.uses, &mut keys));
-        let reply = self
-            .call(&script::RESERVE, home.tag())
-            .keys(keys)
+/// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
+/// overtakes another that waits. The answers are in their order. The call is behind those for which this was called
+/// before, whenever its future is polled.
+pub fn reserve<'a>(
+    store: &'a Store,
+    home: &Shard,
+    requests: &[Vec<Wanted>],
+    now: Timestamp,
+) -> impl Future<Output = Result<Vec<Reserved>, StoreError>> + Send + use<'a> {
+    let mut keys = vec![
+        keys::counts_head(home.tag(), home.placement.home()),
+        keys::counts_registry(home.tag(), home.generation),
+        keys::single(home, Kind::Reserved),
+        keys::single(home, Kind::Reserving),
+    ];
+    let numbered = requests.iter().enumerate();
+    let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
+    let numbers: Vec<usize> = numbers.collect();
+    let all: Vec<&Wanted> = requests.iter().flatten().collect();
+    let uses = each(&all, |wanted| use_args(home, &wanted.uses, &mut keys));
+    let reply = store
+        .call(&script::RESERVE, home.tag())
+        .keys(keys)
+        .field("version", home.version())
+        .field("now", now.ms())
+        .field("rules", rules(home))
+        .field("requests", numbers)
+        .field("tokens", each(&all, |wanted| wanted.token))
+        .field("instants", each(&all, |wanted| wanted.at.ms()))
+        .field("uses", uses)
+        .field("asks", each(&all, |wanted| wanted.asks_quotas))
+        .field("tags", each(&all, |wanted| wanted.shard.tag()))
+        .field("records", each(&all, |wanted| wanted.record()))
+        .field(
+            "voids",
+            each(&all, |wanted| {
+                keys::named(&wanted.shard, Kind::Void, wanted.token)
+            }),
+        )
+        .write_for_reply();
+    let count = all.len();
+    async move {
+        let mut reply = Reply::answer(reply.await?)?;
+        let answers = (0..count).map(|_| answer(reply.list()?));
+        answers.collect::<Result<_, _>>()
+    }
+}
+
+/// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
+/// already stays so. The call is behind those for which this was called before, whenever its future is polled.
+pub fn settle<'a>(
+    store: &'a Store,
+    home: &Shard,
+    kept: &[Token],
+    given_back: &[Token],
+) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
+    // If it is lost, it can be found out again.
+    let settled = store
+        .call(&script::SETTLE, home.tag())
+        .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
+        .field("kept", kept)
+        .field("given_back", given_back)
+        .derive::<Done>();
+    async move { settled.await.map(drop) }
+}
+
+/// The reservations in this shard that are open and as old as this, by the server's clock.
+pub async fn list_open(
+    store: &Store,
+    home: &Shard,
+    older_than_ms: i64,
+) -> Result<Vec<OpenReservation>, StoreError> {
+    let mut found = Vec::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let read = store
+            .call(&script::RESERVED, home.tag())
+            .key(keys::counts_head(home.tag(), home.placement.home()))
+            .key(keys::single(home, Kind::Reserved))
             .field("version", home.version())
-            .field("now", now.ms())
-            .field("rules", rules(home))
-            .field("requests", numbers)
-            .field("tokens", each(&all, |wanted| wanted.token))
-            .field("instants", each(&all, |wanted| wanted.at.ms()))
-            .field("uses", uses)
-            .field("asks", each(&all, |wanted| wanted.asks_quotas))
-            .field("tags", each(&all, |wanted| wanted.shard.tag()))
-            .field("records", each(&all, |wanted| wanted.record()))
-            .field(
-                "voids",
-                each(&all, |wanted| {
-                    keys::named(&wanted.shard, Kind::Void, wanted.token)
-                }),
-            )
-            .write_for_reply();
-        let count = all.len();
-        async move {
-            let mut reply = Reply::answer(reply.await?)?;
-            let answers = (0..count).map(|_| answer(reply.list()?));
-            answers.collect::<Result<_, _>>()
+            .field("cursor", &cursor)
+            .field("count", SCAN_COUNT)
+            .field("older", older_than_ms);
+        let part: Tail<Vec<OpenReservation>>;
+        Done::Ok((cursor, part)) = read.read().await?;
+        found.extend(part.0);
+        if cursor == "0" {
+            return Ok(found);
         }
     }
+}
 
-    /// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
-    /// already stays so. The call is behind those for which this was called before, whenever its future is polled.
-    pub fn settle<'a>(
-        &'a self,
-        home: &Shard,
-        kept: &[Token],
-        given_back: &[Token],
-    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
-        // If it is lost, it can be found out again.
-        let settled = self
-            .call(&script::SETTLE, home.tag())
-            .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
-            .field("kept", kept)
-            .field("given_back", given_back)
-            .derive::<Done>();
-        async move { settled.await.map(drop) }
-    }
-
-    /// The reservations in this shard that are open and as old as this, by the server's clock.
-    pub async fn open_reservations(
-        &self,
-        home: &Shard,
-        older_than_ms: i64,
-    ) -> Result<Vec<OpenReservation>, StoreError> {
-        let mut found = Vec::new();
-        let mut cursor = "0".to_owned();
-        loop {
-            let read = self
-                .call(&script::RESERVED, home.tag())
-                .key(keys::counts_head(home.tag(), home.placement.home()))
-                .key(keys::single(home, Kind::Reserved))
-                .field("version", home.version())
-                .field("cursor", &cursor)
-                .field("count", SCAN_COUNT)
-                .field("older", older_than_ms);
-            let part: Tail<Vec<OpenReservation>>;
-            Done::Ok((cursor, part)) = read.read().await?;
-            found.extend(part.0);
-            if cursor == "0" {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
-    pub async fn void(&self, shard: &Shard, open: &OpenReservation) -> Result<bool, StoreError> {
-        let voided = self
-            .call(&script::VOID, &open.tag)
-            .keys([&keys::head(&open.tag), &open.record, &open.void])
-            .arg(shard.generation)
-            .arg(open.token.to_string())
-            .arg(VOID_MS)
-            .write::<Code>();
-        voided.await?.is("APPLIED", "VOID")
-    }
+/// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
+pub async fn void(
+    store: &Store,
+    shard: &Shard,
+    open: &OpenReservation,
+) -> Result<bool, StoreError> {
+    let voided = store
+        .call(&script::VOID, &open.tag)
+        .keys([&keys::head(&open.tag), &open.record, &open.void])
+        .arg(shard.generation)
+        .arg(open.token.to_string())
+        .arg(VOID_MS)
+        .write::<Code>();
+    voided.await?.is("APPLIED", "VOID")
 }
 
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {

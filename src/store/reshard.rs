@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::args::{LayoutArgs, StoredScore, pack};
+use super::boards;
 use super::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter};
 use super::decode::{Done, Flat, Raw};
 use super::dispatch::Store;
@@ -325,196 +326,198 @@ pub struct Notes<'a> {
     pub done: &'a [(String, String)],
 }
 
-impl Store {
-    /// Notes that a board is on its way to other shards, or is not any more.
-    pub async fn mark_moving(&self, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
-        let name = if is_moving { "SADD" } else { "SREM" };
-        self.command(name, [keys::MOVING, id.as_str()]).await
-    }
+/// Notes that a board is on its way to other shards, or is not any more.
+pub async fn mark_moving(store: &Store, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
+    let name = if is_moving { "SADD" } else { "SREM" };
+    store.command(name, [keys::MOVING, id.as_str()]).await
+}
 
-    /// The boards that are noted so.
-    pub async fn moving_boards(&self) -> Result<Vec<BoardId>, StoreError> {
-        let ids: Vec<String> = self.command("SMEMBERS", [keys::MOVING]).await?;
-        Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
-    }
+/// The boards that are noted so.
+pub async fn moving_boards(store: &Store) -> Result<Vec<BoardId>, StoreError> {
+    let ids: Vec<String> = store.command("SMEMBERS", [keys::MOVING]).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
+}
 
-    /// Makes the shards of a sharding known that is not in use yet.
-    pub async fn announce_shards(
-        &self,
-        board: &Arc<Board>,
-        to: Sharding,
-    ) -> Result<(), StoreError> {
-        self.tell_version(board, to, NOT_OPEN).await.map(drop)
-    }
+/// Makes the shards of a sharding known that is not in use yet.
+pub async fn announce_shards(
+    store: &Store,
+    board: &Arc<Board>,
+    to: Sharding,
+) -> Result<(), StoreError> {
+    boards::tell_version(store, board, to, NOT_OPEN)
+        .await
+        .map(drop)
+}
 
-    /// Makes shards refuse all calls, for ever.
-    pub async fn retire_shards(
-        &self,
-        board: &Arc<Board>,
-        from: Sharding,
-    ) -> Result<(), StoreError> {
-        if from.is_together() {
-            // The head is the board's own: what was planned for an older definition is refused anyway.
-            return Ok(());
-        }
-        self.tell_version(board, from, RETIRED).await.map(drop)
+/// Makes shards refuse all calls, for ever.
+pub async fn retire_shards(
+    store: &Store,
+    board: &Arc<Board>,
+    from: Sharding,
+) -> Result<(), StoreError> {
+    if from.is_together() {
+        // The head is the board's own: what was planned for an older definition is refused anyway.
+        return Ok(());
     }
+    boards::tell_version(store, board, from, RETIRED)
+        .await
+        .map(drop)
+}
 
-    /// Has a shard note what changes from now on.
-    pub async fn capture(&self, shard: &Shard) -> Result<(), StoreError> {
-        let captured = self
-            .call_shard(&script::CAPTURE, shard)
-            .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
-            .arg(shard.generation)
-            .write::<Done>();
-        match captured.await {
-            Ok(Done::Ok(())) | Err(StoreError::Stale) => Ok(()),
-            Err(error) => Err(error),
-        }
+/// Has a shard note what changes from now on.
+pub async fn capture(store: &Store, shard: &Shard) -> Result<(), StoreError> {
+    let captured = store
+        .call_shard(&script::CAPTURE, shard)
+        .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+        .arg(shard.generation)
+        .write::<Done>();
+    match captured.await {
+        Ok(Done::Ok(())) | Err(StoreError::Stale) => Ok(()),
+        Err(error) => Err(error),
     }
+}
 
-    /// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
-    pub async fn names(
-        &self,
-        shard: &Shard,
-        cursor: &str,
-    ) -> Result<(String, Vec<String>), StoreError> {
-        let registry = keys::registry(shard.tag(), shard.generation);
-        self.scan("SSCAN", registry, cursor).await
-    }
+/// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
+pub async fn names(
+    store: &Store,
+    shard: &Shard,
+    cursor: &str,
+) -> Result<(String, Vec<String>), StoreError> {
+    let registry = keys::registry(shard.tag(), shard.generation);
+    scan(store, "SSCAN", registry, cursor).await
+}
 
-    /// A part of what a key holds, and the cursor of the next, `0` at the end.
-    async fn scan<T: DeserializeOwned>(
-        &self,
-        command: &'static str,
-        key: String,
-        cursor: &str,
-    ) -> Result<(String, T), StoreError> {
-        self.call(&script::SCAN, &key)
-            .key(&key)
-            .arg(command)
-            .arg(cursor)
-            .arg(CALL_ENTRIES_MAX)
-            .read()
-            .await
-    }
+/// A part of what a key holds, and the cursor of the next, `0` at the end.
+async fn scan<T: DeserializeOwned>(
+    store: &Store,
+    command: &'static str,
+    key: String,
+    cursor: &str,
+) -> Result<(String, T), StoreError> {
+    store
+        .call(&script::SCAN, &key)
+        .key(&key)
+        .arg(command)
+        .arg(cursor)
+        .arg(CALL_ENTRIES_MAX)
+        .read()
+        .await
+}
 
-    /// What of a shard was copied, and has not been dropped since.
-    pub async fn copied(&self, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
-        let key = keys::single(shard, Kind::Copied);
-        let copied: HashMap<String, String> = self.command("HGETALL", [key]).await?;
-        let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
-        Ok(copied.collect())
-    }
+/// What of a shard was copied, and has not been dropped since.
+pub async fn copied(store: &Store, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
+    let key = keys::single(shard, Kind::Copied);
+    let copied: HashMap<String, String> = store.command("HGETALL", [key]).await?;
+    let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
+    Ok(copied.collect())
+}
 
-    /// When a key expires, in milliseconds since the epoch; 0 for never.
-    pub async fn expires_at_ms(&self, key: &str) -> Result<i64, StoreError> {
-        let expires: i64 = self.command("PEXPIRETIME", [key]).await?;
-        Ok(expires.max(0))
-    }
+/// When a key expires, in milliseconds since the epoch; 0 for never.
+pub async fn expires_at_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
+    let expires: i64 = store.command("PEXPIRETIME", [key]).await?;
+    Ok(expires.max(0))
+}
 
-    /// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
-    pub async fn scan_members(
-        &self,
-        shard: &Shard,
-        zset: &str,
-        cursor: &str,
-    ) -> Result<(String, Vec<StoredMember>), StoreError> {
-        let is_hashed = shard.layout().hashed;
-        let (command, key) = if is_hashed {
-            ("HSCAN", keys::part(zset, Kind::Members))
+/// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
+pub async fn scan_members(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    cursor: &str,
+) -> Result<(String, Vec<StoredMember>), StoreError> {
+    let is_hashed = shard.layout().hashed;
+    let (command, key) = if is_hashed {
+        ("HSCAN", keys::part(zset, Kind::Members))
+    } else {
+        ("ZSCAN", zset.to_owned())
+    };
+    let (cursor, Flat(found)) = scan(store, command, key, cursor).await?;
+    let members = found.into_iter().map(|(id, Raw(stored))| {
+        let member = if is_hashed {
+            packed_member(id, &stored)
         } else {
-            ("ZSCAN", zset.to_owned())
+            plain_member(id, &stored)
         };
-        let (cursor, Flat(found)) = self.scan(command, key, cursor).await?;
-        let members = found.into_iter().map(|(id, Raw(stored))| {
-            let member = if is_hashed {
-                packed_member(id, &stored)
-            } else {
-                plain_member(id, &stored)
-            };
-            member.ok_or_else(|| {
-                StoreError::Unexpected(format!("a member that is stored as {stored:?}"))
-            })
-        });
-        Ok((cursor, members.collect::<Result<_, _>>()?))
-    }
+        member
+            .ok_or_else(|| StoreError::Unexpected(format!("a member that is stored as {stored:?}")))
+    });
+    Ok((cursor, members.collect::<Result<_, _>>()?))
+}
 
-    /// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
-    pub async fn scan_lines(
-        &self,
-        key: String,
-        cursor: &str,
-    ) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
-        let (cursor, Flat(lines)) = self.scan("HSCAN", key, cursor).await?;
-        let lines = lines.into_iter().map(|(name, Raw(line))| (name, line));
-        Ok((cursor, lines.collect()))
-    }
+/// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+pub async fn scan_lines(
+    store: &Store,
+    key: String,
+    cursor: &str,
+) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
+    let (cursor, Flat(lines)) = scan(store, "HSCAN", key, cursor).await?;
+    let lines = lines.into_iter().map(|(name, Raw(line))| (name, line));
+    Ok((cursor, lines.collect()))
+}
 
-    /// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
-    /// nothing is noted there any more: the board was deleted, or its move has ended.
-    pub async fn changes(
-        &self,
-        shard: &Shard,
-        notes: Notes<'_>,
-        count: u32,
-    ) -> Result<(u64, Vec<Change>), StoreError> {
-        let kinds = Kind::ALL.iter();
-        let copying = kinds.map(|kind| (kind.code(), kind.copying()));
-        let changes = self
-            .call(&script::CHANGES, shard.tag())
-            .key(keys::head(shard.tag()))
-            .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
-            .field("generation", shard.generation.to_string())
-            .field("layout", LayoutArgs::new(shard))
-            .field("copying", copying.collect::<HashMap<_, _>>())
-            .field("copied", notes.copied)
-            .field("noted", notes.changed)
-            .field("done", notes.done)
-            .field("count", count.min(CHANGES_MAX));
-        let mut reply = Reply::answer(changes.write_for_reply().await?)?;
-        let left = reply.count()?;
-        let mut changes = Vec::new();
-        while !reply.is_empty() {
-            changes.push(change(reply.list()?)?);
-        }
-        Ok((left, changes))
+/// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
+/// nothing is noted there any more: the board was deleted, or its move has ended.
+pub async fn changes(
+    store: &Store,
+    shard: &Shard,
+    notes: Notes<'_>,
+    count: u32,
+) -> Result<(u64, Vec<Change>), StoreError> {
+    let kinds = Kind::ALL.iter();
+    let copying = kinds.map(|kind| (kind.code(), kind.copying()));
+    let changes = store
+        .call(&script::CHANGES, shard.tag())
+        .key(keys::head(shard.tag()))
+        .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+        .field("generation", shard.generation.to_string())
+        .field("layout", LayoutArgs::new(shard))
+        .field("copying", copying.collect::<HashMap<_, _>>())
+        .field("copied", notes.copied)
+        .field("noted", notes.changed)
+        .field("done", notes.done)
+        .field("count", count.min(CHANGES_MAX));
+    let mut reply = Reply::answer(changes.write_for_reply().await?)?;
+    let left = reply.count()?;
+    let mut changes = Vec::new();
+    while !reply.is_empty() {
+        changes.push(change(reply.list()?)?);
     }
+    Ok((left, changes))
+}
 
-    /// The standings of a derived series that are there.
-    pub async fn derived_entries(
-        &self,
-        shard: &Shard,
-        series: Series,
-    ) -> Result<Vec<DerivedEntry>, StoreError> {
-        let key = keys::state(shard, series);
-        let state: Option<Bytes> = self.command("GET", [key]).await?;
-        let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
-        entries
-            .map(Option::unwrap_or_default)
-            .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
-    }
+/// The standings of a derived series that are there.
+pub async fn derived_entries(
+    store: &Store,
+    shard: &Shard,
+    series: Series,
+) -> Result<Vec<DerivedEntry>, StoreError> {
+    let key = keys::state(shard, series);
+    let state: Option<Bytes> = store.command("GET", [key]).await?;
+    let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
+    entries
+        .map(Option::unwrap_or_default)
+        .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
+}
 
-    /// Has a shard take data over; once it has been opened, it has everything. Returns whether the lease is the last one:
-    /// otherwise it takes nothing, as where its board was deleted.
-    pub async fn copy_in(&self, data: CopyIn<'_>) -> Result<bool, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok,
-            Open,
-            Superseded,
-        }
-        let copied = self
-            .call(&script::COPY_IN, data.shard.tag())
-            .keys(data.keys)
-            .arg(pack(&data.args)?)
-            .args(data.strings);
-        Ok(match copied.write().await? {
-            Reply::Ok | Reply::Open => true,
-            Reply::Superseded => false,
-        })
+/// Has a shard take data over; once it has been opened, it has everything. Returns whether the lease is the last one:
+/// otherwise it takes nothing, as where its board was deleted.
+pub async fn copy_in(store: &Store, data: CopyIn<'_>) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        Ok,
+        Open,
+        Superseded,
     }
+    let copied = store
+        .call(&script::COPY_IN, data.shard.tag())
+        .keys(data.keys)
+        .arg(pack(&data.args)?)
+        .args(data.strings);
+    Ok(match copied.write().await? {
+        Reply::Ok | Reply::Open => true,
+        Reply::Superseded => false,
+    })
 }
 
 /// A member as a standing's hash holds it: its time, its score and its data.

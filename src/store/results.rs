@@ -118,165 +118,163 @@ impl Recorded {
     }
 }
 
-impl Store {
-    /// What a board says of its erasures now.
-    pub async fn forgetting(&self, board: &Board) -> Result<Forgetting, StoreError> {
-        let field = [&keys::head(board.id.as_str()), "forgetting"];
-        let stored: Option<String> = self.command("HGET", field).await?;
-        Ok(Forgetting(stored.unwrap_or_default()))
-    }
+/// What a board says of its erasures now.
+pub async fn forgetting(store: &Store, board: &Board) -> Result<Forgetting, StoreError> {
+    let field = [&keys::head(board.id.as_str()), "forgetting"];
+    let stored: Option<String> = store.command("HGET", field).await?;
+    Ok(Forgetting(stored.unwrap_or_default()))
+}
 
-    /// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
-    /// what was read before.
-    pub async fn begin_forgetting(&self, board: &Board) -> Result<(), StoreError> {
-        let begun = self
-            .call_head(&script::BEGIN_FORGETTING, board)
-            .arg(board.generation)
-            .arg(random::hexadecimal::<8>("")?);
-        begun.write::<Done>().await.map(drop)
-    }
+/// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
+/// what was read before.
+pub async fn begin_forgetting(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let begun = store
+        .call_head(&script::BEGIN_FORGETTING, board)
+        .arg(board.generation)
+        .arg(random::hexadecimal::<8>("")?);
+    begun.write::<Done>().await.map(drop)
+}
 
-    /// Records the result of a final period, unless there is one, with the messages that tell of it, or replaces the one that was
-    /// `seen`; [`StoreError::Stale`] if that is not stored any more. The caller calls [`Self::note_board`] next, if there are messages,
-    /// also if there was a result. `forgetting`: what the board said before the caller has read a name that the result has; `None` where
-    /// it has none that is not in what was seen.
-    pub async fn record_result(
-        &self,
-        board: &Board,
-        (window, key): (Window, &str),
-        (seen, result): (Option<&Recorded>, &PeriodResult),
-        messages: &[Message],
-        forgetting: Option<&Forgetting>,
-    ) -> Result<(), StoreError> {
-        let of_window = [Kind::Results, Kind::FinalPeriods];
-        let texts = messages
-            .iter()
-            .flat_map(|message| [message.id.as_str(), &message.body]);
-        let recorded = self
-            .call_board(&script::RECORD_RESULT, board)
-            .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
-            .key(keys::outbox(&board.id, board.generation))
-            .arg(board.version())
-            .arg(key)
-            .arg(seen.map(|seen| &seen.json))
-            .json(result)
-            .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
-            .args(texts);
-        recorded.write::<Done>().await.map(drop)
-    }
+/// Records the result of a final period, unless there is one, with the messages that tell of it, or replaces the one that was
+/// `seen`; [`StoreError::Stale`] if that is not stored any more. The caller calls [`super::board_notes::note`] next, if there are messages,
+/// also if there was a result. `forgetting`: what the board said before the caller has read a name that the result has; `None` where
+/// it has none that is not in what was seen.
+pub async fn record(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    (seen, result): (Option<&Recorded>, &PeriodResult),
+    messages: &[Message],
+    forgetting: Option<&Forgetting>,
+) -> Result<(), StoreError> {
+    let of_window = [Kind::Results, Kind::FinalPeriods];
+    let texts = messages
+        .iter()
+        .flat_map(|message| [message.id.as_str(), &message.body]);
+    let recorded = store
+        .call_board(&script::RECORD_RESULT, board)
+        .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+        .key(keys::outbox(&board.id, board.generation))
+        .arg(board.version())
+        .arg(key)
+        .arg(seen.map(|seen| &seen.json))
+        .json(result)
+        .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
+        .args(texts);
+    recorded.write::<Done>().await.map(drop)
+}
 
-    /// The result of a period of a window; `None` if there is none.
-    pub async fn result(
-        &self,
-        board: &Board,
-        window: Window,
-        key: &str,
-    ) -> Result<Option<Recorded>, StoreError> {
-        let periods = [key.to_owned()];
-        let results = self.results(board, window, &periods).await?;
-        Ok(results.into_iter().flatten().next())
-    }
+/// The result of a period of a window; `None` if there is none.
+pub async fn read(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    key: &str,
+) -> Result<Option<Recorded>, StoreError> {
+    let periods = [key.to_owned()];
+    let results = read_many(store, board, window, &periods).await?;
+    Ok(results.into_iter().flatten().next())
+}
 
-    /// The results of some periods of a window, in their order; `None` where there is none.
-    pub async fn results(
-        &self,
-        board: &Board,
-        window: Window,
-        periods: &[String],
-    ) -> Result<Vec<Option<Recorded>>, StoreError> {
-        if periods.is_empty() {
-            return Ok(Vec::new());
-        }
-        let key = keys::of_results(board, Kind::Results, window);
-        let args = std::iter::once(&key).chain(periods);
-        let stored: Vec<Option<String>> = self.command("HMGET", args).await?;
-        stored
-            .into_iter()
-            .map(|stored| stored.map(Recorded::read).transpose())
-            .collect()
+/// The results of some periods of a window, in their order; `None` where there is none.
+pub async fn read_many(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    periods: &[String],
+) -> Result<Vec<Option<Recorded>>, StoreError> {
+    if periods.is_empty() {
+        return Ok(Vec::new());
     }
+    let key = keys::of_results(board, Kind::Results, window);
+    let args = std::iter::once(&key).chain(periods);
+    let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
+    stored
+        .into_iter()
+        .map(|stored| stored.map(Recorded::read).transpose())
+        .collect()
+}
 
-    /// Up to `count` keys of periods with a result, the newest first, between two keys.
-    pub async fn final_periods(
-        &self,
-        board: &Board,
-        window: Window,
-        (after, before): (Option<&str>, Option<&str>),
-        count: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        let list = keys::of_results(board, Kind::FinalPeriods, window);
-        let from = before.map_or_else(|| "+".to_owned(), |before| format!("({before}"));
-        let to = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-        let count = count.to_string();
-        let range = [&list, &from, &to, "BYLEX", "REV", "LIMIT", "0", &count];
-        self.command("ZRANGE", range).await
-    }
+/// Up to `count` keys of periods with a result, the newest first, between two keys.
+pub async fn final_periods(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    (after, before): (Option<&str>, Option<&str>),
+    count: usize,
+) -> Result<Vec<String>, StoreError> {
+    let list = keys::of_results(board, Kind::FinalPeriods, window);
+    let from = before.map_or_else(|| "+".to_owned(), |before| format!("({before}"));
+    let to = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+    let count = count.to_string();
+    let range = [&list, &from, &to, "BYLEX", "REV", "LIMIT", "0", &count];
+    store.command("ZRANGE", range).await
+}
 
-    /// How many cohorts of the period with this key have a result.
-    pub async fn final_cohorts(
-        &self,
-        board: &Board,
-        window: Window,
-        key: &str,
-    ) -> Result<u64, StoreError> {
-        let list = keys::of_results(board, Kind::FinalPeriods, window);
-        // The names of sections go on with `/`, whose next character is `0`.
-        let range = [list, format!("[{key}/"), format!("({key}0")];
-        self.command("ZLEXCOUNT", range).await
-    }
+/// How many cohorts of the period with this key have a result.
+pub async fn final_cohorts(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    key: &str,
+) -> Result<u64, StoreError> {
+    let list = keys::of_results(board, Kind::FinalPeriods, window);
+    // The names of sections go on with `/`, whose next character is `0`.
+    let range = [list, format!("[{key}/"), format!("({key}0")];
+    store.command("ZLEXCOUNT", range).await
+}
 
-    /// How many cohorts of the period with this key have data in a shard.
-    pub async fn listed_cohorts(
-        &self,
-        shard: &Shard,
-        unit: Unit,
-        key: &str,
-    ) -> Result<u64, StoreError> {
-        let index = keys::periods(shard, unit);
-        let range = [index, format!("[{key}/"), format!("({key}0")];
-        self.command("ZLEXCOUNT", range).await
-    }
+/// How many cohorts of the period with this key have data in a shard.
+pub async fn listed_cohorts(
+    store: &Store,
+    shard: &Shard,
+    unit: Unit,
+    key: &str,
+) -> Result<u64, StoreError> {
+    let index = keys::periods(shard, unit);
+    let range = [index, format!("[{key}/"), format!("({key}0")];
+    store.command("ZLEXCOUNT", range).await
+}
 
-    /// What the head of a shard says of hides and erasures.
-    pub async fn moderated(&self, shard: &Shard) -> Result<Moderated, StoreError> {
-        let head = keys::head(shard.tag());
-        let fields = [&head, "hides", "anonymised"];
-        let [hides, anonymised]: [Option<u64>; 2] = self.command("HMGET", fields).await?;
-        Ok(Moderated {
-            hides: hides.unwrap_or(0),
-            anonymised: anonymised.unwrap_or(0),
-        })
-    }
+/// What the head of a shard says of hides and erasures.
+pub async fn moderated(store: &Store, shard: &Shard) -> Result<Moderated, StoreError> {
+    let head = keys::head(shard.tag());
+    let fields = [&head, "hides", "anonymised"];
+    let [hides, anonymised]: [Option<u64>; 2] = store.command("HMGET", fields).await?;
+    Ok(Moderated {
+        hides: hides.unwrap_or(0),
+        anonymised: anonymised.unwrap_or(0),
+    })
+}
 
-    /// The digest of a final period, and how far one has come that is being made.
-    pub async fn digest<T: DeserializeOwned>(
-        &self,
-        board: &Board,
-        (window, key): (Window, &str),
-    ) -> Result<(Option<Noted<String>>, Option<Noted<T>>), StoreError> {
-        let digests = keys::of_results(board, Kind::Digests, window);
-        let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
-        let [made, making]: [Option<String>; 2] = self.command("HMGET", fields).await?;
-        // What was noted by another release is made anew.
-        let made = made.and_then(|made| read_json("", &made).ok());
-        Ok((made, making.and_then(|making| read_json("", &making).ok())))
-    }
+/// The digest of a final period, and how far one has come that is being made.
+pub async fn digest<T: DeserializeOwned>(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+) -> Result<(Option<Noted<String>>, Option<Noted<T>>), StoreError> {
+    let digests = keys::of_results(board, Kind::Digests, window);
+    let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
+    let [made, making]: [Option<String>; 2] = store.command("HMGET", fields).await?;
+    // What was noted by another release is made anew.
+    let made = made.and_then(|made| read_json("", &made).ok());
+    Ok((made, making.and_then(|making| read_json("", &making).ok())))
+}
 
-    /// Notes the digest of a final period, or how far it has come.
-    pub async fn note_digest<T: Serialize>(
-        &self,
-        board: &Board,
-        (window, key): (Window, &str),
-        is_made: bool,
-        noted: &Noted<T>,
-    ) -> Result<(), StoreError> {
-        let noted = self
-            .call_board(&script::NOTE_DIGEST, board)
-            .key(keys::of_results(board, Kind::Digests, window))
-            .arg(board.version())
-            .arg(key)
-            .arg(is_made)
-            .json(noted);
-        noted.write::<Done>().await.map(drop)
-    }
+/// Notes the digest of a final period, or how far it has come.
+pub async fn note_digest<T: Serialize>(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    is_made: bool,
+    noted: &Noted<T>,
+) -> Result<(), StoreError> {
+    let noted = store
+        .call_board(&script::NOTE_DIGEST, board)
+        .key(keys::of_results(board, Kind::Digests, window))
+        .arg(board.version())
+        .arg(key)
+        .arg(is_made)
+        .json(noted);
+    noted.write::<Done>().await.map(drop)
 }

@@ -135,252 +135,259 @@ pub struct RevisedPeriod {
     pub revision: u64,
 }
 
-impl Store {
-    /// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
-    /// that is missing has no lines that matter.
-    pub async fn revised(&self, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
-        self.command("HGETALL", [keys::of_board(board, Kind::Revised)])
+/// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
+/// that is missing has no lines that matter.
+pub async fn revised(store: &Store, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
+    store
+        .command("HGETALL", [keys::of_board(board, Kind::Revised)])
+        .await
+}
+
+/// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
+/// whatever the version of the shard is.
+pub async fn journal(
+    store: &Store,
+    shard: &Shard,
+    after: u64,
+    is_closed: bool,
+) -> Result<JournalPart, StoreError> {
+    let version = (!is_closed).then(|| shard.version());
+    let read = store
+        .call_shard(&script::JOURNAL, shard)
+        .arg(version)
+        .arg(after)
+        .arg(CALL_LINES_MAX);
+    let Done::Ok((last, Tail(Flat(said)))) = read
+        .read::<Done<(u64, Tail<Flat<(String, u64, String)>>)>>()
+        .await?;
+    let is_more = said.len() == CALL_LINES_MAX;
+    let number = said.last().map_or(after, |(_, number, _)| *number);
+    let lines = said
+        .into_iter()
+        .filter(|(_, _, says)| says != "erasing")
+        .map(|(member, number, _)| {
+            Ok(JournalLine {
+                tag: shard.tag().to_owned(),
+                number,
+                member: require(MemberId::parse(&member).ok(), "a journal names members")?,
+            })
+        });
+    Ok(JournalPart {
+        up_to: if is_more { number } else { last },
+        lines: lines.collect::<Result<_, StoreError>>()?,
+        is_more,
+    })
+}
+
+/// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
+/// which they are noted now.
+pub async fn note_lines(
+    store: &Store,
+    board: &Board,
+    tag: &str,
+    (known, last): (Option<u64>, u64),
+    lines: &[JournalLine],
+) -> Result<u64, StoreError> {
+    let lines = lines
+        .iter()
+        .flat_map(|line| [line.member.to_string(), line.number.to_string()]);
+    let noted = store
+        .call_board(&script::NOTE_LINES, board)
+        .keys([Kind::Revised, Kind::ToRevise].map(|kind| keys::of_board(board, kind)))
+        .arg(board.generation)
+        .arg(tag)
+        .arg(known)
+        .arg(last)
+        .args(lines);
+    let Done::Ok(up_to) = noted.write().await?;
+    Ok(up_to)
+}
+
+/// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
+pub async fn lines_to_revise(
+    store: &Store,
+    board: &Board,
+    count: usize,
+) -> Result<Vec<JournalLine>, StoreError> {
+    let list = keys::of_board(board, Kind::ToRevise);
+    let end = count.saturating_sub(1).to_string();
+    let range = [&list, "0", &end, "WITHSCORES"];
+    let first: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
+    let lines = first.into_iter().map(|(name, number)| {
+        let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
+            Some(JournalLine {
+                tag: tag.to_owned(),
+                number,
+                member: MemberId::parse(member).ok()?,
+            })
+        });
+        require(line, "a line that was noted has its tag and its member")
+    });
+    lines.collect()
+}
+
+/// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
+/// [`StoreError::Stale`] if another result is stored than the one that was `seen`. `forgetting`: what the board said before the
+/// caller has found the members.
+pub async fn revise_result(
+    store: &Store,
+    board: &Board,
+    section: &Section,
+    (seen, result): (&Recorded, &PeriodResult),
+    (lines, revision): (&[&JournalLine], &Revision),
+    forgetting: &Forgetting,
+) -> Result<(), StoreError> {
+    let window = Window::Period(section.period.unit);
+    let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
+    let period = RevisedPeriod {
+        window,
+        key: board.calendar.key(&section.period),
+        cohort: section
+            .cohort
+            .and_then(|cohort| board.cohort_name(&section.period, cohort)),
+        revision: result.revision,
+    };
+    let lines = lines
+        .iter()
+        .flat_map(|line| [line.name(), line.member.to_string()]);
+    let revised = store
+        .call_board(&script::REVISE_RESULT, board)
+        .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+        .key(keys::of_board(board, Kind::RevisedPeriods))
+        .arg(board.version())
+        .arg(board.section_key(section))
+        .arg(seen.json())
+        .json(result)
+        .arg(result.revision)
+        .json(revision)
+        .json(&period)
+        .arg(forgetting.as_str())
+        .args(lines);
+    revised.write::<Done>().await.map(drop)
+}
+
+/// The periods that were revised by a line.
+pub async fn revised_periods(
+    store: &Store,
+    board: &Board,
+    line: &JournalLine,
+) -> Result<Vec<RevisedPeriod>, StoreError> {
+    let field = [keys::of_board(board, Kind::RevisedPeriods), line.name()];
+    let periods: Option<String> = store.command("HGET", field).await?;
+    periods
+        .unwrap_or_default()
+        .lines()
+        .map(|period| read_json("a revised period", period))
+        .collect()
+}
+
+/// Has whoever hides members of a board wait for so long, at the most.
+pub async fn hold_moderation(
+    store: &Store,
+    board: &Board,
+    time: Duration,
+) -> Result<(), StoreError> {
+    let key = keys::moderation_hold(board);
+    let ms = time.as_millis().max(1).to_string();
+    store.command("SET", [&key, "1", "PX", &ms]).await
+}
+
+/// Has nobody wait any more.
+pub async fn release_moderation(store: &Store, board: &Board) -> Result<(), StoreError> {
+    store.command("DEL", [keys::moderation_hold(board)]).await
+}
+
+/// Whether whoever hides members of a board is to wait.
+pub async fn is_moderation_held(store: &Store, board: &Board) -> Result<bool, StoreError> {
+    store
+        .command("EXISTS", [keys::moderation_hold(board)])
+        .await
+}
+
+/// How many lines there are by which results are to be revised.
+pub async fn count_lines_to_revise(store: &Store, board: &Board) -> Result<usize, StoreError> {
+    store
+        .command("ZCARD", [keys::of_board(board, Kind::ToRevise)])
+        .await
+}
+
+/// Forgets a line: all results were revised by it.
+pub async fn end_line(store: &Store, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
+    let ended = store
+        .call(&script::END_LINE, board.id.as_str())
+        .keys([Kind::ToRevise, Kind::RevisedPeriods].map(|kind| keys::of_board(board, kind)))
+        .arg(line.name())
+        .arg(line.number);
+    ended.write::<Done>().await.map(drop)
+}
+
+/// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
+pub async fn read(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    revisions: impl Iterator<Item = u64>,
+) -> Result<Vec<NamedRevision>, StoreError> {
+    let revisions: Vec<u64> = revisions.collect();
+    if revisions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
+    let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
+        let list = keys::of_results(board, kind, window);
+        store
+            .command("HMGET", [list].into_iter().chain(fields))
             .await
+    };
+    let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
+    let known = revisions.into_iter().zip(changes);
+    let known = known.filter_map(|(revision, change)| Some((revision, change?)));
+    let known = known.map(|(revision, change)| {
+        let change: Revision = read_json("a revision", &change)?;
+        Ok((revision, change))
+    });
+    let known: Vec<(u64, Revision)> = known.collect::<Result<_, StoreError>>()?;
+    let fields = known.iter().flat_map(|(revision, change)| {
+        let indexes = 1..=change.members.len();
+        indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
+    });
+    let fields: Vec<String> = fields.collect();
+    if fields.is_empty() {
+        return Ok(Vec::new());
     }
+    let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
+    let with_names = known.into_iter().map(|(revision, change)| {
+        let own = names.by_ref().take(change.members.len()).collect();
+        (revision, change, own)
+    });
+    Ok(with_names.collect())
+}
 
-    /// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
-    /// whatever the version of the shard is.
-    pub async fn journal(
-        &self,
-        shard: &Shard,
-        after: u64,
-        is_closed: bool,
-    ) -> Result<JournalPart, StoreError> {
-        let version = (!is_closed).then(|| shard.version());
-        let read = self
-            .call_shard(&script::JOURNAL, shard)
-            .arg(version)
-            .arg(after)
-            .arg(CALL_LINES_MAX);
-        let Done::Ok((last, Tail(Flat(said)))) = read
-            .read::<Done<(u64, Tail<Flat<(String, u64, String)>>)>>()
-            .await?;
-        let is_more = said.len() == CALL_LINES_MAX;
-        let number = said.last().map_or(after, |(_, number, _)| *number);
-        let lines = said
-            .into_iter()
-            .filter(|(_, _, says)| says != "erasing")
-            .map(|(member, number, _)| {
-                Ok(JournalLine {
-                    tag: shard.tag().to_owned(),
-                    number,
-                    member: require(MemberId::parse(&member).ok(), "a journal names members")?,
-                })
-            });
-        Ok(JournalPart {
-            up_to: if is_more { number } else { last },
-            lines: lines.collect::<Result<_, StoreError>>()?,
-            is_more,
-        })
-    }
-
-    /// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
-    /// which they are noted now.
-    pub async fn note_lines(
-        &self,
-        board: &Board,
-        tag: &str,
-        (known, last): (Option<u64>, u64),
-        lines: &[JournalLine],
-    ) -> Result<u64, StoreError> {
-        let lines = lines
-            .iter()
-            .flat_map(|line| [line.member.to_string(), line.number.to_string()]);
-        let noted = self
-            .call_board(&script::NOTE_LINES, board)
-            .keys([Kind::Revised, Kind::ToRevise].map(|kind| keys::of_board(board, kind)))
-            .arg(board.generation)
-            .arg(tag)
-            .arg(known)
-            .arg(last)
-            .args(lines);
-        let Done::Ok(up_to) = noted.write().await?;
-        Ok(up_to)
-    }
-
-    /// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
-    pub async fn lines_to_revise(
-        &self,
-        board: &Board,
-        count: usize,
-    ) -> Result<Vec<JournalLine>, StoreError> {
-        let list = keys::of_board(board, Kind::ToRevise);
-        let end = count.saturating_sub(1).to_string();
-        let range = [&list, "0", &end, "WITHSCORES"];
-        let first: Vec<(String, u64)> = self.command("ZRANGE", range).await?;
-        let lines = first.into_iter().map(|(name, number)| {
-            let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
-                Some(JournalLine {
-                    tag: tag.to_owned(),
-                    number,
-                    member: MemberId::parse(member).ok()?,
-                })
-            });
-            require(line, "a line that was noted has its tag and its member")
-        });
-        lines.collect()
-    }
-
-    /// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
-    /// [`StoreError::Stale`] if another result is stored than the one that was `seen`. `forgetting`: what the board said before the
-    /// caller has found the members.
-    pub async fn revise_result(
-        &self,
-        board: &Board,
-        section: &Section,
-        (seen, result): (&Recorded, &PeriodResult),
-        (lines, revision): (&[&JournalLine], &Revision),
-        forgetting: &Forgetting,
-    ) -> Result<(), StoreError> {
-        let window = Window::Period(section.period.unit);
-        let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
-        let period = RevisedPeriod {
-            window,
-            key: board.calendar.key(&section.period),
-            cohort: section
-                .cohort
-                .and_then(|cohort| board.cohort_name(&section.period, cohort)),
-            revision: result.revision,
-        };
-        let lines = lines
-            .iter()
-            .flat_map(|line| [line.name(), line.member.to_string()]);
-        let revised = self
-            .call_board(&script::REVISE_RESULT, board)
-            .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
-            .key(keys::of_board(board, Kind::RevisedPeriods))
-            .arg(board.version())
-            .arg(board.section_key(section))
-            .arg(seen.json())
-            .json(result)
-            .arg(result.revision)
-            .json(revision)
-            .json(&period)
-            .arg(forgetting.as_str())
-            .args(lines);
-        revised.write::<Done>().await.map(drop)
-    }
-
-    /// The periods that were revised by a line.
-    pub async fn revised_periods(
-        &self,
-        board: &Board,
-        line: &JournalLine,
-    ) -> Result<Vec<RevisedPeriod>, StoreError> {
-        let field = [keys::of_board(board, Kind::RevisedPeriods), line.name()];
-        let periods: Option<String> = self.command("HGET", field).await?;
-        periods
-            .unwrap_or_default()
-            .lines()
-            .map(|period| read_json("a revised period", period))
-            .collect()
-    }
-
-    /// Has whoever hides members of a board wait for so long, at the most.
-    pub async fn hold_moderation(&self, board: &Board, time: Duration) -> Result<(), StoreError> {
-        let key = keys::moderation_hold(board);
-        let ms = time.as_millis().max(1).to_string();
-        self.command("SET", [&key, "1", "PX", &ms]).await
-    }
-
-    /// Has nobody wait any more.
-    pub async fn release_moderation(&self, board: &Board) -> Result<(), StoreError> {
-        self.command("DEL", [keys::moderation_hold(board)]).await
-    }
-
-    /// Whether whoever hides members of a board is to wait.
-    pub async fn is_moderation_held(&self, board: &Board) -> Result<bool, StoreError> {
-        self.command("EXISTS", [keys::moderation_hold(board)]).await
-    }
-
-    /// How many lines there are by which results are to be revised.
-    pub async fn count_lines_to_revise(&self, board: &Board) -> Result<usize, StoreError> {
-        self.command("ZCARD", [keys::of_board(board, Kind::ToRevise)])
-            .await
-    }
-
-    /// Forgets a line: all results were revised by it.
-    pub async fn end_line(&self, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
-        let ended = self
-            .call(&script::END_LINE, board.id.as_str())
-            .keys([Kind::ToRevise, Kind::RevisedPeriods].map(|kind| keys::of_board(board, kind)))
-            .arg(line.name())
-            .arg(line.number);
-        ended.write::<Done>().await.map(drop)
-    }
-
-    /// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
-    pub async fn revisions(
-        &self,
-        board: &Board,
-        (window, key): (Window, &str),
-        revisions: impl Iterator<Item = u64>,
-    ) -> Result<Vec<NamedRevision>, StoreError> {
-        let revisions: Vec<u64> = revisions.collect();
-        if revisions.is_empty() {
-            return Ok(Vec::new());
+/// Removes the name of an erased member from the revisions of a window.
+pub async fn forget_member(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    member: &MemberId,
+) -> Result<(), StoreError> {
+    let list = keys::of_results(board, Kind::RevisedMembers, window);
+    let mut cursor = "0".to_owned();
+    loop {
+        let count = CALL_REVISIONS_MAX.to_string();
+        let args = [&list, &cursor, "COUNT", &count];
+        let (next, flat): (String, Vec<String>) = store.command("HSCAN", args).await?;
+        let named = flat
+            .chunks_exact(2)
+            .filter(|pair| pair[1] == member.as_str());
+        let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
+        if !named.is_empty() {
+            let args = std::iter::once(&list).chain(&named);
+            let () = store.command("HDEL", args).await?;
         }
-        let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
-        let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
-            let list = keys::of_results(board, kind, window);
-            self.command("HMGET", [list].into_iter().chain(fields))
-                .await
-        };
-        let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
-        let known = revisions.into_iter().zip(changes);
-        let known = known.filter_map(|(revision, change)| Some((revision, change?)));
-        let known = known.map(|(revision, change)| {
-            let change: Revision = read_json("a revision", &change)?;
-            Ok((revision, change))
-        });
-        let known: Vec<(u64, Revision)> = known.collect::<Result<_, StoreError>>()?;
-        let fields = known.iter().flat_map(|(revision, change)| {
-            let indexes = 1..=change.members.len();
-            indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
-        });
-        let fields: Vec<String> = fields.collect();
-        if fields.is_empty() {
-            return Ok(Vec::new());
+        if next == "0" {
+            return Ok(());
         }
-        let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
-        let with_names = known.into_iter().map(|(revision, change)| {
-            let own = names.by_ref().take(change.members.len()).collect();
-            (revision, change, own)
-        });
-        Ok(with_names.collect())
-    }
-
-    /// Removes the name of an erased member from the revisions of a window.
-    pub async fn forget_in_revisions(
-        &self,
-        board: &Board,
-        window: Window,
-        member: &MemberId,
-    ) -> Result<(), StoreError> {
-        let list = keys::of_results(board, Kind::RevisedMembers, window);
-        let mut cursor = "0".to_owned();
-        loop {
-            let count = CALL_REVISIONS_MAX.to_string();
-            let args = [&list, &cursor, "COUNT", &count];
-            let (next, flat): (String, Vec<String>) = self.command("HSCAN", args).await?;
-            let named = flat
-                .chunks_exact(2)
-                .filter(|pair| pair[1] == member.as_str());
-            let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
-            if !named.is_empty() {
-                let args = std::iter::once(&list).chain(&named);
-                let () = self.command("HDEL", args).await?;
-            }
-            if next == "0" {
-                return Ok(());
-            }
-            cursor = next;
-        }
+        cursor = next;
     }
 }
 

@@ -166,158 +166,154 @@ impl RewardPlace {
     }
 }
 
-impl Store {
-    /// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
-    /// shard refuses earlier leases as stale, also if nobody wins.
-    pub async fn hand_out(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        walk: RewardWalk,
-        winners: &[Winner],
-    ) -> Result<(), StoreError> {
-        let members = winners.iter().map(|winner| {
-            let score = winner.score.scaled();
-            (&winner.member, winner.rank, score, &winner.rules)
-        });
-        let handed_out = self
-            .call_walk(&script::HAND_OUT, shard, section, walk)
-            .field("members", members.collect::<Vec<_>>());
-        handed_out.write::<Done>().await.map(drop)
-    }
+/// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
+/// shard refuses earlier leases as stale, also if nobody wins.
+pub async fn hand_out(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    walk: RewardWalk,
+    winners: &[Winner],
+) -> Result<(), StoreError> {
+    let members = winners.iter().map(|winner| {
+        let score = winner.score.scaled();
+        (&winner.member, winner.rank, score, &winner.rules)
+    });
+    let handed_out = call_walk(store, &script::HAND_OUT, shard, section, walk)
+        .field("members", members.collect::<Vec<_>>());
+    handed_out.write::<Done>().await.map(drop)
+}
 
-    /// Takes back what some members of this shard do not win any more, behind a place. Returns how many of the rewards that
-    /// it has looked at are won, and where it has come to, `None` at the end.
-    pub async fn take_back(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        walk: RewardWalk,
-        after: Option<&str>,
-    ) -> Result<(u64, Option<String>), StoreError> {
-        let taken_back = self
-            .call_walk(&script::TAKE_BACK, shard, section, walk)
-            .field("after", after.unwrap_or_default())
-            .field("count", TAKEN_BACK_MAX);
-        let Done::Ok(met) = taken_back.write().await?;
-        Ok(met)
-    }
+/// Takes back what some members of this shard do not win any more, behind a place. Returns how many of the rewards that
+/// it has looked at are won, and where it has come to, `None` at the end.
+pub async fn take_back(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    walk: RewardWalk,
+    after: Option<&str>,
+) -> Result<(u64, Option<String>), StoreError> {
+    let taken_back = call_walk(store, &script::TAKE_BACK, shard, section, walk)
+        .field("after", after.unwrap_or_default())
+        .field("count", TAKEN_BACK_MAX);
+    let Done::Ok(met) = taken_back.write().await?;
+    Ok(met)
+}
 
-    /// Claims what a member of this shard has won in a section.
-    pub async fn claim(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        claiming: Claiming<'_>,
-    ) -> Result<Claimed, StoreError> {
-        self.call_section(&script::CLAIM, shard, section)
-            .field("member", claiming.member)
-            .field("rule", claiming.rule)
-            .field("by", claiming.by)
-            .field("at", claiming.at.ms())
-            .field("revision", claiming.revision)
-            .field("hides", claiming.hides)
-            .write()
-            .await
-    }
+/// Claims what a member of this shard has won in a section.
+pub async fn claim(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    claiming: Claiming<'_>,
+) -> Result<Claimed, StoreError> {
+    call_section(store, &script::CLAIM, shard, section)
+        .field("member", claiming.member)
+        .field("rule", claiming.rule)
+        .field("by", claiming.by)
+        .field("at", claiming.at.ms())
+        .field("revision", claiming.revision)
+        .field("hides", claiming.hides)
+        .write()
+        .await
+}
 
-    /// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
-    /// no more than [`REWARDS_READ_MAX`].
-    pub async fn rewards(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        after: Option<&RewardPlace>,
-        count: usize,
-    ) -> Result<Vec<(RewardPlace, RewardEntry)>, StoreError> {
-        let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
-        let range = (from, "(m".to_owned());
-        let read = self.read_rewards(shard, section, range, count, None);
-        let rewards = read.await?.into_iter();
-        Ok(rewards
-            .map(|(place, Packed(entry))| (place, entry))
-            .collect())
-    }
+/// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
+/// no more than [`REWARDS_READ_MAX`].
+pub async fn list(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    after: Option<&RewardPlace>,
+    count: usize,
+) -> Result<Vec<(RewardPlace, RewardEntry)>, StoreError> {
+    let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
+    let range = (from, "(m".to_owned());
+    let read = read(store, shard, section, range, count, None);
+    let rewards = read.await?.into_iter();
+    Ok(rewards
+        .map(|(place, Packed(entry))| (place, entry))
+        .collect())
+}
 
-    /// What a member of this shard has won in a section.
-    pub async fn rewards_of(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        member: &str,
-    ) -> Result<Vec<RewardEntry>, StoreError> {
-        let range = (String::new(), String::new());
-        let read = self.read_rewards::<String, _>(shard, section, range, 0, Some(member));
-        let entries = read.await?.into_iter().map(|(_, Packed(entry))| entry);
-        let mut rewards: Vec<RewardEntry> = entries.collect();
-        rewards.sort_unstable_by_key(|entry| entry.rule);
-        Ok(rewards)
-    }
+/// What a member of this shard has won in a section.
+pub async fn of_member(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    member: &str,
+) -> Result<Vec<RewardEntry>, StoreError> {
+    let range = (String::new(), String::new());
+    let read = read::<String, _>(store, shard, section, range, 0, Some(member));
+    let entries = read.await?.into_iter().map(|(_, Packed(entry))| entry);
+    let mut rewards: Vec<RewardEntry> = entries.collect();
+    rewards.sort_unstable_by_key(|entry| entry.rule);
+    Ok(rewards)
+}
 
-    /// How a revision has changed what members of this shard have won, in the order of places: `count` changes at the
-    /// most, no more than [`REWARDS_READ_MAX`]. Each with the index of its rule and its member.
-    pub async fn reward_changes(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        revision: u64,
-        count: usize,
-    ) -> Result<Vec<(usize, String, RewardChange)>, StoreError> {
-        let range = (
-            format!("[c{revision:015}"),
-            format!("(c{:015}", revision + 1),
-        );
-        let read = self.read_rewards(shard, section, range, count, None);
-        let changes = read.await?.into_iter();
-        changes
-            .map(|(place, change): (RewardPlace, _)| {
-                let rule = require(place.rule(), "a change names its rule")?;
-                Ok((rule, place.member().to_owned(), change))
-            })
-            .collect()
-    }
+/// How a revision has changed what members of this shard have won, in the order of places: `count` changes at the
+/// most, no more than [`REWARDS_READ_MAX`]. Each with the index of its rule and its member.
+pub async fn changes(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    revision: u64,
+    count: usize,
+) -> Result<Vec<(usize, String, RewardChange)>, StoreError> {
+    let range = (
+        format!("[c{revision:015}"),
+        format!("(c{:015}", revision + 1),
+    );
+    let read = read(store, shard, section, range, count, None);
+    let changes = read.await?.into_iter();
+    changes
+        .map(|(place, change): (RewardPlace, _)| {
+            let rule = require(place.rule(), "a change names its rule")?;
+            Ok((rule, place.member().to_owned(), change))
+        })
+        .collect()
+}
 
-    /// Names in the index, and what they stand for.
-    async fn read_rewards<N: DeserializeOwned, T: DeserializeOwned>(
-        &self,
-        shard: &Shard,
-        section: &Section,
-        (from, to): (String, String),
-        count: usize,
-        member: Option<&str>,
-    ) -> Result<Vec<(N, T)>, StoreError> {
-        let read = self
-            .call_section(&script::READ_REWARDS, shard, section)
-            .field("from", from)
-            .field("to", to)
-            .field("count", count.min(REWARDS_READ_MAX))
-            .field("member", member);
-        let Done::Ok((Flat(found),)) = read.read::<Done<(Flat<(N, T)>,)>>().await?;
-        Ok(found)
-    }
+/// Names in the index, and what they stand for.
+async fn read<N: DeserializeOwned, T: DeserializeOwned>(
+    store: &Store,
+    shard: &Shard,
+    section: &Section,
+    (from, to): (String, String),
+    count: usize,
+    member: Option<&str>,
+) -> Result<Vec<(N, T)>, StoreError> {
+    let read = call_section(store, &script::READ_REWARDS, shard, section)
+        .field("from", from)
+        .field("to", to)
+        .field("count", count.min(REWARDS_READ_MAX))
+        .field("member", member);
+    let Done::Ok((Flat(found),)) = read.read::<Done<(Flat<(N, T)>,)>>().await?;
+    Ok(found)
+}
 
-    /// A call about the rewards of a section in a shard.
-    fn call_section(
-        &self,
-        script: &'static Script,
-        shard: &Shard,
-        section: &Section,
-    ) -> ScriptCall<'_> {
-        self.call_version(script, shard)
-            .key(keys::rewards(shard, section))
-    }
+/// A call about the rewards of a section in a shard.
+fn call_section<'a>(
+    store: &'a Store,
+    script: &'static Script,
+    shard: &Shard,
+    section: &Section,
+) -> ScriptCall<'a> {
+    store
+        .call_version(script, shard)
+        .key(keys::rewards(shard, section))
+}
 
-    /// The same for a step of a walk.
-    fn call_walk(
-        &self,
-        script: &'static Script,
-        shard: &Shard,
-        section: &Section,
-        walk: RewardWalk,
-    ) -> ScriptCall<'_> {
-        self.call_section(script, shard, section)
-            .field("lease", walk.lease)
-            .field("revision", walk.revision)
-            .field("walk", walk.number)
-    }
+/// The same for a step of a walk.
+fn call_walk<'a>(
+    store: &'a Store,
+    script: &'static Script,
+    shard: &Shard,
+    section: &Section,
+    walk: RewardWalk,
+) -> ScriptCall<'a> {
+    call_section(store, script, shard, section)
+        .field("lease", walk.lease)
+        .field("revision", walk.revision)
+        .field("walk", walk.number)
 }

@@ -18,70 +18,68 @@ const CACHE_MAX: u32 = 16;
 /// For how long it keeps them unused, in milliseconds.
 const CACHE_MS: u32 = 600_000;
 
-impl Store {
-    /// Takes the derived standing that ends with `period` a bounded step nearer to complete; returns whether
-    /// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
-    pub async fn advance(
-        &self,
-        shard: &Shard,
-        derived: &Derived,
-        period: &Period,
-        running: &Period,
-        now: Timestamp,
-        budget: u32,
-    ) -> Result<bool, StoreError> {
-        let Derived {
-            series,
-            base,
-            periods,
-            has_initial,
-            ..
-        } = *derived;
-        // One more than the window has: what leaves it.
-        let history = stretch(shard, *period, periods + 1);
-        let start_of = |index: usize| {
-            history
-                .get(index)
-                .map_or(i64::MIN, |period| period.start_ms)
-        };
-        let has_before = history.len() > usize::from(periods);
-        let periods = history.len().min(usize::from(periods));
-        let target = Standing::of(series, *period);
-        let of_period = |period: Period| Standing::of(base, period);
-        // At the very beginning of time there is nothing to carry on from.
-        let previous = if has_before { start_of(1) } else { i64::MIN };
-        let (oldest, before) = (start_of(periods - 1), start_of(periods));
-        let terms = if has_initial {
-            vec![of_period(*period), shard.initial_scores()]
-        } else {
-            history.into_iter().map(of_period).collect()
-        };
-        let standings = std::iter::once(target).chain(terms);
-        let advanced = self
-            .call_version(&script::ADVANCE, shard)
-            .key(keys::state(shard, series))
-            .keys(standings.flat_map(|standing| keys::standing(shard, &standing)))
-            .field("layout", LayoutArgs::new(shard))
-            .field("now", now.ms())
-            .field("start", period.start_ms)
-            .field("oldest", oldest)
-            .field("before", before)
-            .field("previous", previous)
-            .field("periods", periods)
-            .field("initial", has_initial)
-            .field(
-                "floor",
-                shard.layout().hashed.then(|| beginning(shard, period)),
-            )
-            .field("ends", end_ms(period))
-            .field("closes", closes_ms(shard))
-            .field("keep_from", kept_from(shard, running))
-            .field("cache_ms", CACHE_MS)
-            .field("cache_max", CACHE_MAX)
-            .field("budget", budget)
-            .derive::<Code>();
-        advanced.await?.is("DONE", "MORE")
-    }
+/// Takes the derived standing that ends with `period` a bounded step nearer to complete; returns whether
+/// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
+pub async fn advance(
+    store: &Store,
+    shard: &Shard,
+    derived: &Derived,
+    period: &Period,
+    running: &Period,
+    now: Timestamp,
+    budget: u32,
+) -> Result<bool, StoreError> {
+    let Derived {
+        series,
+        base,
+        periods,
+        has_initial,
+        ..
+    } = *derived;
+    // One more than the window has: what leaves it.
+    let history = stretch(shard, *period, periods + 1);
+    let start_of = |index: usize| {
+        history
+            .get(index)
+            .map_or(i64::MIN, |period| period.start_ms)
+    };
+    let has_before = history.len() > usize::from(periods);
+    let periods = history.len().min(usize::from(periods));
+    let target = Standing::of(series, *period);
+    let of_period = |period: Period| Standing::of(base, period);
+    // At the very beginning of time there is nothing to carry on from.
+    let previous = if has_before { start_of(1) } else { i64::MIN };
+    let (oldest, before) = (start_of(periods - 1), start_of(periods));
+    let terms = if has_initial {
+        vec![of_period(*period), shard.initial_scores()]
+    } else {
+        history.into_iter().map(of_period).collect()
+    };
+    let standings = std::iter::once(target).chain(terms);
+    let advanced = store
+        .call_version(&script::ADVANCE, shard)
+        .key(keys::state(shard, series))
+        .keys(standings.flat_map(|standing| keys::standing(shard, &standing)))
+        .field("layout", LayoutArgs::new(shard))
+        .field("now", now.ms())
+        .field("start", period.start_ms)
+        .field("oldest", oldest)
+        .field("before", before)
+        .field("previous", previous)
+        .field("periods", periods)
+        .field("initial", has_initial)
+        .field(
+            "floor",
+            shard.layout().hashed.then(|| beginning(shard, period)),
+        )
+        .field("ends", end_ms(period))
+        .field("closes", closes_ms(shard))
+        .field("keep_from", kept_from(shard, running))
+        .field("cache_ms", CACHE_MS)
+        .field("cache_max", CACHE_MAX)
+        .field("budget", budget)
+        .derive::<Code>();
+    advanced.await?.is("DONE", "MORE")
 }
 
 /// From which instant on (ms) the standings of a derived series are kept that begin then: from the period before the running one on.

@@ -178,307 +178,304 @@ fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
     (size, ends, board.kept_until_ms(period).unwrap_or(0))
 }
 
-impl Store {
-    /// The players of a league among these members, whose home is this shard.
-    pub async fn players(
-        &self,
-        shard: &Shard,
-        members: &[MemberId],
-    ) -> Result<Vec<FoundPlayer>, StoreError> {
-        let known = self.known_members(shard, members).await?;
-        let players = known.into_iter().map(|known| Ok(known?.stored));
-        Ok(players.collect())
-    }
+/// The players of a league among these members, whose home is this shard.
+pub async fn players(
+    store: &Store,
+    shard: &Shard,
+    members: &[MemberId],
+) -> Result<Vec<FoundPlayer>, StoreError> {
+    let known = known_members(store, shard, members).await?;
+    let players = known.into_iter().map(|known| Ok(known?.stored));
+    Ok(players.collect())
+}
 
-    /// What is known of members of a league whose home is this shard.
-    pub async fn known_members(
-        &self,
-        shard: &Shard,
-        members: &[MemberId],
-    ) -> Result<Vec<Result<KnownMember, StoreError>>, StoreError> {
-        let texts = self.texts_of(shard, Kind::Players, members).await?;
-        let known = texts.into_iter().map(|(text, was_erased)| {
-            let stored = StoredPlayer::read(text)?;
-            Ok(KnownMember { stored, was_erased })
-        });
-        Ok(known.collect())
-    }
+/// What is known of members of a league whose home is this shard.
+pub async fn known_members(
+    store: &Store,
+    shard: &Shard,
+    members: &[MemberId],
+) -> Result<Vec<Result<KnownMember, StoreError>>, StoreError> {
+    let texts = texts_of(store, shard, Kind::Players, members).await?;
+    let known = texts.into_iter().map(|(text, was_erased)| {
+        let stored = StoredPlayer::read(text)?;
+        Ok(KnownMember { stored, was_erased })
+    });
+    Ok(known.collect())
+}
 
-    /// The history of a member of this shard: its last seats that counted, the newest first.
-    pub async fn played(
-        &self,
-        shard: &Shard,
-        member: &MemberId,
-    ) -> Result<Vec<Played>, StoreError> {
-        let texts = self.texts_of(shard, Kind::Played, std::slice::from_ref(member));
-        let texts = texts.await?;
-        texts
-            .iter()
-            .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'))
-            .filter(|line| !line.is_empty())
-            .map(|line| read_json("a history", line))
-            .collect()
-    }
+/// The history of a member of this shard: its last seats that counted, the newest first.
+pub async fn played(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+) -> Result<Vec<Played>, StoreError> {
+    let texts = texts_of(store, shard, Kind::Played, std::slice::from_ref(member));
+    let texts = texts.await?;
+    texts
+        .iter()
+        .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'))
+        .filter(|line| !line.is_empty())
+        .map(|line| read_json("a history", line))
+        .collect()
+}
 
-    /// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
-    async fn texts_of(
-        &self,
-        shard: &Shard,
-        kind: Kind,
-        members: &[MemberId],
-    ) -> Result<Vec<(Bytes, bool)>, StoreError> {
-        let mut found = Vec::with_capacity(members.len());
-        for members in members.chunks(CALL_MEMBERS_MAX) {
-            let read = self
-                .call_shard(&script::PLAYERS, shard)
-                .key(keys::single(shard, kind))
-                .arg(shard.version())
-                .args(members.iter().map(MemberId::as_str));
-            let Done::Ok(Tail(Flat(texts))) = read.read::<Done<Tail<Flat<_>>>>().await?;
-            found.extend(
-                for_each_of(texts, members.len())?
-                    .into_iter()
-                    .map(|(Raw(text), was_erased)| (text, was_erased)),
-            );
-        }
-        Ok(found)
-    }
-
-    /// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each by itself.
-    pub async fn write_players(
-        &self,
-        shard: &Shard,
-        changes: &[PlayerChange],
-    ) -> Result<Vec<Stepped>, StoreError> {
-        let new = changes.iter().map(|change| to_json(&change.new));
-        let played = changes.iter().map(|change| {
-            let played = change.played.as_ref().map(to_json).transpose();
-            played.map(Option::unwrap_or_default)
-        });
-        let written = self
-            .call_version(&script::WRITE_PLAYERS, shard)
-            .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
-            .field("lines", HISTORY_LINES_MAX)
-            .field("names", each(changes, |change| change.member.as_str()))
-            .field("seen", each(changes, PlayerChange::seen_json))
-            .field("new", new.collect::<Result<Vec<_>, _>>()?)
-            .field("played", played.collect::<Result<Vec<_>, _>>()?)
-            .field("taken", each(changes, PlayerChange::taken));
-        let Done::Ok(Tail(written)) = written.write::<Done<Tail<Vec<_>>>>().await?;
-        for_each_of(written, changes.len())
-    }
-
-    /// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard: the number of one that has room.
-    pub async fn suggest_cohorts(
-        &self,
-        shard: &Shard,
-        wishes: &[Wish],
-        now: Timestamp,
-    ) -> Result<Vec<Stepped<u32>>, StoreError> {
-        let mut suggested = vec![Stepped::Erasing; wishes.len()];
-        let of_tiers = by_tier(wishes);
-        let calls = of_tiers.values().map(async |indexes| {
-            let wishes: Vec<&Wish> = indexes.iter().map(|index| &wishes[*index]).collect();
-            let numbers = self.suggest(shard, &wishes, now).await?;
-            Ok::<_, StoreError>((indexes, numbers))
-        });
-        for (indexes, numbers) in try_join_all(calls).await? {
-            for (index, number) in indexes.iter().zip(numbers) {
-                suggested[*index] = number;
-            }
-        }
-        Ok(suggested)
-    }
-
-    /// The same of one tier.
-    async fn suggest(
-        &self,
-        shard: &Shard,
-        wishes: &[&Wish],
-        now: Timestamp,
-    ) -> Result<Vec<Stepped<u32>>, StoreError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "UPPERCASE")]
-        enum Reply {
-            Ok(Tail<Vec<u32>>),
-            Closed,
-        }
-        let Wish { period, tier, .. } = wishes[0];
-        let terms = shard.league_of(period);
-        let terms = terms.expect("invariant: a board with seats is a league");
-        let (size, ends, expires) = terms_of(shard, period);
-        let suggested = self
-            .call_version(&script::TAKE_SEAT, shard)
-            .keys(keys::of_tier_seats(shard, period, *tier))
-            .field("now", now.ms())
-            .field("size", size)
-            .field("is_late", now.ms() >= terms.joined_freely_until_ms(period))
-            .field("ends", ends)
-            .field("expires", expires)
-            .field("names", each(wishes, |wish| wish.member.as_str()));
-        Ok(match suggested.write().await? {
-            Reply::Ok(Tail(numbers)) => for_each_of(numbers, wishes.len())?
+/// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
+async fn texts_of(
+    store: &Store,
+    shard: &Shard,
+    kind: Kind,
+    members: &[MemberId],
+) -> Result<Vec<(Bytes, bool)>, StoreError> {
+    let mut found = Vec::with_capacity(members.len());
+    for members in members.chunks(CALL_MEMBERS_MAX) {
+        let read = store
+            .call_shard(&script::PLAYERS, shard)
+            .key(keys::single(shard, kind))
+            .arg(shard.version())
+            .args(members.iter().map(MemberId::as_str));
+        let Done::Ok(Tail(Flat(texts))) = read.read::<Done<Tail<Flat<_>>>>().await?;
+        found.extend(
+            for_each_of(texts, members.len())?
                 .into_iter()
-                .map(|number| match number {
-                    0 => Stepped::Erasing,
-                    number => Stepped::Done(number),
-                })
-                .collect(),
-            Reply::Closed => {
-                let end = shard.end_of(period).unwrap_or(Timestamp::MAX);
-                vec![Stepped::Closed(end); wishes.len()]
-            }
-        })
+                .map(|(Raw(text), was_erased)| (text, was_erased)),
+        );
     }
+    Ok(found)
+}
 
-    /// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
-    /// changes nothing.
-    pub async fn give_back(
-        &self,
-        shard: &Shard,
-        wish: &Wish,
-        number: u32,
-    ) -> Result<(), StoreError> {
-        let given_back = self
-            .call(&script::GIVE_BACK, shard.tag())
-            .keys(keys::of_tier_seats(shard, &wish.period, wish.tier))
-            .arg(wish.member.as_str())
-            .arg(number);
-        given_back.write::<Done>().await.map(drop)
-    }
+/// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each by itself.
+pub async fn write_players(
+    store: &Store,
+    shard: &Shard,
+    changes: &[PlayerChange],
+) -> Result<Vec<Stepped>, StoreError> {
+    let new = changes.iter().map(|change| to_json(&change.new));
+    let played = changes.iter().map(|change| {
+        let played = change.played.as_ref().map(to_json).transpose();
+        played.map(Option::unwrap_or_default)
+    });
+    let written = store
+        .call_version(&script::WRITE_PLAYERS, shard)
+        .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
+        .field("lines", HISTORY_LINES_MAX)
+        .field("names", each(changes, |change| change.member.as_str()))
+        .field("seen", each(changes, PlayerChange::seen_json))
+        .field("new", new.collect::<Result<Vec<_>, _>>()?)
+        .field("played", played.collect::<Result<Vec<_>, _>>()?)
+        .field("taken", each(changes, PlayerChange::taken));
+    let Done::Ok(Tail(written)) = written.write::<Done<Tail<Vec<_>>>>().await?;
+    for_each_of(written, changes.len())
+}
 
-    /// Seats members in cohorts that lie in this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
-    pub async fn seat(
-        &self,
-        shard: &Shard,
-        sitters: &[Sitter],
-        now: Timestamp,
-    ) -> Result<Vec<Stepped<Seated>>, StoreError> {
-        let mut keys = keys::head_and_registry(shard);
-        let mut cohorts: Vec<CohortArgs> = Vec::new();
-        let mut place_of: HashMap<Section, usize> = HashMap::new();
-        for (index, Sitter { period, seat, .. }) in sitters.iter().enumerate() {
-            let section = Section {
-                period: *period,
-                cohort: Some(seat.cohort),
-            };
-            let place = *place_of.entry(section).or_insert_with(|| {
-                let (size, ends, expires) = terms_of(shard, period);
-                let series = Series::shown(List::Period(period.unit));
-                let standing = Standing::of(series, section);
-                let first = keys.len() + 1;
-                keys.push(keys::part(&keys::sorted_set(shard, &standing), Kind::Seats));
-                keys.extend(keys::standing(shard, &standing));
-                cohorts.push((first, size, ends, expires, Vec::new()));
-                cohorts.len() - 1
-            });
-            cohorts[place].4.push(index + 1);
+/// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard: the number of one that has room.
+pub async fn suggest_cohorts(
+    store: &Store,
+    shard: &Shard,
+    wishes: &[Wish],
+    now: Timestamp,
+) -> Result<Vec<Stepped<u32>>, StoreError> {
+    let mut suggested = vec![Stepped::Erasing; wishes.len()];
+    let of_tiers = by_tier(wishes);
+    let calls = of_tiers.values().map(async |indexes| {
+        let wishes: Vec<&Wish> = indexes.iter().map(|index| &wishes[*index]).collect();
+        let numbers = suggest(store, shard, &wishes, now).await?;
+        Ok::<_, StoreError>((indexes, numbers))
+    });
+    for (indexes, numbers) in try_join_all(calls).await? {
+        for (index, number) in indexes.iter().zip(numbers) {
+            suggested[*index] = number;
         }
-        let seated = self
-            .call(&script::SEAT, shard.tag())
-            .keys(keys)
-            .field("version", shard.version())
-            .field("now", now.ms())
-            .field("layout", LayoutArgs::new(shard))
-            .field("names", each(sitters, |sitter| sitter.member.as_str()))
-            .field("cohorts", cohorts)
-            .field(
-                "taken",
-                each(sitters, |sitter| tie_key_of(sitter.seat.joined_at)),
-            )
-            .field(
-                "openings",
-                each(sitters, |sitter| stored_score(shard, sitter.seat.opening)),
-            )
-            .field("joined", each(sitters, |sitter| sitter.at.us()))
-            .field(
-                "listed",
-                each(sitters, |sitter| {
-                    if sitter.joins {
-                        tie_key_of(sitter.at)
-                    } else {
-                        0
-                    }
-                }),
-            );
-        let Done::Ok(Tail(seated)) = seated.write::<Done<Tail<Vec<_>>>>().await?;
-        for_each_of(seated, sitters.len())
     }
+    Ok(suggested)
+}
 
-    /// How many seats of tiers were given out in a period, in their order.
-    pub async fn tier_seats(
-        &self,
-        board: &std::sync::Arc<Board>,
-        period: &Period,
-        tiers: &[u8],
-    ) -> Result<Vec<TierSeats>, StoreError> {
-        let shards = board.shards();
-        let reads = tiers.iter().map(async |tier| {
-            let key = keys::of_tier(
-                &shards[board.shard_of_tier(period, *tier)],
-                Kind::Tiers,
-                period,
-                *tier,
-            );
-            let fields = [&key, "taken", "free"];
-            let (taken, free): (Option<u64>, Option<String>) =
-                self.command("HMGET", fields).await?;
-            let free = free.unwrap_or_default();
-            Ok(TierSeats {
-                taken: taken.unwrap_or(0),
-                free: free.split_whitespace().count() as u64,
+/// The same of one tier.
+async fn suggest(
+    store: &Store,
+    shard: &Shard,
+    wishes: &[&Wish],
+    now: Timestamp,
+) -> Result<Vec<Stepped<u32>>, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        Ok(Tail<Vec<u32>>),
+        Closed,
+    }
+    let Wish { period, tier, .. } = wishes[0];
+    let terms = shard.league_of(period);
+    let terms = terms.expect("invariant: a board with seats is a league");
+    let (size, ends, expires) = terms_of(shard, period);
+    let suggested = store
+        .call_version(&script::TAKE_SEAT, shard)
+        .keys(keys::of_tier_seats(shard, period, *tier))
+        .field("now", now.ms())
+        .field("size", size)
+        .field("is_late", now.ms() >= terms.joined_freely_until_ms(period))
+        .field("ends", ends)
+        .field("expires", expires)
+        .field("names", each(wishes, |wish| wish.member.as_str()));
+    Ok(match suggested.write().await? {
+        Reply::Ok(Tail(numbers)) => for_each_of(numbers, wishes.len())?
+            .into_iter()
+            .map(|number| match number {
+                0 => Stepped::Erasing,
+                number => Stepped::Done(number),
             })
+            .collect(),
+        Reply::Closed => {
+            let end = shard.end_of(period).unwrap_or(Timestamp::MAX);
+            vec![Stepped::Closed(end); wishes.len()]
+        }
+    })
+}
+
+/// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
+/// changes nothing.
+pub async fn give_back(
+    store: &Store,
+    shard: &Shard,
+    wish: &Wish,
+    number: u32,
+) -> Result<(), StoreError> {
+    let given_back = store
+        .call(&script::GIVE_BACK, shard.tag())
+        .keys(keys::of_tier_seats(shard, &wish.period, wish.tier))
+        .arg(wish.member.as_str())
+        .arg(number);
+    given_back.write::<Done>().await.map(drop)
+}
+
+/// Seats members in cohorts that lie in this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
+pub async fn seat(
+    store: &Store,
+    shard: &Shard,
+    sitters: &[Sitter],
+    now: Timestamp,
+) -> Result<Vec<Stepped<Seated>>, StoreError> {
+    let mut keys = keys::head_and_registry(shard);
+    let mut cohorts: Vec<CohortArgs> = Vec::new();
+    let mut place_of: HashMap<Section, usize> = HashMap::new();
+    for (index, Sitter { period, seat, .. }) in sitters.iter().enumerate() {
+        let section = Section {
+            period: *period,
+            cohort: Some(seat.cohort),
+        };
+        let place = *place_of.entry(section).or_insert_with(|| {
+            let (size, ends, expires) = terms_of(shard, period);
+            let series = Series::shown(List::Period(period.unit));
+            let standing = Standing::of(series, section);
+            let first = keys.len() + 1;
+            keys.push(keys::part(&keys::sorted_set(shard, &standing), Kind::Seats));
+            keys.extend(keys::standing(shard, &standing));
+            cohorts.push((first, size, ends, expires, Vec::new()));
+            cohorts.len() - 1
         });
-        try_join_all(reads).await
+        cohorts[place].4.push(index + 1);
     }
+    let seated = store
+        .call(&script::SEAT, shard.tag())
+        .keys(keys)
+        .field("version", shard.version())
+        .field("now", now.ms())
+        .field("layout", LayoutArgs::new(shard))
+        .field("names", each(sitters, |sitter| sitter.member.as_str()))
+        .field("cohorts", cohorts)
+        .field(
+            "taken",
+            each(sitters, |sitter| tie_key_of(sitter.seat.joined_at)),
+        )
+        .field(
+            "openings",
+            each(sitters, |sitter| stored_score(shard, sitter.seat.opening)),
+        )
+        .field("joined", each(sitters, |sitter| sitter.at.us()))
+        .field(
+            "listed",
+            each(sitters, |sitter| {
+                if sitter.joins {
+                    tie_key_of(sitter.at)
+                } else {
+                    0
+                }
+            }),
+        );
+    let Done::Ok(Tail(seated)) = seated.write::<Done<Tail<Vec<_>>>>().await?;
+    for_each_of(seated, sitters.len())
+}
 
-    /// The keys of the periods of a unit in which somebody was seated whose data lies in this shard: from one key on, up to
-    /// another one, which is not among them.
-    pub async fn seated_in_shard(
-        &self,
-        shard: &Shard,
-        unit: Unit,
-        range: (&str, &str),
-    ) -> Result<Vec<String>, StoreError> {
-        let keys = [keys::head(shard.tag()), keys::periods(shard, unit)];
-        self.seated(shard, keys, range, true).await
-    }
+/// How many seats of tiers were given out in a period, in their order.
+pub async fn tier_seats(
+    store: &Store,
+    board: &std::sync::Arc<Board>,
+    period: &Period,
+    tiers: &[u8],
+) -> Result<Vec<TierSeats>, StoreError> {
+    let shards = board.shards();
+    let reads = tiers.iter().map(async |tier| {
+        let key = keys::of_tier(
+            &shards[board.shard_of_tier(period, *tier)],
+            Kind::Tiers,
+            period,
+            *tier,
+        );
+        let fields = [&key, "taken", "free"];
+        let (taken, free): (Option<u64>, Option<String>) = store.command("HMGET", fields).await?;
+        let free = free.unwrap_or_default();
+        Ok(TierSeats {
+            taken: taken.unwrap_or(0),
+            free: free.split_whitespace().count() as u64,
+        })
+    });
+    try_join_all(reads).await
+}
 
-    /// The same of those that are final.
-    pub async fn seated_in_final(
-        &self,
-        board: &Board,
-        unit: Unit,
-        range: (&str, &str),
-    ) -> Result<Vec<String>, StoreError> {
-        let finals = keys::of_results(board, Kind::FinalPeriods, Window::Period(unit));
-        let keys = [keys::head(board.id.as_str()), finals];
-        self.seated(board, keys, range, false).await
-    }
+/// The keys of the periods of a unit in which somebody was seated whose data lies in this shard: from one key on, up to
+/// another one, which is not among them.
+pub async fn seated_in_shard(
+    store: &Store,
+    shard: &Shard,
+    unit: Unit,
+    range: (&str, &str),
+) -> Result<Vec<String>, StoreError> {
+    let keys = [keys::head(shard.tag()), keys::periods(shard, unit)];
+    seated(store, shard, keys, range, true).await
+}
 
-    async fn seated(
-        &self,
-        board: &Board,
-        keys: [String; 2],
-        (from, to): (&str, &str),
-        is_index: bool,
-    ) -> Result<Vec<String>, StoreError> {
-        let (mut from, mut found) = (from.to_owned(), Vec::new());
-        loop {
-            let part = self
-                .call(&script::SEATED, board.id.as_str())
-                .keys(&keys)
-                .arg(board.version())
-                .arg(from)
-                .arg(to)
-                .arg(is_index)
-                .arg(CALL_LINES_MAX);
-            let periods: Tail<Vec<String>>;
-            Done::Ok((from, periods)) = part.read().await?;
-            found.extend(periods.0);
-            if from.is_empty() {
-                return Ok(found);
-            }
+/// The same of those that are final.
+pub async fn seated_in_final(
+    store: &Store,
+    board: &Board,
+    unit: Unit,
+    range: (&str, &str),
+) -> Result<Vec<String>, StoreError> {
+    let finals = keys::of_results(board, Kind::FinalPeriods, Window::Period(unit));
+    let keys = [keys::head(board.id.as_str()), finals];
+    seated(store, board, keys, range, false).await
+}
+
+async fn seated(
+    store: &Store,
+    board: &Board,
+    keys: [String; 2],
+    (from, to): (&str, &str),
+    is_index: bool,
+) -> Result<Vec<String>, StoreError> {
+    let (mut from, mut found) = (from.to_owned(), Vec::new());
+    loop {
+        let part = store
+            .call(&script::SEATED, board.id.as_str())
+            .keys(&keys)
+            .arg(board.version())
+            .arg(from)
+            .arg(to)
+            .arg(is_index)
+            .arg(CALL_LINES_MAX);
+        let periods: Tail<Vec<String>>;
+        Done::Ok((from, periods)) = part.read().await?;
+        found.extend(periods.0);
+        if from.is_empty() {
+            return Ok(found);
         }
     }
 }

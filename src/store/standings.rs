@@ -651,67 +651,65 @@ impl Serialize for QueryArgs<'_> {
     }
 }
 
-impl Store {
-    /// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
-    pub async fn read_standings(
-        &self,
-        shard: &Shard,
-        queries: &[&Query],
-        sight: Sight,
-        freshness: Freshness,
-    ) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
-        let mut encoder = Encoder {
-            shard,
-            keys: vec![keys::head(shard.tag())],
-            named: Vec::new(),
-            standings: Vec::new(),
-            turnouts: HashMap::new(),
-            sight,
-        };
-        let queries: Vec<_> = queries.iter().map(|query| encoder.add(query)).collect();
-        let keeps_lines = encoder
-            .standings
-            .iter()
-            .any(|standing| standing.5.is_some());
-        let erasing = (sight == Sight::Everybody || keeps_lines).then(|| {
-            encoder.keys.push(keys::single(shard, Kind::Erasing));
-            encoder.keys.len()
-        });
-        let followed = match sight {
-            Sight::HiddenUpTo(number) => Some(number),
-            Sight::Visible | Sight::Everybody => None,
-        };
-        let (mut keys, args) = self
-            .call(&script::READ, shard.tag())
-            .with_keys(std::mem::take(&mut encoder.keys))
-            .field("version", shard.version())
-            .field("layout", LayoutArgs::new(shard))
-            .field("ranking", ranking_name(shard.definition.ranking))
-            .field("standings", &encoder.standings)
-            .field("followed", followed)
-            .field("erasing", erasing)
-            .field(
-                "queries",
-                each(&queries, |query| QueryArgs(&encoder, *query)),
-            )
-            .keys_and_args()?;
-        if freshness == Freshness::Bounded && self.replicas.is_some() {
-            keys.push(keys::registry(shard.tag(), shard.generation));
-            let call = Call::new(&script::READ, keys.clone(), args.clone());
-            if let Some(Dated { value, as_of }) = self.read_replica(shard, call).await
-                && let Ok(value) = answers(shard, &queries, value)
-                && is_complete(&value)
-            {
-                return Ok(Dated { value, as_of });
-            }
-            keys.pop();
+/// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
+pub async fn read(
+    store: &Store,
+    shard: &Shard,
+    queries: &[&Query],
+    sight: Sight,
+    freshness: Freshness,
+) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
+    let mut encoder = Encoder {
+        shard,
+        keys: vec![keys::head(shard.tag())],
+        named: Vec::new(),
+        standings: Vec::new(),
+        turnouts: HashMap::new(),
+        sight,
+    };
+    let queries: Vec<_> = queries.iter().map(|query| encoder.add(query)).collect();
+    let keeps_lines = encoder
+        .standings
+        .iter()
+        .any(|standing| standing.5.is_some());
+    let erasing = (sight == Sight::Everybody || keeps_lines).then(|| {
+        encoder.keys.push(keys::single(shard, Kind::Erasing));
+        encoder.keys.len()
+    });
+    let followed = match sight {
+        Sight::HiddenUpTo(number) => Some(number),
+        Sight::Visible | Sight::Everybody => None,
+    };
+    let (mut keys, args) = store
+        .call(&script::READ, shard.tag())
+        .with_keys(std::mem::take(&mut encoder.keys))
+        .field("version", shard.version())
+        .field("layout", LayoutArgs::new(shard))
+        .field("ranking", ranking_name(shard.definition.ranking))
+        .field("standings", &encoder.standings)
+        .field("followed", followed)
+        .field("erasing", erasing)
+        .field(
+            "queries",
+            each(&queries, |query| QueryArgs(&encoder, *query)),
+        )
+        .keys_and_args()?;
+    if freshness == Freshness::Bounded && store.replicas.is_some() {
+        keys.push(keys::registry(shard.tag(), shard.generation));
+        let call = Call::new(&script::READ, keys.clone(), args.clone());
+        if let Some(Dated { value, as_of }) = store.read_replica(shard, call).await
+            && let Ok(value) = answers(shard, &queries, value)
+            && is_complete(&value)
+        {
+            return Ok(Dated { value, as_of });
         }
-        let reply = self.read(Call::new(&script::READ, keys, args)).await?;
-        Ok(Dated {
-            value: answers(shard, &queries, reply)?,
-            as_of: None,
-        })
+        keys.pop();
     }
+    let reply = store.read(Call::new(&script::READ, keys, args)).await?;
+    Ok(Dated {
+        value: answers(shard, &queries, reply)?,
+        as_of: None,
+    })
 }
 
 /// Takes a reply apart.

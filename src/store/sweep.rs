@@ -12,7 +12,7 @@ use fred::types::Value;
 use super::connection::Call;
 use super::dispatch::Store;
 use super::node::Node;
-use super::purge::Unneeded;
+use super::purge::{self, Unneeded};
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::ids::BoardId;
@@ -59,51 +59,49 @@ pub struct Sweep {
     cursor: String,
 }
 
-impl Store {
-    /// The boards that were deleted, and whose keys are to be looked for.
-    pub async fn swept_boards(&self) -> Result<Vec<Deleted>, StoreError> {
-        let names: Vec<String> = self.command("SMEMBERS", [keys::DELETED]).await?;
-        let deleted = names.iter().filter_map(|name| name.parse().ok());
-        let mut deleted: Vec<Deleted> = deleted.collect();
-        // As long as a shard has its head, events may come in there.
-        for unneeded in self.unneeded().await? {
-            deleted.retain(|deleted| *deleted != Deleted::of(&unneeded));
-        }
-        Ok(deleted)
+/// The boards that were deleted, and whose keys are to be looked for.
+pub async fn swept_boards(store: &Store) -> Result<Vec<Deleted>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::DELETED]).await?;
+    let deleted = names.iter().filter_map(|name| name.parse().ok());
+    let mut deleted: Vec<Deleted> = deleted.collect();
+    // As long as a shard has its head, events may come in there.
+    for unneeded in purge::unneeded(store).await? {
+        deleted.retain(|deleted| *deleted != Deleted::of(&unneeded));
     }
+    Ok(deleted)
+}
 
-    /// Begins to look for what these boards have left.
-    pub fn begin_sweep(&self, deleted: Vec<Deleted>) -> Sweep {
-        Sweep {
-            deleted,
-            unlinked: 0,
-            servers: self.primaries(),
-            cursor: "0".to_owned(),
-        }
+/// Begins to look for what these boards have left.
+pub fn begin(store: &Store, deleted: Vec<Deleted>) -> Sweep {
+    Sweep {
+        deleted,
+        unlinked: 0,
+        servers: store.primaries(),
+        cursor: "0".to_owned(),
     }
+}
 
-    /// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.
-    pub async fn sweep_on(&self, sweep: &mut Sweep) -> Result<bool, StoreError> {
-        let Some(server) = sweep.servers.last() else {
-            let names = sweep.deleted.iter().map(ToString::to_string);
-            let names = std::iter::once(keys::DELETED.to_owned()).chain(names);
-            let _removed: i64 = self.command("SREM", names).await?;
-            return Ok(false);
-        };
-        let mut args = vec![
-            Value::from(sweep.cursor.clone()),
-            CALL_KEYS.to_string().into(),
-            keys::swept_pattern().into(),
-            keys::swept_codes().into(),
-        ];
-        args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
-        let call = Arc::new(Call::new(&script::SWEEP, Vec::new(), args));
-        let mut reply = Reply::new(server.write(keys::DELETED, call, 0).await?)?;
-        sweep.cursor = reply.text()?;
-        sweep.unlinked += reply.count()?;
-        if sweep.cursor == "0" {
-            sweep.servers.pop();
-        }
-        Ok(true)
+/// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.
+pub async fn advance(store: &Store, sweep: &mut Sweep) -> Result<bool, StoreError> {
+    let Some(server) = sweep.servers.last() else {
+        let names = sweep.deleted.iter().map(ToString::to_string);
+        let names = std::iter::once(keys::DELETED.to_owned()).chain(names);
+        let _removed: i64 = store.command("SREM", names).await?;
+        return Ok(false);
+    };
+    let mut args = vec![
+        Value::from(sweep.cursor.clone()),
+        CALL_KEYS.to_string().into(),
+        keys::swept_pattern().into(),
+        keys::swept_codes().into(),
+    ];
+    args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
+    let call = Arc::new(Call::new(&script::SWEEP, Vec::new(), args));
+    let mut reply = Reply::new(server.write(keys::DELETED, call, 0).await?)?;
+    sweep.cursor = reply.text()?;
+    sweep.unlinked += reply.count()?;
+    if sweep.cursor == "0" {
+        sweep.servers.pop();
     }
+    Ok(true)
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::decode::{Code, Flat, Found};
 use super::dispatch::Store;
-use super::orders::{ORDER_KEYS, parse};
+use super::orders::{self, ORDER_KEYS, parse};
 use super::stored::read_json;
 use super::{StoreError, keys, script};
 use crate::domain::hide::Hide;
@@ -51,102 +51,100 @@ impl StoredTask {
     }
 }
 
-impl Store {
-    /// Begins a task, and changes the standing orders in the same step. `None`: there are [`ORDERS_MAX`] standing orders
-    /// already, and nothing is done.
-    pub async fn begin_task(
-        &self,
-        task: &Task,
-        change: OrderChange<'_>,
-    ) -> Result<Option<BegunTask>, StoreError> {
-        let (member, hide) = match change {
-            OrderChange::None => (None, None),
-            OrderChange::Give(member, hide) => (Some(member), Some(hide)),
-            OrderChange::End(member) => (Some(member), None),
-        };
-        let name = match member {
-            Some(member) => self.name_of_order(member).await?,
-            None => String::new(),
-        };
-        let begun = self
-            .call(&script::BEGIN_TASK, keys::TASKS)
-            .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
-            .keys(ORDER_KEYS)
-            .json(task)
-            .arg(member.map(MemberId::as_str))
-            .json_or_none(hide)
-            .arg(hide.and_then(|hide| hide.until))
-            .arg(ORDERS_MAX)
-            .arg(&name)
-            .write::<Found<(u64, Option<String>)>>();
-        let Found::Some((number, before)) = begun.await? else {
-            return Ok(None);
-        };
-        let before = before.map(|before| parse(&name, &before)).transpose()?;
-        Ok(Some(BegunTask {
-            number,
-            order_before: before.map(|order| order.hide),
-        }))
-    }
+/// Begins a task, and changes the standing orders in the same step. `None`: there are [`ORDERS_MAX`] standing orders
+/// already, and nothing is done.
+pub async fn begin(
+    store: &Store,
+    task: &Task,
+    change: OrderChange<'_>,
+) -> Result<Option<BegunTask>, StoreError> {
+    let (member, hide) = match change {
+        OrderChange::None => (None, None),
+        OrderChange::Give(member, hide) => (Some(member), Some(hide)),
+        OrderChange::End(member) => (Some(member), None),
+    };
+    let name = match member {
+        Some(member) => orders::stored_name(store, member).await?,
+        None => String::new(),
+    };
+    let begun = store
+        .call(&script::BEGIN_TASK, keys::TASKS)
+        .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
+        .keys(ORDER_KEYS)
+        .json(task)
+        .arg(member.map(MemberId::as_str))
+        .json_or_none(hide)
+        .arg(hide.and_then(|hide| hide.until))
+        .arg(ORDERS_MAX)
+        .arg(&name)
+        .write::<Found<(u64, Option<String>)>>();
+    let Found::Some((number, before)) = begun.await? else {
+        return Ok(None);
+    };
+    let before = before.map(|before| parse(&name, &before)).transpose()?;
+    Ok(Some(BegunTask {
+        number,
+        order_before: before.map(|order| order.hide),
+    }))
+}
 
-    /// A task; `None` if there is none with this number, or it ended long ago.
-    pub async fn load_task(&self, number: u64) -> Result<Option<StoredTask>, StoreError> {
-        let field = [keys::TASKS, &number.to_string()];
-        let json: Option<String> = self.command("HGET", field).await?;
-        Ok(json.map(|json| StoredTask { number, json }))
-    }
+/// A task; `None` if there is none with this number, or it ended long ago.
+pub async fn load(store: &Store, number: u64) -> Result<Option<StoredTask>, StoreError> {
+    let field = [keys::TASKS, &number.to_string()];
+    let json: Option<String> = store.command("HGET", field).await?;
+    Ok(json.map(|json| StoredTask { number, json }))
+}
 
-    /// Up to `count` tasks, behind one of them: those that are under way, in the order in which they were begun; or those at their
-    /// end, the one first that ended last.
-    pub async fn tasks(
-        &self,
-        status: TaskStatus,
-        after: Option<u64>,
-        count: usize,
-    ) -> Result<Vec<StoredTask>, StoreError> {
-        let (list, has_ended) = match status {
-            TaskStatus::Running => (keys::OPEN_TASKS, false),
-            TaskStatus::Done => (keys::ENDED_TASKS, true),
-        };
-        let listed = self
-            .call(&script::TASKS, keys::TASKS)
-            .keys([keys::TASKS, list])
-            .arg(has_ended)
-            .arg(after)
-            .arg(count);
-        let Flat(tasks) = listed.read::<Flat<StoredTask>>().await?;
-        Ok(tasks)
-    }
+/// Up to `count` tasks, behind one of them: those that are under way, in the order in which they were begun; or those at their
+/// end, the one first that ended last.
+pub async fn list(
+    store: &Store,
+    status: TaskStatus,
+    after: Option<u64>,
+    count: usize,
+) -> Result<Vec<StoredTask>, StoreError> {
+    let (list, has_ended) = match status {
+        TaskStatus::Running => (keys::OPEN_TASKS, false),
+        TaskStatus::Done => (keys::ENDED_TASKS, true),
+    };
+    let listed = store
+        .call(&script::TASKS, keys::TASKS)
+        .keys([keys::TASKS, list])
+        .arg(has_ended)
+        .arg(after)
+        .arg(count);
+    let Flat(tasks) = listed.read::<Flat<StoredTask>>().await?;
+    Ok(tasks)
+}
 
-    /// Up to `count` numbers of tasks that are not at their end, the oldest first.
-    pub async fn open_tasks(&self, count: usize) -> Result<Vec<u64>, StoreError> {
-        let last = count.saturating_sub(1).to_string();
-        let range = [keys::OPEN_TASKS, "0", &last];
-        let numbers: Vec<String> = self.command("ZRANGE", range).await?;
-        Ok(numbers.iter().flat_map(|number| number.parse()).collect())
-    }
+/// Up to `count` numbers of tasks that are not at their end, the oldest first.
+pub async fn open_numbers(store: &Store, count: usize) -> Result<Vec<u64>, StoreError> {
+    let last = count.saturating_sub(1).to_string();
+    let range = [keys::OPEN_TASKS, "0", &last];
+    let numbers: Vec<String> = store.command("ZRANGE", range).await?;
+    Ok(numbers.iter().flat_map(|number| number.parse()).collect())
+}
 
-    /// Stores what has become of a task, if it is still what the caller saw. Returns whether it was.
-    pub async fn note_task(
-        &self,
-        seen: &StoredTask,
-        task: &Task,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let noted = self
-            .call(&script::NOTE_TASK, keys::TASKS)
-            .keys([keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS])
-            .arg(seen.number)
-            .arg(&seen.json)
-            .json(task)
-            .arg(task.finished_at)
-            .arg(now.saturating_sub(KEPT))
-            .write::<Code>();
-        noted.await?.is("OK", "CHANGED")
-    }
+/// Stores what has become of a task, if it is still what the caller saw. Returns whether it was.
+pub async fn note(
+    store: &Store,
+    seen: &StoredTask,
+    task: &Task,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let noted = store
+        .call(&script::NOTE_TASK, keys::TASKS)
+        .keys([keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS])
+        .arg(seen.number)
+        .arg(&seen.json)
+        .json(task)
+        .arg(task.finished_at)
+        .arg(now.saturating_sub(KEPT))
+        .write::<Code>();
+    noted.await?.is("OK", "CHANGED")
+}
 
-    /// How many boards there are.
-    pub async fn board_count(&self) -> Result<u64, StoreError> {
-        self.command("ZCARD", [keys::LIVE]).await
-    }
+/// How many boards there are.
+pub async fn board_count(store: &Store) -> Result<u64, StoreError> {
+    store.command("ZCARD", [keys::LIVE]).await
 }

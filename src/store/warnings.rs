@@ -9,33 +9,31 @@ use super::reply::info_fields;
 use super::{StoreError, keys, script};
 use crate::join::join_all;
 
-impl Store {
-    /// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
-    /// take no writes or can't be reached. All is asked of them anew.
-    pub async fn warnings(&self) -> Vec<String> {
-        let is_cluster = self.topology.is_cluster();
-        let primaries = self.topology.primaries();
-        let asked = primaries.iter().map(async |(server, node)| {
-            let mut warnings = of_node(node).await;
-            if is_cluster {
-                for warning in &mut warnings {
-                    warning.insert_str(0, &format!("{server}: "));
-                }
+/// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
+/// take no writes or can't be reached. All is asked of them anew.
+pub async fn current(store: &Store) -> Vec<String> {
+    let is_cluster = store.topology.is_cluster();
+    let primaries = store.topology.primaries();
+    let asked = primaries.iter().map(async |(server, node)| {
+        let mut warnings = of_node(node).await;
+        if is_cluster {
+            for warning in &mut warnings {
+                warning.insert_str(0, &format!("{server}: "));
             }
-            warnings
-        });
-        let (mut warnings, of_audit) = join(join_all(asked), self.audit_warning()).await;
-        warnings.push(of_audit.into_iter().collect());
-        warnings.concat()
-    }
+        }
+        warnings
+    });
+    let (mut warnings, of_audit) = join(join_all(asked), of_audit(store)).await;
+    warnings.push(of_audit.into_iter().collect());
+    warnings.concat()
+}
 
-    /// Whether the audit log is about to lose lines before their time. Where Redis does not tell, other warnings do.
-    async fn audit_warning(&self) -> Option<String> {
-        let [_, _, size] = keys::AUDIT_LINES;
-        let bytes = self.command::<Option<u64>>("GET", vec![size.to_owned()]);
-        let is_near = bytes.await.ok()?? > LOG_BYTES_MAX / 10 * 9;
-        is_near.then(|| AUDIT_IS_FULL.to_owned())
-    }
+/// Whether the audit log is about to lose lines before their time. Where Redis does not tell, other warnings do.
+async fn of_audit(store: &Store) -> Option<String> {
+    let [_, _, size] = keys::AUDIT_LINES;
+    let bytes = store.command::<Option<u64>>("GET", vec![size.to_owned()]);
+    let is_near = bytes.await.ok()?? > LOG_BYTES_MAX / 10 * 9;
+    is_near.then(|| AUDIT_IS_FULL.to_owned())
 }
 
 const AUDIT_IS_FULL: &str = "the audit log is nearly as large as it may be: its oldest lines are dropped before their time; \

@@ -25,44 +25,43 @@ pub struct StoredWebhooks {
     pub all: BTreeMap<WebhookName, Stored<Webhook>>,
 }
 
-impl Store {
-    /// All webhooks.
-    pub async fn load_webhooks(&self) -> Result<StoredWebhooks, StoreError> {
-        // If one changes between the two commands, the version is not that of the webhooks any more.
-        let version: Option<String> = self.command("GET", [keys::WEBHOOKS_VERSION]).await?;
-        let stored: BTreeMap<String, String> = self.command("HGETALL", [keys::WEBHOOKS]).await?;
-        let all = stored
-            .into_iter()
-            .filter_map(|(name, json)| Some((WebhookName::parse(&name).ok()?, Stored::new(json))));
-        Ok(StoredWebhooks {
-            version: version.unwrap_or_default(),
-            all: all.collect(),
-        })
-    }
+/// All webhooks.
+pub async fn load_all(store: &Store) -> Result<StoredWebhooks, StoreError> {
+    // If one changes between the two commands, the version is not that of the webhooks any more.
+    let version: Option<String> = store.command("GET", [keys::WEBHOOKS_VERSION]).await?;
+    let stored: BTreeMap<String, String> = store.command("HGETALL", [keys::WEBHOOKS]).await?;
+    let all = stored
+        .into_iter()
+        .filter_map(|(name, json)| Some((WebhookName::parse(&name).ok()?, Stored::new(json))));
+    Ok(StoredWebhooks {
+        version: version.unwrap_or_default(),
+        all: all.collect(),
+    })
+}
 
-    /// The webhook with this name.
-    pub async fn load_webhook(
-        &self,
-        name: &WebhookName,
-    ) -> Result<Option<Stored<Webhook>>, StoreError> {
-        let field = [keys::WEBHOOKS, name.as_str()];
-        let stored: Option<String> = self.command("HGET", field).await?;
-        Ok(stored.map(Stored::new))
-    }
+/// The webhook with this name.
+pub async fn load(
+    store: &Store,
+    name: &WebhookName,
+) -> Result<Option<Stored<Webhook>>, StoreError> {
+    let field = [keys::WEBHOOKS, name.as_str()];
+    let stored: Option<String> = store.command("HGET", field).await?;
+    Ok(stored.map(Stored::new))
+}
 
-    /// Makes, changes or, without a new one, deletes a webhook with its deliveries, if what is stored is what the caller saw.
-    pub async fn change_webhook(
-        &self,
-        name: &WebhookName,
-        seen: Option<&Stored<Webhook>>,
-        new: Option<&Webhook>,
-        now: Timestamp,
-    ) -> Result<Changed, StoreError> {
-        self.call(&script::WEBHOOK, keys::WEBHOOKS)
-            .keys(keys::webhook_keys(name))
-            .change(name.as_str(), (seen, new))
-            .arg(now)
-            .write()
-            .await
-    }
+/// Makes, changes or, without a new one, deletes a webhook with its deliveries, if what is stored is what the caller saw.
+pub async fn change(
+    store: &Store,
+    name: &WebhookName,
+    seen: Option<&Stored<Webhook>>,
+    new: Option<&Webhook>,
+    now: Timestamp,
+) -> Result<Changed, StoreError> {
+    store
+        .call(&script::WEBHOOK, keys::WEBHOOKS)
+        .keys(keys::webhook_keys(name))
+        .change(name.as_str(), (seen, new))
+        .arg(now)
+        .write()
+        .await
 }

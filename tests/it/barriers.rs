@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::engine::Engine;
-use standings::store::barriers::LogEnds;
+use standings::engine::barriers as engine_barriers;
+use standings::service::check;
+use standings::store::barriers::{self, LogEnds};
 
 use crate::harness::delay::Delay;
 use crate::harness::redis::eventually;
@@ -27,7 +29,9 @@ async fn close(engine: &Engine, until: &str) {
         BoardId::parse("b").unwrap(),
         Timestamp::parse(until).unwrap(),
     );
-    engine.close_shards(&id, until, None).await.unwrap();
+    engine_barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap();
 }
 
 fn event(id: &str, member: &str, at: &str) -> Value {
@@ -182,7 +186,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         world.move_to("b", 5).await;
         check(&[yesterday]).await;
         forget_derived(&world).await;
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
         check(&[yesterday]).await;
         // A period without events had the initial scores alone.
@@ -197,7 +201,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         set_initial(client, json!({"ann": 40})).await;
         assert_eq!(page(client, "day").await[0], json!(["ann", 40]));
         assert_eq!(page(client, yesterday).await, closed);
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
     }
 }
@@ -228,9 +232,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let until = Timestamp::parse(MIDNIGHT).unwrap();
     // Whoever closes the board dies half-way.
     let shard = &board.shards()[2];
-    engine
-        .store
-        .close_shard(shard, until, None, LogEnds::NoLog)
+    barriers::raise(&engine.store, shard, until, None, LogEnds::NoLog)
         .await
         .unwrap();
     for shards in [3, 1, 2] {
@@ -336,7 +338,9 @@ async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() 
         let closers = [1, 2].map(|place| {
             let (engine, id) = (&world.instances[place].service.engine, &id);
             eventually("the board is closed", async move || {
-                engine.close_shards(id, until, None).await.is_ok()
+                engine_barriers::close_shards(engine, id, until, None)
+                    .await
+                    .is_ok()
             })
         });
         let [first, second] = closers;

@@ -9,7 +9,8 @@ use futures::future::{FutureExt, join, join_all};
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
-use standings::service::check::{Finding, Report};
+use standings::service::check::{self, Finding, Report};
+use standings::service::shards;
 use tokio::time::sleep;
 
 use crate::harness::World;
@@ -104,7 +105,7 @@ fn sorted(reply: &Reply, width: usize) -> Reply {
 }
 
 async fn check(world: &World, mends: bool) -> Report {
-    let report = world.service().check(None, mends).await.unwrap();
+    let report = check::run(world.service(), None, mends).await.unwrap();
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     report
 }
@@ -603,7 +604,9 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
                 // Standings are begun, half-way and complete; the clock goes on.
                 world.set_time(&format!("2026-11-21T{:02}:59:00Z", 11 + round));
                 world.service().engine.run(&Rollover).await.unwrap();
-                let report = world.service().check(None, round % 3 == 2).await.unwrap();
+                let report = check::run(world.service(), None, round % 3 == 2)
+                    .await
+                    .unwrap();
                 assert_eq!(report.findings, [], "amid writes");
                 assert_eq!(report.boards, 5);
             }
@@ -655,7 +658,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     run(&world, &["ZADD", &key, "-70", "x"]).await;
     run(&world, &["ZADD", &key, "-70", "a longer entry"]).await;
     for mends in [false, true] {
-        let report = world.service().check(None, mends).await.unwrap();
+        let report = check::run(world.service(), None, mends).await.unwrap();
         let noted = report
             .notes
             .iter()
@@ -673,7 +676,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     let id = BoardId::parse("b").unwrap();
     world.service().engine.run(&Moves).await.unwrap();
     assert_eq!(
-        world.service().reshard_progress(&id).await.unwrap().shards,
+        shards::progress(world.service(), &id).await.unwrap().shards,
         3
     );
     // Until it has gone, what has moved is marked.
@@ -740,14 +743,20 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
         assert_eq!(report.mended, u64::from(mends));
     }
     let id = BoardId::parse("nobody").unwrap();
-    let error = world.service().check(Some(&id), false).await.unwrap_err();
+    let error = check::run(world.service(), Some(&id), false)
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "there is no board nobody");
     let sound = BoardId::parse("sound").unwrap();
-    let report = world.service().check(Some(&sound), false).await.unwrap();
+    let report = check::run(world.service(), Some(&sound), false)
+        .await
+        .unwrap();
     assert_eq!((report.boards, report.findings), (1, Vec::new()));
 
     run(&world, &["SET", "st:{boards}:unneeded", "x"]).await;
-    let report = world.service().check(Some(&sound), false).await.unwrap();
+    let report = check::run(world.service(), Some(&sound), false)
+        .await
+        .unwrap();
     assert_eq!(kinds(&report.findings), [("type", "")]);
     assert_eq!(report.notes.len(), 1, "{report:?}");
 }

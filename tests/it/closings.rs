@@ -7,7 +7,10 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
-use standings::store::results::PeriodResult;
+use standings::engine::barriers;
+use standings::store::boards;
+use standings::store::closings;
+use standings::store::results::{self, PeriodResult};
 
 use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{RedisServer, Reply, eventually};
@@ -67,12 +70,12 @@ async fn results(world: &World, window: &str) -> Vec<(String, PeriodResult)> {
     let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
     let (board, window) = (engine.board(&id).await.unwrap(), window.parse().unwrap());
     let store = &engine.store;
-    let keys = store
-        .final_periods(&board, window, (None, None), 1_000)
-        .await;
+    let keys = results::final_periods(store, &board, window, (None, None), 1_000).await;
     let mut keys = keys.unwrap();
     keys.reverse();
-    let results = store.results(&board, window, &keys).await.unwrap();
+    let results = results::read_many(store, &board, window, &keys)
+        .await
+        .unwrap();
     let results = results.into_iter().map(|result| result.unwrap().result);
     keys.into_iter().zip(results).collect()
 }
@@ -305,7 +308,9 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
 /// Up to where the results are recorded; `None` also while Redis is away.
 async fn instant_or_none(world: &World) -> Option<String> {
     let id = BoardId::parse("b").unwrap();
-    let closings = world.service().engine.store.closings(&id).await.ok()??;
+    let closings = boards::closings(&world.service().engine.store, &id)
+        .await
+        .ok()??;
     closings.results_until.map(Timestamp::to_rfc3339_seconds)
 }
 
@@ -627,14 +632,18 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         BoardId::parse("b").unwrap(),
     );
     let (board, until) = (engine.board(&id).await.unwrap(), world.clock.now());
-    engine.store.decide_closing(&board, until).await.unwrap();
+    closings::decide(&engine.store, &board, until)
+        .await
+        .unwrap();
     let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z";
     let result = client.get(path).await.expect(200);
     assert_eq!(
         (&result["state"], &result["revision"]),
         (&json!("closing"), &json!(null))
     );
-    engine.close_shards(&id, until, None).await.unwrap();
+    barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap();
     let result = client.get(path).await.expect(200);
     assert_eq!(
         (&result["state"], &result["revision"]),
@@ -686,7 +695,9 @@ async fn nothing_is_final_before_the_replicas_have_its_barrier() {
     }
     // And by a barrier that is with the primary alone no read goes.
     let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
-    engine.close_shards(&id, until, None).await.unwrap_err();
+    barriers::close_shards(engine, &id, until, None)
+        .await
+        .unwrap_err();
     assert!(field(&set.primary, "closed_until").await.is_some());
     for client in [client, &other.client] {
         assert_eq!(state(client).await, "closing");

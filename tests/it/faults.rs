@@ -14,6 +14,8 @@ use standings::domain::period::Unit;
 use standings::domain::series::{Standing, Track};
 use standings::domain::time::Timestamp;
 use standings::domain::window::Window;
+use standings::store::reshard;
+use standings::store::rollover;
 use standings::store::{Store, keys};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -151,19 +153,21 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         let now = service.engine.clock.now();
         let running = shard.calendar.containing(derived.window.unit(), now);
         for _ in 0..3 {
-            let step = service
-                .engine
-                .store
-                .advance(&shard, &derived, &period, &running, now, 200);
+            let step = rollover::advance(
+                &service.engine.store,
+                &shard,
+                &derived,
+                &period,
+                &running,
+                now,
+                200,
+            );
             assert!(!step.await.unwrap());
         }
         let day = shard.series(Window::Period(Unit::Day), Track::Shown);
         let standing = Standing::of(day, period);
         let zset = keys::standing(&shard, &standing).next().unwrap();
-        let part = service
-            .engine
-            .store
-            .scan_members(&shard, &zset, "0")
+        let part = reshard::scan_members(&service.engine.store, &shard, &zset, "0")
             .await
             .unwrap();
         cursors.push((shard, zset, part));
@@ -183,10 +187,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         assert_eq!(page["total"], 1_000, "{path}");
         let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
         while cursor != "0" {
-            let (next, part) = service
-                .engine
-                .store
-                .scan_members(&shard, &zset, &cursor)
+            let (next, part) = reshard::scan_members(&service.engine.store, &shard, &zset, &cursor)
                 .await
                 .unwrap();
             met.extend(part.into_iter().map(|member| member.id));

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::service::Service;
+use standings::service::check;
+use standings::service::moderation;
 use standings::store::hidden::new_hide_id;
 
 use crate::harness::jobs::HiddenLists;
@@ -36,9 +38,11 @@ async fn set_hidden(service: &Service, id: &str, member: &str, is_hidden: bool) 
             since: service.engine.clock.now(),
             until: None,
         };
-        service.hide(&id, &member, &hide).await.unwrap();
+        moderation::hide(service, &id, &member, &hide)
+            .await
+            .unwrap();
     } else {
-        service.unhide(&id, &member).await.unwrap();
+        moderation::unhide(service, &id, &member).await.unwrap();
     }
 }
 
@@ -279,6 +283,6 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
         hidden.remove(index);
     }
     check_best(client, COUNT, &hidden).await;
-    let found = service.check(Some(&board("b")), false).await.unwrap();
+    let found = check::run(service, Some(&board("b")), false).await.unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
 }

@@ -7,7 +7,7 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::events::{Answer, Ready};
+use standings::store::events::{self, Answer, Ready};
 
 use crate::harness::replicated::Replicated;
 use crate::harness::{Instance, RedisServer, clock_at};
@@ -43,7 +43,7 @@ async fn add_points(instance: &Instance) {
     let shard = &board.shards()[0];
     let store = &instance.service.engine.store;
     let calls: Vec<_> = (0..CALLS)
-        .map(|_| store.apply(shard, vec![ready.clone()], now))
+        .map(|_| events::apply(store, shard, vec![ready.clone()], now))
         .collect();
     let replies = join_all(calls.into_iter().rev()).await;
     let scores = replies.into_iter().map(|reply| match &reply.unwrap()[..] {

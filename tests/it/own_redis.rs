@@ -11,6 +11,7 @@ use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::tls::{self, TlsFront};
 use crate::harness::{Client, Instance, World, clock_at, repository};
+use standings::service::check;
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// The longest wait for a program that can't work to say so.
@@ -258,7 +259,7 @@ async fn every_primary_of_a_cluster_is_looked_at() {
         assert!(warning.contains("volatile-lru"), "{warning}");
     }
     assert!(found[0] != found[1] && found[1] != found[2]);
-    let report = instance.service.check(None, false).await.unwrap();
+    let report = check::run(&instance.service, None, false).await.unwrap();
     assert_eq!(report.notes, found, "a check says the same");
 }
 

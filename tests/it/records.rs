@@ -12,7 +12,7 @@ use standings::domain::score::{Decimals, Score};
 use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
 use standings::store::Store;
-use standings::store::events::{Answer, Ready};
+use standings::store::events::{self, Answer, Ready};
 use standings::store::protocol::{flags, record};
 use standings::store::reservations::Token;
 
@@ -98,7 +98,7 @@ fn length(outcome: &Outcome, is_sum: bool, has_token: bool) -> usize {
 }
 
 async fn apply(store: &Store, shard: &Shard, ready: Ready) -> Answer {
-    let answers = store.apply(shard, vec![ready], AT.parse().unwrap()).await;
+    let answers = events::apply(store, shard, vec![ready], AT.parse().unwrap()).await;
     answers.unwrap().remove(0)
 }
 

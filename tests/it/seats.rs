@@ -10,8 +10,8 @@ use standings::domain::league::player::{Player, Seat, start_of};
 use standings::domain::period::Unit;
 use standings::domain::score::Score;
 use standings::engine::seats::Reason;
-use standings::store::erasures::{FORGET_KEYS, Forgotten, Places};
-use standings::store::seats::{PlayerChange, Sitter, Stepped, Wish};
+use standings::store::erasures::{self, FORGET_KEYS, Forgotten, Places};
+use standings::store::seats::{self, PlayerChange, Sitter, Stepped, Wish};
 
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::redis::Reply;
@@ -191,7 +191,7 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
             // To ask twice takes no second seat.
             for _ in 0..2 {
                 let wishes = std::slice::from_ref(&wish);
-                let suggested = engine.store.suggest_cohorts(shard, wishes, now).await;
+                let suggested = seats::suggest_cohorts(&engine.store, shard, wishes, now).await;
                 assert_eq!(suggested.unwrap(), [Stepped::Done(expected.number)]);
             }
         }
@@ -203,7 +203,7 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
                 played: None,
             };
             let changes = [change.clone(), change];
-            let written = engine.store.write_players(home, &changes).await;
+            let written = seats::write_players(&engine.store, home, &changes).await;
             assert_eq!(written.unwrap(), [Stepped::Done(()), Stepped::Changed]);
         }
         if steps >= 3 {
@@ -215,7 +215,9 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
                 joins: number % 2 == 1,
             };
             let shard = &shards[board.shard_of_cohort(&period, seat.cohort)];
-            engine.store.seat(shard, &[sitter], now).await.unwrap();
+            seats::seat(&engine.store, shard, &[sitter], now)
+                .await
+                .unwrap();
         }
         let other = &world.instances[1].client;
         let (status, joined) = join(other, member.as_str()).await;
@@ -412,7 +414,7 @@ async fn a_hidden_member_that_was_erased_half_way_is_seated_out_of_sight() {
         let hidden = format!("/v1/boards/l/hidden/{name}");
         let hide = json!({"reason": "cheating"});
         client.put(&hidden, hide).await.expect(200);
-        let erasure = engine.store.begin_erasure(&id).await.unwrap();
+        let erasure = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, erasure).await.unwrap();
         let shards = board.shards();
         let home = board.shard_of(&member);
@@ -422,9 +424,7 @@ async fn a_hidden_member_that_was_erased_half_way_is_seated_out_of_sight() {
             .filter(|(index, _)| *index != home);
         for (_, shard) in others {
             let (places, now) = (Places::default(), engine.clock.now());
-            let forget = engine
-                .store
-                .forget(shard, &member, &places, FORGET_KEYS, now);
+            let forget = erasures::forget(&engine.store, shard, &member, &places, FORGET_KEYS, now);
             let is_left = false;
             assert_eq!(forget.await.unwrap(), Forgotten::Some { is_left });
         }

@@ -8,7 +8,10 @@ use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::seats::{PlayerChange, Sitter, Stepped};
+use standings::engine::turning;
+use standings::store::boards;
+use standings::store::outbox;
+use standings::store::seats::{self, PlayerChange, Sitter, Stepped};
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::{Client, Instance, World, break_off, interrupt};
@@ -66,7 +69,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
     for (name, score) in scores {
         let member = member(name);
         let home = &shards[board.shard_of(&member)];
-        let players = store.players(home, std::slice::from_ref(&member));
+        let players = seats::players(store, home, std::slice::from_ref(&member));
         let seen = players.await.unwrap().pop().unwrap().unwrap();
         let seat = Seat {
             start: period.start().unwrap(),
@@ -83,7 +86,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             seen,
             played: None,
         };
-        let written = store.write_players(home, &[change]).await.unwrap();
+        let written = seats::write_players(store, home, &[change]).await.unwrap();
         assert_eq!(written, [Stepped::Done(())]);
         let sitter = Sitter {
             member,
@@ -93,7 +96,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             seat,
         };
         let shard = &shards[board.shard_of_cohort(&period, sitter.seat.cohort)];
-        store.seat(shard, &[sitter], now).await.unwrap();
+        seats::seat(store, shard, &[sitter], now).await.unwrap();
     }
 }
 
@@ -118,7 +121,9 @@ async fn player(world: &World, name: &str) -> Option<Player> {
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let mut players = engine.store.players(home, &[member]).await.unwrap();
+    let mut players = seats::players(&engine.store, home, &[member])
+        .await
+        .unwrap();
     players.pop().unwrap().unwrap().map(|found| found.player)
 }
 
@@ -128,7 +133,7 @@ async fn history(world: &World, name: &str) -> Vec<(String, String, Option<u64>,
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
-    let played = engine.store.played(home, &member).await.unwrap();
+    let played = seats::played(&engine.store, home, &member).await.unwrap();
     let lines = played.iter().map(|line| {
         let moved = serde_json::to_value(line.moved).unwrap();
         let moved = moved.as_str().unwrap().to_owned();
@@ -184,9 +189,7 @@ async fn messages(world: &World) -> Vec<Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     // They come in no order, some at once.
     for _ in 0..20 {
-        let posted = engine
-            .store
-            .posted(&board.id, board.generation)
+        let posted = outbox::posted(&engine.store, &board.id, board.generation)
             .await
             .unwrap();
         for message in posted {
@@ -302,7 +305,9 @@ async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
         world.set_time(END);
         let turn = async |instance: usize, name: &str| {
             let engine = &world.instances[instance].service.engine;
-            engine.turn_seat(&id(), &member(name)).await.unwrap();
+            turning::turn_seat(engine, &id(), &member(name))
+                .await
+                .unwrap();
         };
         match way {
             "members" => {
@@ -367,7 +372,7 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
 
 /// How far the results of closings have come by what is stored, if none is missing.
 async fn closed_until(world: &World) -> Option<Timestamp> {
-    let closings = world.service().engine.store.closings(&id()).await;
+    let closings = boards::closings(&world.service().engine.store, &id()).await;
     let closings = closings.unwrap().unwrap();
     closings.results_until.filter(|_| !closings.is_pending())
 }
@@ -384,7 +389,11 @@ async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
         }
         let [one, other] = [0, 1].map(|index| &world.instances[index].service.engine);
         let run = async || one.run(&ClosePeriods).await.unwrap();
-        let turn = async || other.turn_seat(&id(), &member("ann")).await.unwrap();
+        let turn = async || {
+            turning::turn_seat(other, &id(), &member("ann"))
+                .await
+                .unwrap()
+        };
         interrupt(run(), waits, turn()).await;
         assert_eq!(
             closed_until(&world).await,
@@ -407,7 +416,11 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
         world.set_time(END);
         let turns = names.iter().enumerate().map(|(index, name)| {
             let engine = &world.instances[index % 3].service.engine;
-            async move { engine.turn_seat(&id(), &member(name)).await.unwrap() }
+            async move {
+                turning::turn_seat(engine, &id(), &member(name))
+                    .await
+                    .unwrap()
+            }
         });
         let closings = world.instances.iter().map(close);
         tokio::join!(join_all(turns), join_all(closings));
@@ -435,7 +448,7 @@ async fn who_joins_takes_the_closing_before_to_its_end() {
     sit(&world, "1-1", &[("ann", 7), ("bob", 5), ("cat", 3)]).await;
     world.set_time("2026-11-24T12:00:00Z");
     assert_eq!(join(one, "ann").await, ("silver".to_owned(), 70));
-    let closings = world.service().engine.store.closings(&id()).await;
+    let closings = boards::closings(&world.service().engine.store, &id()).await;
     assert!(closings.unwrap().unwrap().is_pending());
     world.set_time("2026-12-01T12:00:00Z");
     // They have missed a week, and she has to be turned.
@@ -553,10 +566,7 @@ async fn play_many(world: &World, name: &str) {
         .calendar
         .containing(board.league_unit().unwrap(), first);
     for _ in 0..501 {
-        let players = engine
-            .store
-            .players(home, std::slice::from_ref(&member))
-            .await;
+        let players = seats::players(&engine.store, home, std::slice::from_ref(&member)).await;
         let seen = players.unwrap().pop().unwrap().unwrap().unwrap();
         let line = json!({"start": period.start().unwrap(), "tier": "bronze", "cohort": "0-1", "score": 1, "moved": "stay"});
         let played: Played = serde_json::from_value(line).unwrap();
@@ -569,7 +579,9 @@ async fn play_many(world: &World, name: &str) {
             seen: Some(seen),
             played: Some(played),
         };
-        let written = engine.store.write_players(home, &[change]).await.unwrap();
+        let written = seats::write_players(&engine.store, home, &[change])
+            .await
+            .unwrap();
         assert_eq!(written, [Stepped::Done(())]);
         period = board.calendar.next(&period).unwrap();
     }
@@ -646,9 +658,11 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
         new,
         played: None,
     };
-    engine.store.write_players(home, &[change]).await.unwrap();
+    seats::write_players(&engine.store, home, &[change])
+        .await
+        .unwrap();
     world.set_time(END);
-    engine.turn_seat(&id(), &member).await.unwrap();
+    turning::turn_seat(engine, &id(), &member).await.unwrap();
     assert_eq!(player(&world, "bob").await.unwrap().seat, None);
     close(&world.instances[0]).await;
     let bob = player(&world, "bob").await.unwrap();
@@ -665,7 +679,7 @@ async fn nobody_is_turned_before_the_wait_is_over() {
     let world = world(1, json!({"finalize": "1m"})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
     let engine = &world.service().engine;
-    let turn = async || engine.turn_seat(&id(), &member("ann")).await;
+    let turn = async || turning::turn_seat(engine, &id(), &member("ann")).await;
     turn().await.unwrap();
     assert!(
         player(&world, "ann").await.unwrap().seat.is_some(),
@@ -687,10 +701,7 @@ async fn periods_that_were_missed_by_the_service_are_closed_in_their_order() {
     world.set_time("2026-12-01T12:00:00Z");
     sit(&world, "2-1", &[("zoe", 7), ("yan", 3)]).await;
     world.set_time("2026-12-31T12:00:00Z");
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("zoe"))
+    turning::turn_seat(&world.service().engine, &id(), &member("zoe"))
         .await
         .unwrap();
     close(&world.instances[0]).await;
@@ -788,10 +799,7 @@ async fn histories_and_results_outlive_the_standings() {
         .await
         .expect_problem(410, "period-expired");
     // A seat that is not turned by then never counted.
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("m0"))
+    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
         .await
         .unwrap();
     assert_eq!(history(&world, "m0").await.len(), 1);
@@ -885,10 +893,7 @@ async fn the_result_of_a_cohort_does_not_wait_for_the_others() {
     ten(&world, "1-1", "m").await;
     ten(&world, "1-2", "n").await;
     world.set_time(END);
-    world
-        .service()
-        .engine
-        .turn_seat(&id(), &member("m0"))
+    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
         .await
         .unwrap();
     let body = result(world.client(), "silver-1").await;

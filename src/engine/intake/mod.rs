@@ -14,7 +14,7 @@
 //! what a shard has taken, it leaves out.
 
 mod passing;
-mod start;
+pub mod start;
 mod taking;
 
 use std::fmt;
@@ -118,7 +118,7 @@ pub enum Taking {
     /// Some can't be taken for the moment: a queue is full, a board is moving, a server is away. The consumer reads no more of this
     /// partition, and calls [`Intake::resume`] after a pause.
     Waits(Error),
-    /// A shard has lost what it knew: its Redis is as it was earlier. The consumer drops this intake and asks [`Engine::intake_start`](super::Engine::intake_start)
+    /// A shard has lost what it knew: its Redis is as it was earlier. The consumer drops this intake and asks [`start::find`]
     /// again.
     GoneBack,
 }

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 
 use super::PASS_INTERVAL;
-use super::start::AT_ONCE;
+use super::start::{self, AT_ONCE};
 use super::taking::Intake;
 use crate::domain::ids::BoardId;
 use crate::engine::{ATTEMPTS_MAX, Error, LiveBoard, Outdated};
+use crate::store::intake;
 use crate::store::queues::QueueName;
 
 /// The pause between two rounds is at least this, since Redis may lose its last second or two,
@@ -51,7 +52,7 @@ impl Intake {
     /// As of [`Intake::pass`].
     pub async fn pass_all(&mut self) -> Result<(), Error> {
         self.round_due = Instant::now() + PASS_INTERVAL;
-        let ids = self.engine.all_boards().await?;
+        let ids = start::all_boards(&self.engine).await?;
         let shards = self.pass_boards(&ids, |_, _| true).await?;
         let pause = ROUND_PAUSE_PER_SHARD.saturating_mul(shards);
         self.round_due = Instant::now() + pause.clamp(ROUND_PAUSE_MIN, ROUND_PAUSE_MAX);
@@ -60,7 +61,7 @@ impl Intake {
         self.boards.retain(|id, _| ids.contains(id));
         if let Some(floor) = self.last_round {
             let store = &self.engine.store;
-            store.raise_intake_floor(&self.partition, floor).await?;
+            intake::raise_floor(store, &self.partition, floor).await?;
         }
         self.last_round = Some(self.position);
         Ok(())
@@ -68,7 +69,7 @@ impl Intake {
 
     /// Has those shards note the position that closings wait for.
     async fn pass_wanted(&mut self) -> Result<(), Error> {
-        let wanted = self.engine.store.wanted_intakes().await?;
+        let wanted = intake::wanted(&self.engine.store).await?;
         if wanted.is_empty() {
             return Ok(());
         }
@@ -86,7 +87,7 @@ impl Intake {
         };
         let gone = wanted.iter().filter(|name| is_gone(name)).cloned();
         let gone = gone.collect();
-        self.engine.store.want_intake(gone, false).await?;
+        intake::want(&self.engine.store, gone, false).await?;
         Ok(())
     }
 

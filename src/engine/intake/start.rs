@@ -9,6 +9,8 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::intake::{Extent, Partition};
 use crate::engine::{Engine, Error};
+use crate::store::boards;
+use crate::store::intake;
 use crate::store::queues::QueueName;
 
 /// How many boards, or shards, are asked side by side.
@@ -44,63 +46,60 @@ impl Start {
     }
 }
 
-impl Engine {
-    /// Asks the shards of all boards what they know of a partition. What the log has ([`Extent`]) is to be asked after this, so that it is no
-    /// older.
-    ///
-    /// # Errors
-    ///
-    /// Redis does not answer: to begin without knowing all of them would lose events.
-    pub async fn intake_start(&self, partition: &Partition) -> Result<Start, Error> {
-        // First: it may rise meanwhile, and shards with it.
-        let floor = self.store.intake_floor(partition).await?;
-        let boards = stream::iter(self.all_boards().await?);
-        let boards = boards.map(|id| async move { self.placement_of(&id).await });
-        let boards: Vec<Option<Arc<Board>>> =
-            boards.buffer_unordered(AT_ONCE).try_collect().await?;
-        let boards = boards.into_iter().flatten();
-        let shards = boards
-            .filter(|board| !board.is_league())
-            .flat_map(|board| board.shards());
-        let known = stream::iter(shards).map(|shard| async move {
-            let known = self.store.known_offsets(&shard, partition).await;
-            known.map(|known| (shard, known.taken()))
-        });
-        let mut known = known.buffer_unordered(AT_ONCE);
-        let (mut taken, mut taken_max) = (Some(i64::MAX), floor);
-        let mut of_shards = HashSet::new();
-        while let Some(of_shard) = known.next().await {
-            let (shard, of_shard) = of_shard?;
-            if of_shard.is_some() {
-                of_shards.insert(QueueName::of(&shard));
-            }
-            taken_max = taken_max.max(of_shard);
-            // A shard that says nothing has had no record that lies before the floor. `None` is the least.
-            taken = taken.min(of_shard.or(floor));
+/// Asks the shards of all boards what they know of a partition. What the log has ([`Extent`]) is to be asked after this, so that it is no
+/// older.
+///
+/// # Errors
+///
+/// Redis does not answer: to begin without knowing all of them would lose events.
+pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error> {
+    // First: it may rise meanwhile, and shards with it.
+    let floor = intake::floor(&engine.store, partition).await?;
+    let boards = stream::iter(all_boards(engine).await?);
+    let boards = boards.map(|id| async move { placement_of(engine, &id).await });
+    let boards: Vec<Option<Arc<Board>>> = boards.buffer_unordered(AT_ONCE).try_collect().await?;
+    let boards = boards.into_iter().flatten();
+    let shards = boards
+        .filter(|board| !board.is_league())
+        .flat_map(|board| board.shards());
+    let known = stream::iter(shards).map(|shard| async move {
+        let known = intake::known_offsets(&engine.store, &shard, partition).await;
+        known.map(|known| (shard, known.taken()))
+    });
+    let mut known = known.buffer_unordered(AT_ONCE);
+    let (mut taken, mut taken_max) = (Some(i64::MAX), floor);
+    let mut of_shards = HashSet::new();
+    while let Some(of_shard) = known.next().await {
+        let (shard, of_shard) = of_shard?;
+        if of_shard.is_some() {
+            of_shards.insert(QueueName::of(&shard));
         }
-        Ok(Start {
-            partition: partition.clone(),
-            taken: taken.filter(|taken| *taken < i64::MAX).or(floor),
-            taken_max,
-            known: of_shards,
-        })
+        taken_max = taken_max.max(of_shard);
+        // A shard that says nothing has had no record that lies before the floor. `None` is the least.
+        taken = taken.min(of_shard.or(floor));
     }
+    Ok(Start {
+        partition: partition.clone(),
+        taken: taken.filter(|taken| *taken < i64::MAX).or(floor),
+        taken_max,
+        known: of_shards,
+    })
+}
 
-    /// The boards that there are. One may lack in the list where a server has gone back.
-    pub(super) async fn all_boards(&self) -> Result<BTreeSet<BoardId>, Error> {
-        let mut all = self.store.all_board_ids().await?;
-        all.extend(self.boards.ids());
-        Ok(all)
-    }
+/// The boards that there are. One may lack in the list where a server has gone back.
+pub(super) async fn all_boards(engine: &Engine) -> Result<BTreeSet<BoardId>, Error> {
+    let mut all = boards::all_ids(&engine.store).await?;
+    all.extend(engine.boards.ids());
+    Ok(all)
+}
 
-    /// A board with its placement, also if the rest of it can't be read; `None` if it is not there any more.
-    async fn placement_of(&self, id: &BoardId) -> Result<Option<Arc<Board>>, Error> {
-        if let Some(live) = self.boards.get(id) {
-            return Ok(Some(Arc::clone(&live.board)));
-        }
-        let stored = self.store.load_board(id).await?;
-        Ok(stored.map(|stored| stored.unwrap_or_else(|unreadable| unreadable.board)))
+/// A board with its placement, also if the rest of it can't be read; `None` if it is not there any more.
+async fn placement_of(engine: &Engine, id: &BoardId) -> Result<Option<Arc<Board>>, Error> {
+    if let Some(live) = engine.boards.get(id) {
+        return Ok(Some(Arc::clone(&live.board)));
     }
+    let stored = boards::load(&engine.store, id).await?;
+    Ok(stored.map(|stored| stored.unwrap_or_else(|unreadable| unreadable.board)))
 }
 
 #[cfg(test)]

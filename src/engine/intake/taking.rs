@@ -20,7 +20,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::join::join_all;
 use crate::problems::Problem;
-use crate::store::intake::{Take, Taken};
+use crate::store::intake::{self, Take, Taken};
 use crate::store::queues::QueueName;
 
 /// The most events of one call.
@@ -377,7 +377,7 @@ impl Intake {
                 events: part,
             };
             let room = engine.rooms.of(store, shard);
-            match store.take(shard, &take, room).await {
+            match intake::take(store, shard, &take, room).await {
                 Ok(Taken::Upto { offset, bytes }) => {
                     engine.rooms.note(store, shard, bytes);
                     taken = Some(offset);

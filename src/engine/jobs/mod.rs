@@ -26,10 +26,13 @@ use metrics::{counter, gauge, histogram};
 
 use self::faults::Subject;
 use super::announcements::Announcements;
-use super::closings::ClosePeriods;
+use super::audit;
+use super::closings::{self, ClosePeriods};
+use super::deliveries;
 use super::ended_hides::EndedHides;
 use super::erasures::Erasures;
 use super::hidden::HiddenLists;
+use super::keyring;
 use super::left_behind::LeftBehind;
 use super::moves::Moves;
 use super::outboxes::Outboxes;
@@ -40,7 +43,9 @@ use super::revisions::Revisions;
 use super::rollover::Rollover;
 use super::sweep::Sweep;
 use super::tasks::Tasks;
+use super::warnings;
 use super::{Engine, Error};
+use crate::engine::queue::room;
 
 /// A kind of background work.
 pub trait Job: fmt::Debug + Send + Sync {
@@ -122,19 +127,19 @@ jobs! { |engine|
     /// Comparing the clock with Redis' clock.
     Clock = "clock", Everyone, 1_000, follow_clock(engine).await;
     /// Holding the API keys in memory as they are stored.
-    ApiKeys = "api-keys", Everyone, 250, engine.refresh_api_keys().await;
+    ApiKeys = "api-keys", Everyone, 250, keyring::refresh(engine).await;
     /// Holding the definitions of boards in memory as they are stored.
     Definition = "definition", Everyone, 250, engine.refresh_boards().await;
     /// Telling in the log what of Redis somebody should look after.
-    Warnings = "warnings", Everyone, 10_000, engine.warn().await;
+    Warnings = "warnings", Everyone, 10_000, warnings::log_new(engine).await;
     /// Noting when API keys were used.
-    ApiKeyUses = "api-key-uses", Everyone, 10_000, engine.note_api_key_uses().await;
+    ApiKeyUses = "api-key-uses", Everyone, 10_000, keyring::note_uses(engine).await;
     /// Telling how old the answers of replicas may be.
     Staleness = "staleness", Everyone, 1_000, Ok(engine.store.register_staleness().await?);
     /// Telling others that the instance is there.
     Instances = "instances", Everyone, 10_000, engine.tell_presence().await;
     /// Looking how much waits in queues.
-    QueueSizes = "queue-sizes", Everyone, 1_000, { engine.sample_queues().await; Ok(()) };
+    QueueSizes = "queue-sizes", Everyone, 1_000, { room::sample(engine).await; Ok(()) };
     /// Completing derived standings ahead of time.
     Rollover = "rollover", Anyone, 500, engine.run(&Rollover).await;
     /// Moving the data of a board to other shards.
@@ -148,7 +153,7 @@ jobs! { |engine|
     /// Settling reservations that are left behind.
     Reservations = "reservations", Anyone, 1_000, engine.run(&LeftBehind::USUAL).await;
     /// Dropping old lines of the audit log.
-    Audit = "audit", Anyone, 60_000, engine.trim_audit().await;
+    Audit = "audit", Anyone, 60_000, audit::trim(engine).await;
     /// Finding more members for lists that are kept short and have many hidden members.
     HiddenLists = "hidden-lists", Anyone, 1_000, engine.run(&HiddenLists).await;
     /// Ending hides whose end has come.
@@ -160,7 +165,7 @@ jobs! { |engine|
     /// Handing messages on from the outboxes of boards to the queues of webhooks.
     Outboxes = "outboxes", Anyone, 1_000, engine.run(&Outboxes).await;
     /// Sending what is queued for webhooks.
-    Webhooks = "webhooks", Anyone, 500, engine.deliver().await;
+    Webhooks = "webhooks", Anyone, 500, deliveries::deliver(engine).await;
     /// Revising results after members were hidden or brought back.
     Revisions = "revisions", Anyone, 1_000, engine.run(&Revisions).await;
     /// Making periods final whose wait is over.
@@ -199,7 +204,7 @@ impl JobKind {
 }
 
 async fn follow_clock(engine: &Engine) -> Result<(), Error> {
-    let followed = engine.follow_clock().await;
+    let followed = closings::follow_clock(engine).await;
     gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
     if let Some(jump_ms) = followed? {
         counter!("standings_clock_jumps_total").increment(1);

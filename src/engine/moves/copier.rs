@@ -15,8 +15,11 @@ use crate::domain::shard::{Shard, Sharding};
 use crate::engine::jobs::lease::Lease;
 use crate::engine::{Error, Outdated};
 use crate::join::try_join_all;
+use crate::store::barriers;
+use crate::store::dead_letters;
+use crate::store::intake;
 use crate::store::kinds::{Copying, Form, Kind};
-use crate::store::reshard::{CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
+use crate::store::reshard::{self, CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::store::{Store, StoreError, keys};
 
 /// How many calls for changes are made in a row: more than what comes in while other boards have their turns.
@@ -59,7 +62,7 @@ impl Copier {
     /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
     /// Makes sure that the lease is held, too.
     pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Error> {
-        let barriers = try_join_all(old.iter().map(|old| self.store.barriers(old))).await?;
+        let barriers = try_join_all(old.iter().map(|old| barriers::read(&self.store, old))).await?;
         let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
         // A closing that waits for the log goes on with the new shards.
         let seen = barriers.iter().map(|[_, seen]| *seen).min().flatten();
@@ -76,7 +79,9 @@ impl Copier {
         from: Sharding,
         old: &[Shard],
     ) -> Result<(), Error> {
-        let known = old.iter().map(|old| self.store.all_known_offsets(old));
+        let known = old
+            .iter()
+            .map(|old| intake::all_known_offsets(&self.store, old));
         let known = try_join_all(known).await?;
         let partitions: BTreeSet<&String> = known.iter().flat_map(|known| known.keys()).collect();
         for partitions in Vec::from_iter(partitions).chunks(PARTITIONS_MAX) {
@@ -108,8 +113,8 @@ impl Copier {
         if !kind.is_standing() {
             return self.copy_lines(old, kind, zset, cursor).await;
         }
-        let expires_at_ms = self.store.expires_at_ms(zset);
-        let members = self.store.scan_members(old, zset, cursor);
+        let expires_at_ms = reshard::expires_at_ms(&self.store, zset);
+        let members = reshard::scan_members(&self.store, old, zset, cursor);
         let (expires_at_ms, (next, members)) = try_join(expires_at_ms, members).await?;
         let mut of_new = vec![Vec::new(); self.new.len()];
         for member in members {
@@ -134,7 +139,7 @@ impl Copier {
         key: &str,
         cursor: &str,
     ) -> Result<String, Error> {
-        let (next, lines) = self.store.scan_lines(key.to_owned(), cursor).await?;
+        let (next, lines) = reshard::scan_lines(&self.store, key.to_owned(), cursor).await?;
         let mut copies = self.copies();
         for (name, line) in lines {
             self.add_line(&mut copies, old, (kind, key), &name, Some(&line))?;
@@ -175,7 +180,7 @@ impl Copier {
                 done: &done,
                 ..Notes::default()
             };
-            let (count, changes) = self.store.changes(old, notes, CHANGES_MAX).await?;
+            let (count, changes) = reshard::changes(&self.store, old, notes, CHANGES_MAX).await?;
             if count <= remaining || calls == CHANGES_CALLS_MAX {
                 return Ok(count <= remaining);
             }
@@ -237,7 +242,7 @@ impl Copier {
     ) -> Result<(), Error> {
         let entries: usize = copies.iter().map(|copy| copy.entries).sum();
         let copies = copies.into_iter().filter(|copy| all || copy.entries > 0);
-        let copied_in = try_join_all(copies.map(|copy| self.store.copy_in(copy)));
+        let copied_in = try_join_all(copies.map(|copy| reshard::copy_in(&self.store, copy)));
         if copied_in.await?.contains(&false) || !self.lease.renew(&self.position).await? {
             return Err(Error::Again(Outdated::Board));
         }
@@ -247,7 +252,7 @@ impl Copier {
 
     /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
-        let read = try_join_all(old.iter().map(|old| self.store.all_letters(old))).await?;
+        let read = try_join_all(old.iter().map(|old| dead_letters::all(&self.store, old))).await?;
         let mut letters = Vec::new();
         for (old, of_old) in old.iter().zip(read) {
             letters.extend(of_old.into_iter().map(|letter| match letter.event() {

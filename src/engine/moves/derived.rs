@@ -9,7 +9,7 @@ use crate::domain::shard::Shard;
 use crate::engine::Error;
 use crate::store::keys;
 use crate::store::kinds::Kind;
-use crate::store::reshard::{CopyIn, DerivedEntry};
+use crate::store::reshard::{self, CopyIn, DerivedEntry};
 
 impl Copier {
     /// Makes the derived standings that are complete in all old shards known in the new ones. Drops what was copied of
@@ -70,8 +70,8 @@ impl Copier {
         old: &Shard,
         series: Series,
     ) -> Result<BTreeMap<i64, DerivedEntry>, Error> {
-        let copied = self.store.copied(old).await?;
-        let entries = self.store.derived_entries(old, series).await?;
+        let copied = reshard::copied(&self.store, old).await?;
+        let entries = reshard::derived_entries(&self.store, old, series).await?;
         let is_whole = |entry: &DerivedEntry| entry.done && copied.get(entry.zset()) == Some(&true);
         let entries = entries.into_iter().filter(is_whole);
         Ok(entries.map(|entry| (entry.start, entry)).collect())
@@ -81,7 +81,7 @@ impl Copier {
     async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Error> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
-            let (next, names) = self.store.names(new, &cursor).await?;
+            let (next, names) = reshard::names(&self.store, new, &cursor).await?;
             let is_derived = |name: &String| keys::kind_of(new, name) == Some(Kind::Derived);
             found.extend(names.into_iter().filter(is_derived));
             cursor = next;

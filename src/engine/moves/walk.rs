@@ -7,7 +7,7 @@ use super::copier::Copier;
 use crate::domain::shard::Shard;
 use crate::engine::Error;
 use crate::store::kinds::{Copying, Form, Kind};
-use crate::store::reshard::Notes;
+use crate::store::reshard::{self, Notes};
 use crate::store::{Store, keys};
 
 /// A walk through the registry of an old shard, and through each standing that it names.
@@ -36,10 +36,10 @@ impl Walk {
     ) -> Result<Self, Error> {
         let mut cursors = cursors.clone();
         cursors.retain(|zset, _| keys::kind_of(&old, zset).is_some());
-        let known: HashMap<String, bool> = store.copied(&old).await?;
+        let known: HashMap<String, bool> = reshard::copied(store, &old).await?;
         let mut complete = HashSet::new();
         for derived in old.derived() {
-            let entries = store.derived_entries(&old, derived.series).await?;
+            let entries = reshard::derived_entries(store, &old, derived.series).await?;
             let done = entries.iter().filter(|entry| entry.done);
             complete.extend(done.map(|entry| entry.zset().to_owned()));
         }
@@ -75,7 +75,7 @@ impl Walk {
         if copier.copy_changes(&self.old, REMAINING_MAX).await?
             && let Some(cursor) = self.registry.take()
         {
-            let (next, names) = copier.store.names(&self.old, &cursor).await?;
+            let (next, names) = reshard::names(&copier.store, &self.old, &cursor).await?;
             self.meet(copier, names).await?;
             self.registry = Some(next).filter(|next| next != "0");
         }
@@ -98,7 +98,7 @@ impl Walk {
             copied: &[zset],
             ..Notes::default()
         };
-        copier.store.changes(&self.old, notes, 0).await?;
+        reshard::changes(&copier.store, &self.old, notes, 0).await?;
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Walk {
                 changed: &changed,
                 ..Notes::default()
             };
-            copier.store.changes(&self.old, notes, 0).await?;
+            reshard::changes(&copier.store, &self.old, notes, 0).await?;
         }
         Ok(())
     }

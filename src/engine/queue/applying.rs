@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use metrics::{counter, histogram};
 
-use super::burying::DeadEvent;
+use super::burying::{self, DeadEvent};
 use super::refusal::Refusal;
 use crate::domain::event::Rejection;
 use crate::domain::ids::MemberId;
@@ -35,8 +35,8 @@ use crate::engine::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
 use crate::store::leases::Leased;
-use crate::store::queued::{End, Ended, EntryId, Held, QueueEntry};
-use crate::store::queues::QueueName;
+use crate::store::queued::{self, End, Ended, EntryId, Held, QueueEntry};
+use crate::store::queues::{self, QueueName};
 use crate::throttle;
 
 /// For how long it is told at least why an event was refused.
@@ -145,7 +145,7 @@ impl Job for ApplyQueues {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
-        let listed = match engine.store.queues().await {
+        let listed = match queues::all(&engine.store).await {
             // The server of the index may be away alone.
             Err(_) if engine.queues.has_work() => Vec::new(),
             listed => listed?,
@@ -176,33 +176,31 @@ impl Job for ApplyQueues {
     }
 }
 
-impl Engine {
-    /// Forgets a queue that is done, or that another instance has.
-    fn forget_queue(&self, name: &QueueName) {
-        self.queues.forget(name);
-        self.note_full_letters(name, None);
-    }
+/// Forgets a queue that is done, or that another instance has.
+fn forget_queue(engine: &Engine, name: &QueueName) {
+    engine.queues.forget(name);
+    note_full_letters(engine, name, None);
+}
 
-    /// Takes note of whether events stay in a queue because there are too many dead letters.
-    fn note_full_letters(&self, name: &QueueName, error: Option<&Error>) {
-        let part = format!("{}, dead letters", name.shard.tag(&name.id));
-        let subject = Subject::part(&name.id, part);
-        let now = self.clock.now();
-        self.faults.record(JobKind::Queues, &subject, now, error);
-    }
+/// Takes note of whether events stay in a queue because there are too many dead letters.
+fn note_full_letters(engine: &Engine, name: &QueueName, error: Option<&Error>) {
+    let part = format!("{}, dead letters", name.shard.tag(&name.id));
+    let subject = Subject::part(&name.id, part);
+    let now = engine.clock.now();
+    engine.faults.record(JobKind::Queues, &subject, now, error);
+}
 
-    /// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
-    async fn unlist_left(&self, name: &QueueName) -> Result<(), Error> {
-        // It was listed while it was in use. So what is read now is no older than that.
-        self.reload(&name.id).await?;
-        let live = self.boards.get(&name.id);
-        let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
-        if !is_current && self.store.queue_size(name).await?.events == 0 {
-            self.store.unlist_queue(name).await?;
-            self.forget_queue(name);
-        }
-        Ok(())
+/// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
+async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
+    // It was listed while it was in use. So what is read now is no older than that.
+    engine.reload(&name.id).await?;
+    let live = engine.boards.get(&name.id);
+    let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
+    if !is_current && queues::size(&engine.store, name).await?.events == 0 {
+        queues::unlist(&engine.store, name).await?;
+        forget_queue(engine, name);
     }
+    Ok(())
 }
 
 impl<'a> Worker<'a> {
@@ -210,8 +208,8 @@ impl<'a> Worker<'a> {
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
         let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
-            engine.store.unlist_queue(name).await?;
-            engine.forget_queue(name);
+            queues::unlist(&engine.store, name).await?;
+            forget_queue(engine, name);
             return Ok(None);
         };
         if live.board.generation < name.generation {
@@ -220,7 +218,7 @@ impl<'a> Worker<'a> {
         }
         let is_it = |live: &LiveShard| live.shard.shard_id == name.shard;
         let Some(index) = live.shards.iter().position(is_it) else {
-            engine.unlist_left(name).await?;
+            unlist_left(engine, name).await?;
             return Ok(None);
         };
         let hold = match engine.queues.take(name) {
@@ -247,9 +245,9 @@ impl<'a> Worker<'a> {
         let (pause, progress) = match stopped {
             Ok(Stop::Time) => (Duration::ZERO, Ok(Progress::More)),
             Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
-                let cleared = engine.store.clear_queue(self.shard()).await;
+                let cleared = queues::clear(&engine.store, self.shard()).await;
                 if matches!(cleared, Ok(true)) {
-                    engine.forget_queue(name);
+                    forget_queue(engine, name);
                     self.hold.lease.give_back("").await?;
                     return Ok(Progress::Done);
                 }
@@ -259,7 +257,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
             Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
             Ok(Stop::Lost) => {
-                engine.note_full_letters(name, None);
+                note_full_letters(engine, name, None);
                 engine.queues.pause(name, WAITING_PAUSE);
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
@@ -284,7 +282,7 @@ impl<'a> Worker<'a> {
                 return Ok(Stop::Lost);
             }
             let (store, after) = (&self.engine.store, self.hold.pass.after);
-            let entries = store.read_queue(self.shard(), after, BATCH_MAX).await?;
+            let entries = queued::read(store, self.shard(), after, BATCH_MAX).await?;
             let is_last = entries.len() < BATCH_MAX;
             if let Some((last, _)) = entries.last() {
                 self.hold.pass.after = Some(*last);
@@ -301,7 +299,7 @@ impl<'a> Worker<'a> {
             if is_last {
                 if !self.hold.pass.is_full && mem::take(&mut self.hold.is_full) {
                     self.hold.buried.clear();
-                    self.engine.note_full_letters(self.name, None);
+                    note_full_letters(self.engine, self.name, None);
                 }
                 return Ok(self.hold.end_pass());
             }
@@ -513,7 +511,7 @@ impl<'a> Worker<'a> {
             })
         });
         let dead = dead.filter(|dead| !self.hold.buried.contains(&dead.entry));
-        self.engine.bury(self.name, dead.collect()).await;
+        burying::bury(self.engine, self.name, dead.collect()).await;
     }
 
     /// Ends events. Returns whether somebody else had some of them.
@@ -522,7 +520,7 @@ impl<'a> Worker<'a> {
         for part in ends.chunks(CALL_ENDS_MAX) {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
-            let ended = store.end_queued(self.shard(), lease, all).await;
+            let ended = queued::end(store, self.shard(), lease, all).await;
             let ended = match ended {
                 Err(StoreError::Stale) => return Ok(true),
                 ended => ended?,
@@ -572,7 +570,7 @@ impl<'a> Worker<'a> {
             "there are too many dead letters, so queued events wait that can't be applied: {detail}"
         );
         let error = Error::from(StoreError::Unexpected(error));
-        self.engine.note_full_letters(self.name, Some(&error));
+        note_full_letters(self.engine, self.name, Some(&error));
     }
 }
 

@@ -34,21 +34,19 @@ pub struct DeadEvent<'a> {
     pub detail: &'a str,
 }
 
-impl Engine {
-    /// Tells the log of events of a queue that are about to be dead letters.
-    pub(super) async fn bury(&self, queue: &QueueName, dead: Vec<DeadEvent<'_>>) {
-        let Some(log) = self.log.as_ref().filter(|_| !dead.is_empty()) else {
-            return;
-        };
-        let telling = join_all(dead.into_iter().map(|dead| log.bury(dead)));
-        let failed = match tokio::time::timeout(CONFIRMED_WITHIN, telling).await {
-            Ok(told) => told.into_iter().find_map(Result::err),
-            Err(_) => Some(Error::Log("it has not confirmed in time".to_owned())),
-        };
-        if let Some(error) = failed {
-            throttle::say(&format!("dead letters in the log: {error}"), |more| {
-                tracing::error!(%queue, %error, more, "dead letters may be missing in the topic for them; their board lists them");
-            });
-        }
+/// Tells the log of events of a queue that are about to be dead letters.
+pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DeadEvent<'_>>) {
+    let Some(log) = engine.log.as_ref().filter(|_| !dead.is_empty()) else {
+        return;
+    };
+    let telling = join_all(dead.into_iter().map(|dead| log.bury(dead)));
+    let failed = match tokio::time::timeout(CONFIRMED_WITHIN, telling).await {
+        Ok(told) => told.into_iter().find_map(Result::err),
+        Err(_) => Some(Error::Log("it has not confirmed in time".to_owned())),
+    };
+    if let Some(error) = failed {
+        throttle::say(&format!("dead letters in the log: {error}"), |more| {
+            tracing::error!(%queue, %error, more, "dead letters may be missing in the topic for them; their board lists them");
+        });
     }
 }

@@ -8,6 +8,7 @@ use crate::engine::jobs::faults::Subject;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::{Engine, Error};
 use crate::join::try_join_all;
+use crate::store::queues;
 
 /// How many boards are looked at in one run at the most.
 const BOARDS_MAX: usize = 1_000;
@@ -35,7 +36,7 @@ impl Job for ListQueues {
             return Ok(Progress::Done);
         };
         let shards = live.shards.iter();
-        let listed = shards.map(|live| engine.store.relist_queue(&live.shard));
+        let listed = shards.map(|live| queues::relist(&engine.store, &live.shard));
         let listed = try_join_all(listed).await;
         if listed.is_err() {
             engine.queues.plan(id);

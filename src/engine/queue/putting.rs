@@ -20,7 +20,7 @@ use crate::engine::queue::room::Rooms;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::join::join_all;
 use crate::problems::Problem;
-use crate::store::queues::{Put, QueueName};
+use crate::store::queues::{self, Put, QueueName};
 use crate::store::{Store, StoreError, random};
 
 /// The most events of one call.
@@ -64,7 +64,7 @@ impl Work for Putter {
         let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
         let events = jobs.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);
-        let put = self.store.put(&self.shard, events, room);
+        let put = queues::put(&self.store, &self.shard, events, room);
         put.map(move |put| {
             if let Ok(answers) = &put {
                 let bytes: usize = answers.iter().map(Put::bytes).sum();
@@ -100,123 +100,120 @@ impl Board {
     }
 }
 
-impl Engine {
-    /// Queues the events of a request with these indexes, which are of this board. If a player has sent them, its ids are apart from
-    /// those of others.
-    pub(crate) async fn queue(
-        &self,
-        mut live: Arc<LiveBoard>,
-        request: &[Incoming],
-        mut open: Vec<usize>,
-        player: Option<&MemberId>,
-    ) -> QueuedBatch {
-        let mut batch = QueuedBatch::default();
-        let queued = async {
-            for _ in 0..ATTEMPTS_MAX {
-                self.try_to_queue(&live, request, &mut open, player, &mut batch)
-                    .await?;
-                if open.is_empty() {
-                    return Ok(());
-                }
-                live = self.live_board(&live.board.id).await?;
+/// Queues the events of a request with these indexes, which are of this board. If a player has sent them, its ids are apart from
+/// those of others.
+pub(crate) async fn queue_events(
+    engine: &Engine,
+    mut live: Arc<LiveBoard>,
+    request: &[Incoming],
+    mut open: Vec<usize>,
+    player: Option<&MemberId>,
+) -> QueuedBatch {
+    let mut batch = QueuedBatch::default();
+    let queued = async {
+        for _ in 0..ATTEMPTS_MAX {
+            try_to_queue(engine, &live, request, &mut open, player, &mut batch).await?;
+            if open.is_empty() {
+                return Ok(());
             }
-            Err(Error::busy())
-        };
-        if let Err(error) = queued.await {
-            batch.fail(open, &error);
+            live = engine.live_board(&live.board.id).await?;
         }
-        batch
+        Err(Error::busy())
+    };
+    if let Err(error) = queued.await {
+        batch.fail(open, &error);
     }
+    batch
+}
 
-    /// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
-    async fn try_to_queue(
-        &self,
-        live: &LiveBoard,
-        request: &[Incoming],
-        open: &mut Vec<usize>,
-        player: Option<&MemberId>,
-        batch: &mut QueuedBatch,
-    ) -> Result<(), Error> {
-        if !live.board.has_queues() {
-            batch.left.append(open);
-            return Ok(());
-        }
-        match self.note_use(live).await {
-            Err(Error::Again(_)) => return self.reload(&live.board.id).await,
-            noted => noted?,
-        }
-        let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
-        for index in open.drain(..) {
-            match judge(live, &request[index], player) {
-                Ok((Some(event), false)) => takable.push(Takable {
-                    index,
-                    shard: live.board.shard_of(&event.member),
-                    event: Arc::new(event),
-                }),
-                Ok((Some(event), true)) => refused.push((index, event)),
-                Ok((None, _)) => batch.left.push(index),
-                Err(error) => batch.ended.push((index, Err(error))),
-            }
-        }
-        if !refused.is_empty() {
-            // In a box, as it is rare.
-            self.find_waiting(live, refused, batch).boxed().await;
-        }
-        self.leave_known(live, &mut takable, batch).await;
-        let replies = match &self.log {
-            Some(log) => append(log.as_ref(), live, &takable).await,
-            None => put_all(live, &mut takable).await,
-        };
-        for (takable, reply) in takable.into_iter().zip(replies) {
-            batch.hear(takable, reply, open);
-        }
-        if !open.is_empty() {
-            self.reload(&live.board.id).await?;
-        }
-        Ok(())
+/// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
+async fn try_to_queue(
+    engine: &Engine,
+    live: &LiveBoard,
+    request: &[Incoming],
+    open: &mut Vec<usize>,
+    player: Option<&MemberId>,
+    batch: &mut QueuedBatch,
+) -> Result<(), Error> {
+    if !live.board.has_queues() {
+        batch.left.append(open);
+        return Ok(());
     }
-
-    /// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
-    async fn leave_known(
-        &self,
-        live: &LiveBoard,
-        takable: &mut Vec<Takable>,
-        batch: &mut QueuedBatch,
-    ) {
-        if live.former.is_empty() {
-            return;
-        }
-        let ids = takable.iter();
-        let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
-        match self.remembered_before(live, &ids).boxed().await {
-            Ok(known) => {
-                let mut known = known.into_iter();
-                let left = takable.extract_if(.., |_| known.next() == Some(true));
-                batch.left.extend(left.map(|one| one.index));
-            }
-            Err(error) => {
-                let failed = takable.drain(..).map(|one| one.index);
-                batch.fail(failed, &error.into());
-            }
+    match engine.note_use(live).await {
+        Err(Error::Again(_)) => return engine.reload(&live.board.id).await,
+        noted => noted?,
+    }
+    let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
+    for index in open.drain(..) {
+        match judge(live, &request[index], player) {
+            Ok((Some(event), false)) => takable.push(Takable {
+                index,
+                shard: live.board.shard_of(&event.member),
+                event: Arc::new(event),
+            }),
+            Ok((Some(event), true)) => refused.push((index, event)),
+            Ok((None, _)) => batch.left.push(index),
+            Err(error) => batch.ended.push((index, Err(error))),
         }
     }
+    if !refused.is_empty() {
+        // In a box, as it is rare.
+        find_waiting(engine, live, refused, batch).boxed().await;
+    }
+    leave_known(engine, live, &mut takable, batch).await;
+    let replies = match &engine.log {
+        Some(log) => append(log.as_ref(), live, &takable).await,
+        None => put_all(live, &mut takable).await,
+    };
+    for (takable, reply) in takable.into_iter().zip(replies) {
+        batch.hear(takable, reply, open);
+    }
+    if !open.is_empty() {
+        engine.reload(&live.board.id).await?;
+    }
+    Ok(())
+}
 
-    /// Finds those of these events that wait already, although they would be refused by now.
-    async fn find_waiting(
-        &self,
-        live: &LiveBoard,
-        events: Vec<(usize, QueuedEvent)>,
-        batch: &mut QueuedBatch,
-    ) {
-        for (index, event) in events {
-            let shard = &live.shard_of(&event.member).shard;
-            let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
-            let waiting = self.store.queued(shard, &event.id).await;
-            match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
-                Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
-                Ok(None) => batch.left.push(index),
-                Err(error) => batch.ended.push((index, Err(error.into()))),
-            }
+/// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
+async fn leave_known(
+    engine: &Engine,
+    live: &LiveBoard,
+    takable: &mut Vec<Takable>,
+    batch: &mut QueuedBatch,
+) {
+    if live.former.is_empty() {
+        return;
+    }
+    let ids = takable.iter();
+    let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
+    match engine.remembered_before(live, &ids).boxed().await {
+        Ok(known) => {
+            let mut known = known.into_iter();
+            let left = takable.extract_if(.., |_| known.next() == Some(true));
+            batch.left.extend(left.map(|one| one.index));
+        }
+        Err(error) => {
+            let failed = takable.drain(..).map(|one| one.index);
+            batch.fail(failed, &error.into());
+        }
+    }
+}
+
+/// Finds those of these events that wait already, although they would be refused by now.
+async fn find_waiting(
+    engine: &Engine,
+    live: &LiveBoard,
+    events: Vec<(usize, QueuedEvent)>,
+    batch: &mut QueuedBatch,
+) {
+    for (index, event) in events {
+        let shard = &live.shard_of(&event.member).shard;
+        let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
+        let waiting = queues::find(&engine.store, shard, &event.id).await;
+        match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
+            Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
+            Ok(None) => batch.left.push(index),
+            Err(error) => batch.ended.push((index, Err(error.into()))),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::engine::{Engine, Error, LiveBoard, Outdated};
 use crate::problems::Problem;
-use crate::store::dead_letters::{DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
+use crate::store::dead_letters::{self, DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
 use crate::store::queued::EntryId;
 use crate::store::queues::QueueName;
 
@@ -20,35 +20,35 @@ impl DeadLetter {
     }
 }
 
-impl Engine {
-    /// From which place on dead letters are kept.
-    pub(crate) fn letters_from(&self) -> EntryId {
-        let now = self.clock.redis_now();
-        EntryId::from_ms(now.saturating_sub(DEAD_LETTERS_KEPT).ms())
-    }
+/// From which place on dead letters are kept.
+pub(crate) fn letters_from(engine: &Engine) -> EntryId {
+    let now = engine.clock.redis_now();
+    EntryId::from_ms(now.saturating_sub(DEAD_LETTERS_KEPT).ms())
+}
 
-    /// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
-    /// which is returned with its board.
-    pub(crate) async fn replay(
-        &self,
-        id: &BoardId,
-        letter: &LetterId,
-    ) -> Result<(Arc<LiveBoard>, DeadLetter), Error> {
-        self.with_board(id, async |live| {
-            let (shard, found) = self.find_letter(&live, letter).await?;
+/// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
+/// which is returned with its board.
+pub(crate) async fn replay(
+    engine: &Engine,
+    id: &BoardId,
+    letter: &LetterId,
+) -> Result<(Arc<LiveBoard>, DeadLetter), Error> {
+    engine
+        .with_board(id, async |live| {
+            let (shard, found) = find_letter(engine, &live, letter).await?;
             if !live.board.has_queues() {
                 return Err(Problem::board_moving(id).into());
             }
-            let (event, now) = (found.event().ok(), self.clock.now());
+            let (event, now) = (found.event().ok(), engine.clock.now());
             if let Some(event) = &event {
                 check(&live, shard, event, now)?;
             }
-            self.note_use(&live).await?;
+            engine.note_use(&live).await?;
             // By the time that its turn would come, what was before a move may be forgotten.
             if let Some(event) = &event {
-                match self.known_before(&live, &event.id, &event.member).await? {
+                match engine.known_before(&live, &event.id, &event.member).await? {
                     Some(known) if known.fingerprint == event.fingerprint => {
-                        return self.discard(id, letter).await.map(|found| (live, found));
+                        return discard(engine, id, letter).await.map(|found| (live, found));
                     }
                     Some(_) => {
                         let reused = Rejection::IdReused;
@@ -57,18 +57,18 @@ impl Engine {
                     None => {}
                 }
             }
-            let room = self.rooms.of(&self.store, shard);
-            match self.store.replay(shard, letter.place, room).await? {
+            let room = engine.rooms.of(&engine.store, shard);
+            match dead_letters::replay(&engine.store, shard, letter.place, room).await? {
                 Replayed::Done(bytes) => {
-                    self.rooms.note(&self.store, shard, bytes);
-                    self.queues.wake([QueueName::of(shard)]);
+                    engine.rooms.note(&engine.store, shard, bytes);
+                    engine.queues.wake([QueueName::of(shard)]);
                     return Ok((Arc::clone(&live), found));
                 }
                 Replayed::Gone => return Err(not_found(letter)),
                 // If the erasure puts an end to the letter, that is gone then.
                 Replayed::Erasing => match &event {
-                    Some(event) => self.forget(id, &event.member).await?,
-                    None => self.forget_all(id).await?,
+                    Some(event) => engine.forget(id, &event.member).await?,
+                    None => engine.forget_all(id).await?,
                 },
                 Replayed::Erased(erased_at) => {
                     let at = event.map_or(erased_at, |event| event.at);
@@ -80,45 +80,44 @@ impl Engine {
             Err(Error::Again(Outdated::Board))
         })
         .await
-    }
+}
 
-    /// Removes a dead letter, which is returned. Its event never counts.
-    pub(crate) async fn discard(
-        &self,
-        id: &BoardId,
-        letter: &LetterId,
-    ) -> Result<DeadLetter, Error> {
-        self.with_board(id, async |live| {
-            let (shard, found) = self.find_letter(&live, letter).await?;
-            if self.store.discard(shard, letter.place).await? {
+/// Removes a dead letter, which is returned. Its event never counts.
+pub(crate) async fn discard(
+    engine: &Engine,
+    id: &BoardId,
+    letter: &LetterId,
+) -> Result<DeadLetter, Error> {
+    engine
+        .with_board(id, async |live| {
+            let (shard, found) = find_letter(engine, &live, letter).await?;
+            if dead_letters::discard(&engine.store, shard, letter.place).await? {
                 Ok(found)
             } else {
                 Err(not_found(letter))
             }
         })
         .await
-    }
+}
 
-    /// A dead letter of a board, and its shard.
-    async fn find_letter<'a>(
-        &self,
-        live: &'a LiveBoard,
-        letter: &LetterId,
-    ) -> Result<(&'a Shard, DeadLetter), Error> {
-        let is_it = |shard: &&Shard| {
-            shard.shard_id == letter.shard && shard.generation == letter.generation
-        };
-        let mut shards = live.shards.iter().map(|live| &live.shard);
-        let shard = shards.find(is_it).ok_or_else(|| not_found(letter))?;
-        if letter.place < self.letters_from() {
-            return Err(not_found(letter));
-        }
-        let found = self.store.letters(shard, letter.place, 1).await?;
-        let mut found = found.into_iter();
-        let found = found.find(|found| found.place == letter.place && found.is_told());
-        let found = found.ok_or_else(|| not_found(letter))?;
-        Ok((shard, found))
+/// A dead letter of a board, and its shard.
+async fn find_letter<'a>(
+    engine: &Engine,
+    live: &'a LiveBoard,
+    letter: &LetterId,
+) -> Result<(&'a Shard, DeadLetter), Error> {
+    let is_it =
+        |shard: &&Shard| shard.shard_id == letter.shard && shard.generation == letter.generation;
+    let mut shards = live.shards.iter().map(|live| &live.shard);
+    let shard = shards.find(is_it).ok_or_else(|| not_found(letter))?;
+    if letter.place < letters_from(engine) {
+        return Err(not_found(letter));
     }
+    let found = dead_letters::list(&engine.store, shard, letter.place, 1).await?;
+    let mut found = found.into_iter();
+    let found = found.find(|found| found.place == letter.place && found.is_told());
+    let found = found.ok_or_else(|| not_found(letter))?;
+    Ok((shard, found))
 }
 
 fn not_found(letter: &LetterId) -> Error {

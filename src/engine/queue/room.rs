@@ -17,7 +17,7 @@ use crate::engine::jobs::JobKind;
 use crate::engine::jobs::faults::Subject;
 use crate::engine::{Engine, Error};
 use crate::store::Store;
-use crate::store::queues::{QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
+use crate::store::queues::{self, QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
 use crate::throttle;
 
 /// The part of a server's `maxmemory` that its queues may take.
@@ -78,7 +78,11 @@ impl Rooms {
 
     /// The room for events of a shard.
     pub(in crate::engine) fn of(&self, store: &Store, shard: &Shard) -> Room {
-        let fill = self.servers.lock().get(&store.server_of(shard)).copied();
+        let fill = self
+            .servers
+            .lock()
+            .get(&queues::server_of(store, shard))
+            .copied();
         let fill = fill.unwrap_or_default();
         let of_memory = fill.sampled.memory_max.map(|memory| memory / MEMORY_SHARE);
         let bytes_max = of_memory.unwrap_or(self.bounds.server_bytes);
@@ -91,7 +95,10 @@ impl Rooms {
     /// Takes note that so many bytes were put into the queue of a shard.
     pub(in crate::engine) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
         let mut servers = self.servers.lock();
-        servers.entry(store.server_of(shard)).or_default().put += bytes;
+        servers
+            .entry(queues::server_of(store, shard))
+            .or_default()
+            .put += bytes;
     }
 
     fn begin_sample(&self) {
@@ -120,47 +127,45 @@ impl Rooms {
     }
 }
 
-impl Engine {
-    /// Looks how much waits in all queues.
-    pub(crate) async fn sample_queues(&self) {
-        self.rooms.begin_sample();
-        let sample = self.store.sample_queues(self.listed_queues().await).await;
-        let now = self.clock.now();
-        for (name, read) in &sample.queues {
-            let subject = Subject::part(&name.id, name.shard.tag(&name.id));
-            let error = read.clone().err().map(Error::from);
-            let (faults, job) = (&self.faults, JobKind::QueueSizes);
-            faults.record(job, &subject, now, error.as_ref());
-        }
-        for (server, _) in sample.servers.iter().filter(|(_, queues)| queues.is_none()) {
-            throttle::say(&format!("queue sizes: {server}"), |more| {
-                tracing::warn!(
-                    server,
-                    more,
-                    "how much waits on a server can't be told; it will be asked again"
-                );
-            });
-        }
-        let all = self.rooms.end_sample(&sample);
-        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-        let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
-        set("standings_queue_length", all.events);
-        set("standings_queue_bytes", all.bytes);
+/// Looks how much waits in all queues.
+pub(crate) async fn sample(engine: &Engine) {
+    engine.rooms.begin_sample();
+    let sample = queues::sample(&engine.store, listed(engine).await).await;
+    let now = engine.clock.now();
+    for (name, read) in &sample.queues {
+        let subject = Subject::part(&name.id, name.shard.tag(&name.id));
+        let error = read.clone().err().map(Error::from);
+        let (faults, job) = (&engine.faults, JobKind::QueueSizes);
+        faults.record(job, &subject, now, error.as_ref());
     }
+    for (server, _) in sample.servers.iter().filter(|(_, queues)| queues.is_none()) {
+        throttle::say(&format!("queue sizes: {server}"), |more| {
+            tracing::warn!(
+                server,
+                more,
+                "how much waits on a server can't be told; it will be asked again"
+            );
+        });
+    }
+    let all = engine.rooms.end_sample(&sample);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
+    set("standings_queue_length", all.events);
+    set("standings_queue_bytes", all.bytes);
+}
 
-    /// The queues that the index names; while its server is away, those that it has named before.
-    async fn listed_queues(&self) -> Vec<QueueName> {
-        match self.store.queues().await {
-            Ok(listed) => {
-                let names = listed.into_iter().map(|queue| queue.name);
-                *self.rooms.listed.lock() = names.collect();
-            }
-            Err(error) => throttle::say("index of queues", |more| {
-                tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
-            }),
+/// The queues that the index names; while its server is away, those that it has named before.
+async fn listed(engine: &Engine) -> Vec<QueueName> {
+    match queues::all(&engine.store).await {
+        Ok(listed) => {
+            let names = listed.into_iter().map(|queue| queue.name);
+            *engine.rooms.listed.lock() = names.collect();
         }
-        self.rooms.listed.lock().clone()
+        Err(error) => throttle::say("index of queues", |more| {
+            tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
+        }),
     }
+    engine.rooms.listed.lock().clone()
 }
 
 #[cfg(test)]

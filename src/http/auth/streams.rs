@@ -16,6 +16,7 @@ use crate::domain::include::Includes;
 use crate::domain::secret::Digest;
 use crate::domain::stream_token::{self, Maker, SentToken, StreamToken};
 use crate::domain::time::Timestamp;
+use crate::engine::stream_tokens;
 use crate::http::App;
 use crate::http::players::Player;
 use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
@@ -121,7 +122,7 @@ impl Gate {
         let sent = SentToken::read(token).ok_or_else(invalid_stream_token)?;
         let engine = &self.app.service.engine;
         let mut tried = None;
-        while let Some(secret) = engine.stream_secret(tried.as_deref()).await? {
+        while let Some(secret) = stream_tokens::secret(engine, tried.as_deref()).await? {
             match self.opened_with(&sent, &secret) {
                 Err(problem) if problem.kind == UNAUTHENTICATED => tried = Some(secret),
                 opened => return opened,

@@ -20,7 +20,7 @@ use crate::http::auth::{Caller, Holder};
 use crate::http::local;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
-use crate::service::sessions::{ID_BYTES, new_id};
+use crate::service::sessions::{self, ID_BYTES, new_id};
 
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,7 +104,7 @@ impl Visitor {
             return Ok(Holder::anybody());
         }
         let id = self.session.as_ref().ok_or_else(nobody)?;
-        let session = app.service.session(id).await?;
+        let session = sessions::find(&app.service, id).await?;
         gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
@@ -113,7 +113,7 @@ impl Visitor {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
         let (session, begun_by) = gate.begin_session(&id, key)?;
-        app.service.begin_session(&id, &session, &begun_by).await?;
+        sessions::begin(&app.service, &id, &session, &begun_by).await?;
         self.end_session().await?;
         self.cookie(Cookie::Session, &id)
     }
@@ -126,7 +126,7 @@ impl Visitor {
 
     async fn end_session(&self) -> Result<(), Problem> {
         if let Some(id) = &self.session {
-            self.console.app.service.end_session(id).await?;
+            sessions::end(&self.console.app.service, id).await?;
         }
         Ok(())
     }

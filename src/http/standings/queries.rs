@@ -23,7 +23,9 @@ use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::join::join_all;
-use crate::service::standing::{FoundIn, StandingRequest, View};
+use crate::service::league_member;
+use crate::service::profiles;
+use crate::service::standing::{self, FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
 use crate::store::profiles::Profiles;
 use crate::store::{Dated, Freshness};
@@ -281,7 +283,7 @@ pub(super) async fn answers<'a, A>(
     let profiles = if includes.has(Include::Profile) {
         let members = found.iter().flatten().flat_map(|found| &found.members);
         let members: Vec<_> = members.cloned().collect();
-        app.service.profiles(members).await?
+        profiles::read(&app.service, members).await?
     } else {
         Profiles::default()
     };
@@ -298,7 +300,7 @@ async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
             && let Ok(board) = BoardId::parse(&query.board)
         {
             // A board that can't be read is told with its answer.
-            let more = app.service.entries_with_member(&board, 0).await;
+            let more = league_member::entries_with_member(&app.service, &board, 0).await;
             entries += more.unwrap_or_default();
         }
     }
@@ -351,7 +353,7 @@ pub(super) async fn read<V: View + Send + 'static, A: 'static>(
     view: V,
     body: fn(&V, &FoundIn<V::Found>) -> A,
 ) -> Result<Found<A>, Problem> {
-    let found = app.service.read(request, &view).await;
+    let found = standing::read(&app.service, request, &view).await;
     let found = found.map_err(|error| Problem::from(error).beyond_path())?;
     let members = if request.includes.has(Include::Profile) {
         V::members(&found.found)

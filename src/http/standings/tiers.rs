@@ -23,6 +23,7 @@ use crate::http::freshness::NoCache;
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;
 use crate::service::period::CohortChoice;
+use crate::service::players;
 use crate::service::standing::FoundIn;
 use crate::service::tiers::{CohortsView, FoundCohorts, FoundTier, TiersView};
 use crate::store::standings::Sight;
@@ -217,7 +218,7 @@ pub async fn history(
     let sight = caller.sight(params.hidden)?;
     let taken = app.memory.for_read(&caller.takers(), limit).await?;
     let part = (params.before.as_deref(), limit);
-    let (live, seats) = app.service.history(&id, &member, part, sight).await?;
+    let (live, seats) = players::history(&app.service, &id, &member, part, sight).await?;
     let board = &live.board;
     let (seats, next) = seats.shown(|played| PlayedBody::new(board, &played));
     let body = HistoryBody {

@@ -18,6 +18,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::join::join_all;
+use crate::service::look;
 use crate::supervise::restarted;
 
 /// How often a board is looked at.
@@ -125,7 +126,7 @@ async fn follow_on(app: Arc<App>, board: BoardId) {
         let Some(topics) = app.streams.hub.topics(&board) else {
             return;
         };
-        match app.service.look(&board).await {
+        match look::at(&app.service, &board).await {
             Ok(look) => {
                 join_all(topics.iter().map(|topic| topic.follow(&app, &look))).await;
             }

@@ -10,10 +10,12 @@ use utoipa::ToSchema;
 
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
+use crate::engine::stream_tokens;
 use crate::http::App;
 use crate::http::auth::Caller;
 use crate::http::extract::Json;
 use crate::http::problem::Problem;
+use crate::service::look;
 
 /// What a token is to open.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -56,9 +58,9 @@ pub async fn make(
 ) -> Result<Response, Problem> {
     caller.require_board(Some(&board))?;
     let (token, key) = caller.stream_token(app.service.engine.clock.now(), board, window);
-    let checked = app.service.check_window(&token.board, &token.window).await;
+    let checked = look::check_window(&app.service, &token.board, &token.window).await;
     checked.map_err(|error| Problem::from(error).beyond_path())?;
-    let signed = app.service.engine.sign_stream_token(&token, key.as_ref());
+    let signed = stream_tokens::sign(&app.service.engine, &token, key.as_ref());
     let body = StreamTokenBody {
         token: signed.await?,
         expires_at: token.expires_at,

@@ -21,10 +21,10 @@ use crate::http::App;
 use crate::http::problem::{BOARD_NOT_FOUND, COHORT_NOT_FOUND, Problem};
 use crate::http::standings::answers::{EntryBody, PageBody};
 use crate::http::supply::{Taken, Takers};
-use crate::service::look::{Look, Moment};
+use crate::service::look::{self, Look, Moment};
 use crate::service::page::{Entries, PageView};
 use crate::service::period::Choice;
-use crate::service::standing::StandingRequest;
+use crate::service::standing::{self, StandingRequest};
 use crate::service::subset::SubsetView;
 use crate::store::Freshness;
 use crate::store::standings::Sight;
@@ -171,7 +171,7 @@ impl Topic {
         let mut progress = self.lock().await?;
         let shown = progress.shown.as_ref();
         if shown.is_none_or(|shown| shown.as_of < begun) {
-            let look = app.service.look(&self.name.board).await?;
+            let look = look::at(&app.service, &self.name.board).await?;
             self.catch_up_or_end(app, &look, &mut progress, true)
                 .await?;
         }
@@ -298,7 +298,7 @@ impl Topic {
         // It is held while the page is read and written; what is kept of it is small.
         let _taken = self.memory(app, entries).await?;
         let request = self.request(Choice::Current);
-        let found = app.service.read_with_profiles(&request, &view).await?;
+        let found = standing::read_with_profiles(&app.service, &request, &view).await?;
         let board = &found.live.board;
         if before.is_some_and(|before| before.generation != board.generation) {
             return Err(of_another_board(&board.id));
@@ -407,7 +407,7 @@ impl Topic {
             };
             let _taken = self.memory(app, others.len()).await?;
             let request = self.request(Choice::Key(shown.key.clone()));
-            let found = app.service.read_with_profiles(&request, &view).await?;
+            let found = standing::read_with_profiles(&app.service, &request, &view).await?;
             if found.live.board.generation != shown.generation {
                 return Err(of_another_board(&self.name.board));
             }

@@ -8,9 +8,11 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::engine::ATTEMPTS_MAX;
-use crate::store::check::Head;
+use crate::store::boards;
+use crate::store::check::{self, Head};
 use crate::store::kinds::{Copying, Kind};
-use crate::store::queues::QueueName;
+use crate::store::queues::{self, QueueName};
+use crate::store::reshard;
 use crate::store::{StoreError, keys};
 
 impl Check<'_> {
@@ -35,7 +37,7 @@ impl Check<'_> {
 
     async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
         let place = || Place::of_board(id);
-        let head = self.store.load_head(id.as_str()).await?;
+        let head = check::load_head(self.store, id.as_str()).await?;
         if !self.is_of_type(place(), "its key", &head.found, "hash") {
             return Ok(());
         }
@@ -78,7 +80,7 @@ impl Check<'_> {
         if head.version.as_deref() == Some(&board.version()) {
             return Ok(true);
         }
-        let is_mended = self.mends && self.store.restore_version(board, head).await?;
+        let is_mended = self.mends && check::restore_version(self.store, board, head).await?;
         let known = head.version.as_deref().unwrap_or("none");
         let detail = format!(
             "its version is stored as {known}, its definition is {}",
@@ -93,7 +95,7 @@ impl Check<'_> {
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
-            if self.store.moving_boards().await?.contains(id) {
+            if reshard::moving_boards(self.store).await?.contains(id) {
                 return Ok(());
             }
             if attempt == 0 {
@@ -104,7 +106,7 @@ impl Check<'_> {
             }
         }
         if self.mends {
-            self.store.mark_moving(id, true).await?;
+            reshard::mark_moving(self.store, id, true).await?;
         }
         let detail = "it is to move to other shards, but is not noted for that";
         self.report
@@ -114,16 +116,16 @@ impl Check<'_> {
 
     /// Whether a board is not defined as it was.
     async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
-        let head = self.store.load_head(board.id.as_str()).await?;
+        let head = check::load_head(self.store, board.id.as_str()).await?;
         Ok(head.version != Some(board.version()))
     }
 
     async fn check_shard(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let tag = shard.tag();
         let registry = keys::registry(tag, shard.generation);
-        let found = self.store.type_of(&registry).await?;
+        let found = check::type_of(self.store, &registry).await?;
         if !shard.shard_id.of.is_together() {
-            let head = self.store.load_head(tag).await?;
+            let head = check::load_head(self.store, tag).await?;
             if !self.check_head(shard, &head, found != "none").await? {
                 return Ok(());
             }
@@ -135,7 +137,7 @@ impl Check<'_> {
         let mut readable = Vec::new();
         for derived in shard.derived() {
             let mends = self.manner(shard).mends;
-            let checked = self.store.check_state(shard, &derived, mends).await;
+            let checked = check::check_state(self.store, shard, &derived, mends).await;
             let state = keys::state(shard, derived.series);
             let place = || Place::of_key(shard, &state);
             if let Some(differences) = self.unless_damaged(place, checked)? {
@@ -188,7 +190,7 @@ impl Check<'_> {
     async fn check_registered(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         loop {
-            let names = self.store.names(shard, &cursor).await;
+            let names = reshard::names(self.store, shard, &cursor).await;
             let Some((next, names)) = self.unless_damaged(|| Place::of_shard(shard), names)? else {
                 return Ok(());
             };
@@ -226,10 +228,10 @@ impl Check<'_> {
         expected: &str,
     ) -> Result<(), StoreError> {
         const HYPERLOGLOG: &[u8] = b"HYLL";
-        let found = self.store.type_of(key).await?;
+        let found = check::type_of(self.store, key).await?;
         let place = || Place::of_key(shard, key);
         if self.is_of_type(place(), "it", &found, expected) && found == "string" {
-            let beginning = self.store.beginning_of(key, 4).await?;
+            let beginning = check::beginning_of(self.store, key, 4).await?;
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
                 let detail = "it is no HyperLogLog";
@@ -244,7 +246,7 @@ impl Check<'_> {
         let key = keys::single(shard, Kind::Queue);
         let place = || Place::of_key(shard, &key);
         let mends = self.manner(shard).mends;
-        let checked = self.store.check_queue(shard, mends).await;
+        let checked = check::check_queue(self.store, shard, mends).await;
         let Some(checked) = self.unless_damaged(place, checked)? else {
             return Ok(());
         };
@@ -259,7 +261,7 @@ impl Check<'_> {
             // What a queue has waits until the index names it.
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
             if self.is_unlisted(shard).await? {
-                let is_mended = mends && self.store.relist_queue(shard).await?;
+                let is_mended = mends && queues::relist(self.store, shard).await?;
                 let detail = "events wait in it, and the index of queues does not name it";
                 self.report.tell(place(), "not_indexed", is_mended, detail);
             }
@@ -270,9 +272,9 @@ impl Check<'_> {
     /// Whether a queue has something that the index does not name. It is read before its size: what is emptied meanwhile is not told.
     async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
-        let listed = self.store.queues().await?;
+        let listed = queues::all(self.store).await?;
         let is_listed = listed.iter().any(|queue| queue.name == name);
-        Ok(!is_listed && self.store.queue_size(&name).await?.events > 0)
+        Ok(!is_listed && queues::size(self.store, &name).await?.events > 0)
     }
 
     /// The list of all boards beside what is defined. Both change in two steps, so what seems wrong is looked at again.
@@ -294,12 +296,12 @@ impl Check<'_> {
             if self.mends {
                 let store = self.store;
                 let was_defined = wrong.version.is_some();
-                store.announce_board(id, was_defined, None).await?;
+                boards::announce(&store, id, was_defined, None).await?;
                 // Nobody else may have defined or deleted it meanwhile.
-                let head = store.load_head(id.as_str()).await?;
+                let head = check::load_head(&store, id.as_str()).await?;
                 let is_defined = head.definition.is_some();
                 if is_defined != was_defined {
-                    store.announce_board(id, is_defined, None).await?;
+                    boards::announce(&store, id, is_defined, None).await?;
                 }
             }
             let detail = match (&wrong.version, wrong.is_listed) {
@@ -315,8 +317,8 @@ impl Check<'_> {
 
     /// What is wrong with a board in the list, if anything is.
     async fn wrong_in_list(&self, id: &BoardId) -> Result<Option<Listed>, StoreError> {
-        let score = self.store.live_score(id).await?;
-        let head = self.store.load_head(id.as_str()).await?;
+        let score = check::live_score(self.store, id).await?;
+        let head = check::load_head(self.store, id.as_str()).await?;
         if !matches!(head.found.as_str(), "none" | "hash") {
             return Ok(None);
         }

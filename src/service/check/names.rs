@@ -8,9 +8,10 @@ use super::{Check, Place};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::store::StoreError;
+use crate::store::check;
 use crate::store::keys::{self, Name};
 use crate::store::kinds::{Kind, Purging, Slot};
-use crate::store::purge::{Cause, Unneeded};
+use crate::store::purge::{self, Cause, Unneeded};
 
 /// The most keys that are looked at again.
 const SUSPECTS_MAX: usize = 100_000;
@@ -34,11 +35,11 @@ impl Check<'_> {
         &mut self,
         only: Option<&BoardId>,
     ) -> Result<(BTreeSet<BoardId>, Vec<(String, Name)>), StoreError> {
-        let unneeded: HashSet<Unneeded> = self.store.unneeded().await?.into_iter().collect();
+        let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
         let mut boards: HashMap<BoardId, Defined> = HashMap::new();
         let (mut heads, mut suspects) = (BTreeSet::new(), Vec::new());
         let mut told = HashSet::new();
-        let mut scan = self.store.scan_keys(keys::pattern(only));
+        let mut scan = check::scan_keys(self.store, keys::pattern(only));
         while let Some(names) = scan.next().await? {
             let mut registered: BTreeMap<(String, u64), Vec<String>> = BTreeMap::new();
             for key in names {
@@ -64,7 +65,7 @@ impl Check<'_> {
                 }
             }
             for ((tag, generation), names) in registered {
-                let checked = self.store.check_keys(&tag, generation, &names, self.mends);
+                let checked = check::check_keys(self.store, &tag, generation, &names, self.mends);
                 // A registry that is damaged is told with its shard.
                 let missing = match checked.await {
                     Ok(missing) => missing,
@@ -97,11 +98,11 @@ impl Check<'_> {
             boards.insert(id, defined);
         }
         // After the definitions: what is deleted is marked before.
-        let unneeded: HashSet<Unneeded> = self.store.unneeded().await?.into_iter().collect();
+        let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
         let (mut left_over, mut marked) = (Vec::new(), HashSet::new());
         for (key, mut name) in suspects {
             if matches!(name.kind, Some(Kind::Head | Kind::CountsHead)) {
-                let version = self.store.version_at(&key).await?;
+                let version = check::version_at(self.store, &key).await?;
                 name.generation =
                     version.and_then(|version| version.rsplit_once('-')?.0.parse().ok());
             }
@@ -109,7 +110,7 @@ impl Check<'_> {
                 Verdict::Registered | Verdict::Fine => continue,
                 judged => judged,
             };
-            let lasts = self.store.lasts_ms(&key).await?;
+            let lasts = check::lasts_ms(self.store, &key).await?;
             let is_gone = lasts == -2;
             // What was taken of quotas expires by itself where it can.
             let is_swept = name.kind.is_some_and(Kind::is_swept);
@@ -121,15 +122,15 @@ impl Check<'_> {
                 && let Some(unneeded) = self.register(&key, name).await?
                 && marked.insert(unneeded.clone())
             {
-                self.store.mark(&unneeded).await?;
+                purge::mark(self.store, &unneeded).await?;
             }
             left_over.push((key, judged));
         }
         for unneeded in &marked {
-            while self.store.purge(unneeded).boxed().await? {}
+            while purge::unlink_some(self.store, unneeded).boxed().await? {}
         }
         for (key, judged) in left_over {
-            let is_mended = self.mends && self.store.lasts_ms(&key).await? == -2;
+            let is_mended = self.mends && check::lasts_ms(self.store, &key).await? == -2;
             let place = place_of(&key);
             let (kind, detail) = match judged {
                 Verdict::Unknown => ("unknown", "nobody knows what it is"),
@@ -152,7 +153,7 @@ impl Check<'_> {
         if name.kind.map(Kind::purging) != Some(Purging::Purge) {
             let tag = name.shard.tag(&name.id);
             let keys = [key.to_owned()];
-            let registered = self.store.check_keys(&tag, generation, &keys, true).await;
+            let registered = check::check_keys(self.store, &tag, generation, &keys, true).await;
             self.unless_damaged(|| place_of(key), registered)?;
         }
         Ok(Some(Unneeded {
@@ -165,7 +166,7 @@ impl Check<'_> {
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
-        let head = self.store.load_head(id.as_str()).await?;
+        let head = check::load_head(self.store, id.as_str()).await?;
         Ok(match head.board(id) {
             Some(Ok(board)) => Defined::As(Box::new(board)),
             None if matches!(head.found.as_str(), "none" | "hash") => Defined::Not,

@@ -8,8 +8,9 @@ use crate::domain::series::{Derived, List, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::store::check::{Look, Manner, Sum, Total};
+use crate::store::check::{self, Look, Manner, Sum, Total};
 use crate::store::kinds::Kind;
+use crate::store::reshard;
 use crate::store::{StoreError, keys};
 
 impl Check<'_> {
@@ -29,7 +30,8 @@ impl Check<'_> {
         let (mut is_whole, mut is_sound) = (false, true);
         loop {
             let (store, manner, expiry) = (self.store, self.manner(shard), (expires, is_first));
-            let part = store.check_standing(shard, kind, zset, expiry, (&phase, &cursor), manner);
+            let part =
+                check::check_standing(store, shard, kind, zset, expiry, (&phase, &cursor), manner);
             let part = part.await;
             let part = match self.unless_damaged(|| place.clone(), part)? {
                 Some(Look::Found(part)) => part,
@@ -66,7 +68,7 @@ impl Check<'_> {
         place: Place,
     ) -> Result<(), StoreError> {
         let mends = self.manner(shard).mends;
-        let total = self.store.check_total(shard, zset, mends).await;
+        let total = check::check_total(self.store, shard, zset, mends).await;
         match self.unless_damaged(|| place.clone(), total)? {
             Some(Total::Agrees) | None => {}
             Some(Total::Changing) => self.report.unsure += 1,
@@ -123,7 +125,7 @@ impl Check<'_> {
         derived: &Derived,
     ) -> Result<(), StoreError> {
         let place = || Place::of_key(shard, &keys::state(shard, derived.series));
-        let entries = self.store.derived_entries(shard, derived.series).await;
+        let entries = reshard::derived_entries(self.store, shard, derived.series).await;
         let Some(entries) = self.unless_damaged(place, entries)? else {
             return Ok(());
         };
@@ -152,7 +154,7 @@ impl Check<'_> {
             let manner = self.manner(shard);
             let mends = manner.mends && may_drop;
             let look = Manner { mends, ..manner };
-            let part = self.store.check_sum(shard, sum, (term, &cursor), look);
+            let part = check::check_sum(self.store, shard, sum, (term, &cursor), look);
             let part = part.await;
             let part = match part {
                 // A member that can't be read is told with the standing that has it.

@@ -34,6 +34,7 @@ use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
 use standings::http::streams::{StreamLimits, Streams};
 use standings::http::{App, Options, reserve, router};
+use standings::service::shards;
 use standings::service::{Service, Setup};
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
@@ -310,7 +311,7 @@ impl Instance {
         let id = BoardId::parse(board).unwrap();
         redis::eventually("the board has moved", async || {
             self.service.engine.run(&Moves).await.unwrap();
-            let progress = self.service.reshard_progress(&id).await.unwrap();
+            let progress = shards::progress(&self.service, &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;

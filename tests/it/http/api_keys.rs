@@ -9,7 +9,8 @@ use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};
 use standings::domain::secret::Digest;
 use standings::domain::time::Timestamp;
 use standings::engine::jobs::JobKind;
-use standings::store::api_keys::ApiKey;
+use standings::engine::keyring;
+use standings::store::api_keys::{self, ApiKey};
 use standings::store::stored::Changed;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -285,14 +286,13 @@ async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
             created_at: Timestamp::parse(NOW).unwrap(),
         };
         let named = KeyName::parse(&name(index)).unwrap();
-        let made = store
-            .change_api_key(&named, None, Some(&key))
+        let made = api_keys::change(store, &named, None, Some(&key))
             .await
             .unwrap();
         assert_eq!(made, Changed::Done);
     }
     let new = Instance::start(&world.redis.url(), world.clock.clone(), KEYS).await;
-    new.service.engine.refresh_api_keys().await.unwrap();
+    keyring::refresh(&new.service.engine).await.unwrap();
     let _following = new.follow_api_keys();
     for instance in world.instances.iter().chain([&new]) {
         for index in [0, 4_999, 9_999] {

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
 use standings::store::StoreError;
+use standings::store::boards;
+use standings::store::queues;
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::ApplyQueues;
@@ -72,11 +74,7 @@ async fn the_last_value_wins_in_every_order_on_every_way() {
         }
         if is_queued {
             send(&client.queueing(), events).await;
-            while !world
-                .service()
-                .engine
-                .store
-                .queues()
+            while !queues::all(&world.service().engine.store)
                 .await
                 .unwrap()
                 .is_empty()
@@ -406,7 +404,7 @@ async fn data_of_another_format_is_left_alone() {
             "{error}"
         );
         let id = BoardId::parse("own").unwrap();
-        let error = store.begin_change(&id).await.unwrap_err();
+        let error = boards::begin_change(&store, &id).await.unwrap_err();
         assert!(
             error
                 .to_string()

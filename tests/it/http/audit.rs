@@ -14,7 +14,9 @@ use standings::http::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
 use standings::http::table::routes;
+use standings::service::audit as service_audit;
 use standings::service::audit::Request;
+use standings::store::audit;
 use standings::store::{Address, Store};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -486,7 +488,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
 
     let store = &world.service().engine.store;
     for _ in 0..2 {
-        store.forget_in_audit(&member()).await.unwrap();
+        audit::forget_member(store, &member()).await.unwrap();
     }
     assert_eq!(named().await, Vec::<Value>::new());
     let line = last(client).await;
@@ -514,7 +516,7 @@ async fn a_player_is_written_down_by_a_pseudonym() {
         player: Some(member()),
         ..Request::default()
     };
-    service.begin_audit_line(request).await.unwrap();
+    service_audit::begin_line(&service, request).await.unwrap();
     let line = last(world.client()).await;
     let pseudonym = line["members"][0]["pseudonym"].as_str().unwrap();
     assert_eq!(line["by"], format!("player:{pseudonym}"));

@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use standings::domain::board::Board;
 use standings::domain::ids::BoardId;
+use standings::store::boards;
 
 use crate::harness::jobs::{Announcements, Moves, Purge};
 use crate::harness::redis::eventually;
@@ -406,7 +407,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let at = world.clock.now();
 
     // Created.
-    let stamp = store.begin_change(&id).await.unwrap();
+    let stamp = boards::begin_change(store, &id).await.unwrap();
     let board = Board::new(
         id.clone(),
         definition(json!(["day"])),
@@ -414,7 +415,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         1,
         BTreeMap::new(),
     );
-    store.define_board(&board, None, None).await.unwrap();
+    boards::define(store, &board, None, None).await.unwrap();
     other
         .service
         .engine
@@ -428,10 +429,9 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     assert_eq!(boards().await, ["b"]);
 
     // Replaced: of the window the other instance does not ask Redis.
-    let stamp = store.begin_change(&id).await.unwrap();
+    let stamp = boards::begin_change(store, &id).await.unwrap();
     let replaced = board.replaced(definition(json!(["day", "week"])), stamp, at);
-    store
-        .define_board(&replaced, Some(&board), None)
+    boards::define(store, &replaced, Some(&board), None)
         .await
         .unwrap();
     let week = "/v1/boards/b/standings/week";
@@ -444,12 +444,11 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     other.client.get(week).await.expect(200);
 
     // Set out to other shards.
-    let stamp = store.begin_change(&id).await.unwrap();
+    let stamp = boards::begin_change(store, &id).await.unwrap();
     let mut spread = definition(json!(["day", "week"]));
     spread.shards = 2;
     let moving = replaced.replaced(spread, stamp, at);
-    store
-        .define_board(&moving, Some(&replaced), None)
+    boards::define(store, &moving, Some(&replaced), None)
         .await
         .unwrap();
     finish().await;
@@ -459,8 +458,8 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
 
     // Deleted.
     let board = one.service.engine.board(&id).await.unwrap();
-    store.begin_change(&id).await.unwrap();
-    assert!(store.delete_board(&board).await.unwrap());
+    boards::begin_change(store, &id).await.unwrap();
+    assert!(boards::delete(store, &board).await.unwrap());
     finish().await;
     assert_eq!(boards().await, [""; 0]);
     assert!(world.redis.keys("st:{boards}:live").await.is_empty());

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
+use standings::service::shards;
 
 use crate::harness::World;
 use crate::harness::jobs::Moves;
@@ -571,7 +572,7 @@ async fn data_goes_along_when_a_board_moves() {
         send(round).await;
         eventually("the board has moved", async || {
             steps(1).await;
-            let progress = world.service().reshard_progress(&id).await.unwrap();
+            let progress = shards::progress(world.service(), &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;

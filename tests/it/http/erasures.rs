@@ -3,6 +3,10 @@
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::Engine;
+use standings::service::moderation;
+use standings::service::shards;
+use standings::store::boards;
+use standings::store::erasures;
 
 use crate::harness::jobs::{EndedHides, Erasures, Moves, Purge, Rollover, Tasks};
 use crate::harness::redis::{Reply, eventually};
@@ -180,7 +184,7 @@ async fn erase_half_way(engine: &Engine, member: &str, steps: usize) {
         BoardId::parse("b").unwrap(),
         MemberId::parse(member).unwrap(),
     );
-    let number = engine.store.begin_erasure(&id).await.unwrap();
+    let number = erasures::begin(&engine.store, &id).await.unwrap();
     engine.erase(&id, &member, number).await.unwrap();
     let live = engine.live_board(&id).await.unwrap();
     for _ in 0..steps {
@@ -245,7 +249,7 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
         BoardId::parse("b").unwrap(),
         MemberId::parse(member).unwrap(),
     );
-    let erased = break_off(instance.service.erase(&id, &member), waits).await;
+    let erased = break_off(moderation::erase(&instance.service, &id, &member), waits).await;
     erased.is_some_and(|erased| erased.is_ok())
 }
 
@@ -577,7 +581,7 @@ async fn end_move(world: &World, id: &BoardId) {
     let service = &world.instances[1].service;
     eventually("the board has moved", async || {
         service.engine.run(&Moves).await.unwrap();
-        let progress = service.reshard_progress(id).await.unwrap();
+        let progress = shards::progress(service, id).await.unwrap();
         progress.moving_to.is_none()
     })
     .await;
@@ -599,7 +603,9 @@ async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
         break_off(one.service.engine.run(&Moves), waits).await;
         world.set_time(LATER);
         let id = BoardId::parse("b").unwrap();
-        let stored = other.service.engine.store.load_board(&id).await.unwrap();
+        let stored = boards::load(&other.service.engine.store, &id)
+            .await
+            .unwrap();
         if stored.unwrap().unwrap().placement.is_closed() {
             // Nobody else can do anything until it has moved.
             end_move(&world, &id).await;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::service::check;
+use standings::store::erasures;
 
 use crate::harness::jobs::{ClosePeriods, Erasures, Revisions, Rollover};
 use crate::harness::random::some_of;
@@ -144,7 +146,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
         if has_raw {
             assert_ne!(get(one, raw).await, get(one, DAY).await);
         }
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, [], "{definition}");
     }
 }
@@ -216,7 +218,7 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
         let expected = without_names(&one.client, DAY, &["ann"]).await;
         let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
-        let number = engine.store.begin_erasure(&id).await.unwrap();
+        let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
         let live = engine.live_board(&id).await.unwrap();
         for _ in 0..steps {
@@ -258,7 +260,7 @@ async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_c
         }
         let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
-        let number = engine.store.begin_erasure(&id).await.unwrap();
+        let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
         let live = engine.live_board(&id).await.unwrap();
         for _ in 0..steps {
@@ -298,7 +300,7 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
                 assert_eq!(get(other, DAY).await, expected, "{shards}");
             }
         }
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -335,7 +337,7 @@ async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
             world.redis.run(&[b"DEL", key.as_bytes()]).await;
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{ties}");
-        let report = world.service().check(None, false).await.unwrap();
+        let report = check::run(world.service(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }

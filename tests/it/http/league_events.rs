@@ -8,6 +8,7 @@ use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, EndedHides, Erasures};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, World};
+use standings::store::erasures;
 
 /// A Wednesday, and the week of it.
 const NOW: &str = "2026-11-18T12:00:00Z";
@@ -609,16 +610,14 @@ async fn an_erasure_that_came_to_some_shards_only_comes_to_all() {
     );
     let board = engine.board(&id).await.unwrap();
     let shards = board.shards();
-    let number = engine.store.begin_erasure(&id).await.unwrap();
+    let number = erasures::begin(&engine.store, &id).await.unwrap();
     let at = engine.clock.now();
     for shard in [1, 7, 12]
         .into_iter()
         .filter(|shard| *shard != board.shard_of(&ann))
     {
         let erasure = Erasure { number, at };
-        engine
-            .store
-            .erase(&shards[shard], &ann, &erasure, None)
+        erasures::erase(&engine.store, &shards[shard], &ann, &erasure, None)
             .await
             .unwrap();
     }

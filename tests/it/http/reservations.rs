@@ -11,8 +11,8 @@ use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::shard::Shard;
 use standings::store::Store;
-use standings::store::events::{Answer, Ready};
-use standings::store::reservations::{Reserved, Token, Wanted};
+use standings::store::events::{self, Answer, Ready};
+use standings::store::reservations::{self, Reserved, Token, Wanted};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;
@@ -110,7 +110,7 @@ impl<'a> Steps<'a> {
                 asks_quotas: false,
             };
             let now = self.world.clock.now();
-            let reserved = self.store().reserve(home, &[vec![wanted]], now).await;
+            let reserved = reservations::reserve(self.store(), home, &[vec![wanted]], now).await;
             let open = Reserved::Open(Vec::new());
             assert_eq!(reserved.unwrap(), [open]);
         }
@@ -119,7 +119,7 @@ impl<'a> Steps<'a> {
     async fn apply(&self) -> Answer {
         let (shard, now) = (&self.shards[self.member_shard], self.world.clock.now());
         let events = vec![self.ready.clone()];
-        let applied = self.store().apply(shard, events, now).await;
+        let applied = events::apply(self.store(), shard, events, now).await;
         applied.unwrap().remove(0)
     }
 }

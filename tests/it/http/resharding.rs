@@ -11,6 +11,8 @@ use standings::engine::jobs::faults::Subject;
 use standings::engine::jobs::{Job, JobKind, Progress};
 use standings::engine::moves::Moving;
 use standings::engine::{Engine, Error};
+use standings::service::shards;
+use standings::store::boards;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
 use crate::harness::jobs::{Moves, Purge};
@@ -229,7 +231,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
                 world.service().engine.run(&Moves).await.unwrap();
-                let progress = world.service().reshard_progress(&id).await.unwrap();
+                let progress = shards::progress(world.service(), &id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
             .await;
@@ -368,11 +370,10 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
     // The instance that moves it dies right after it has closed the board.
     let store = &world.service().engine.store;
     let id = BoardId::parse("b").unwrap();
-    let board = store.load_board(&id).await.unwrap().unwrap().unwrap();
-    let stamp = store.begin_change(&id).await.unwrap();
+    let board = boards::load(store, &id).await.unwrap().unwrap().unwrap();
+    let stamp = boards::begin_change(store, &id).await.unwrap();
     let closed = board.placed(board.placement.closing(), stamp);
-    store
-        .define_board(&closed, Some(&board), None)
+    boards::define(store, &closed, Some(&board), None)
         .await
         .unwrap();
 

@@ -10,9 +10,15 @@ use standings::domain::ids::BoardId;
 use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
+use standings::engine::deliveries as engine_deliveries;
 use standings::engine::jobs::JobKind;
+use standings::service::check;
 use standings::store::StoreError;
-use standings::store::board_notes::NotedFor;
+use standings::store::board_notes::{self, NotedFor};
+use standings::store::boards;
+use standings::store::deliveries;
+use standings::store::outbox;
+use standings::store::webhooks;
 
 use super::api_keys::make_key;
 use crate::harness::jobs::{ClosePeriods, Outboxes, Purge, Revisions};
@@ -55,7 +61,9 @@ async fn board(instance: &Instance, id: &str) -> Arc<Board> {
         instance.client.define(id, definition).await;
     }
     let id = BoardId::parse(id).unwrap();
-    let stored = instance.service.engine.store.load_board(&id).await.unwrap();
+    let stored = boards::load(&instance.service.engine.store, &id)
+        .await
+        .unwrap();
     stored.unwrap().unwrap()
 }
 
@@ -69,9 +77,11 @@ fn message(board: &Board, number: u32) -> Message {
 /// Posts a message as a step does that records a result.
 async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
     let (store, message) = (&instance.service.engine.store, message(board, number));
-    let posted = store.post(board, std::slice::from_ref(&message)).await;
+    let posted = outbox::post(store, board, std::slice::from_ref(&message)).await;
     posted.unwrap();
-    store.note_board(NotedFor::Outbox, board).await.unwrap();
+    board_notes::note(store, NotedFor::Outbox, board)
+        .await
+        .unwrap();
     message
 }
 
@@ -79,7 +89,7 @@ async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
 async fn run(instance: &Instance) {
     let engine = &instance.service.engine;
     engine.run(&Outboxes).await.unwrap();
-    engine.deliver().await.unwrap();
+    engine_deliveries::deliver(engine).await.unwrap();
 }
 
 async fn deliveries(client: &Client, name: &str, query: &str) -> Vec<Value> {
@@ -162,7 +172,9 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
             .post("/v1/webhooks/site/test", json!({}))
             .await
             .expect(202);
-        instance.service.engine.deliver().await.unwrap();
+        engine_deliveries::deliver(&instance.service.engine)
+            .await
+            .unwrap();
         let got = receiver.received();
         assert_eq!(got.len(), count);
         let last = got.last().unwrap();
@@ -269,7 +281,9 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
     );
     // What was not handed on goes with its board.
     let store = &instance.service.engine.store;
-    store.post(&vote, &[message(&vote, 4)]).await.unwrap();
+    outbox::post(store, &vote, &[message(&vote, 4)])
+        .await
+        .unwrap();
     assert!(
         world
             .redis
@@ -377,7 +391,7 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     }
     let service = Arc::clone(&instance.service);
     service.engine.run(&Outboxes).await.unwrap();
-    let delivering = tokio::spawn(async move { service.engine.deliver().await });
+    let delivering = tokio::spawn(async move { engine_deliveries::deliver(&service.engine).await });
     eventually("the good one has all", async || good.count() == 2).await;
     // While others hang, the good one is sent what comes meanwhile.
     assert!(!delivering.is_finished());
@@ -544,15 +558,16 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         };
         // Each of these is broken off somewhere, as if its process were killed there.
         let (store, message) = (&first.service.engine.store, message(&board, number));
-        store
-            .post(&board, std::slice::from_ref(&message))
+        outbox::post(store, &board, std::slice::from_ref(&message))
             .await
             .unwrap();
-        break_off(store.note_board(NotedFor::Outbox, &board), waits).await;
+        break_off(board_notes::note(store, NotedFor::Outbox, &board), waits).await;
         break_off(first.service.engine.run(&Outboxes), waits).await;
-        break_off(first.service.engine.deliver(), waits).await;
+        break_off(engine_deliveries::deliver(&first.service.engine), waits).await;
         // The step that has posted is done again, and notes again.
-        store.note_board(NotedFor::Outbox, &board).await.unwrap();
+        board_notes::note(store, NotedFor::Outbox, &board)
+            .await
+            .unwrap();
         let (one, other) = tokio::join!(
             second.service.engine.run(&Outboxes),
             third.service.engine.run(&Outboxes)
@@ -561,8 +576,8 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let (one, other) = tokio::join!(
-            second.service.engine.deliver(),
-            third.service.engine.deliver()
+            engine_deliveries::deliver(&second.service.engine),
+            engine_deliveries::deliver(&third.service.engine)
         );
         one.and(other).unwrap();
         let got = receiver.received();
@@ -606,19 +621,19 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
             // It lies in the outbox, or in the queue, or was claimed.
             0 | 1 => restart().await,
             2 => {
-                break_off(engine.deliver(), round / 2).await;
+                break_off(engine_deliveries::deliver(engine), round / 2).await;
                 restart().await;
             }
             // It is on its way.
             _ => {
-                let (_, ()) = tokio::join!(engine.deliver(), restart());
+                let (_, ()) = tokio::join!(engine_deliveries::deliver(engine), restart());
             }
         }
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let engine = &second.service.engine;
         eventually("all is sent", async || {
-            engine.run(&Outboxes).await.is_ok() && engine.deliver().await.is_ok()
+            engine.run(&Outboxes).await.is_ok() && engine_deliveries::deliver(engine).await.is_ok()
         })
         .await;
         let got = receiver.received().into_iter();
@@ -719,7 +734,9 @@ async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowe
         .post("/v1/webhooks/site/test", json!({}))
         .await
         .expect(202);
-    instance.service.engine.deliver().await.unwrap();
+    engine_deliveries::deliver(&instance.service.engine)
+        .await
+        .unwrap();
     let [one] = &deliveries(client, "site", "").await[..] else {
         panic!("one is there")
     };
@@ -848,7 +865,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         })
         .collect();
     for part in queued.chunks(500) {
-        let part = store.queue_deliveries(None, &name, part, now).await;
+        let part = deliveries::queue(store, None, &name, part, now).await;
         part.unwrap();
     }
     let board = board(instance, "b").await;
@@ -864,20 +881,18 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         (&json!(0), &Value::Null)
     );
     // The check of all keys knows what these are.
-    let report = world.service().check(None, false).await.unwrap();
+    let report = check::run(world.service(), None, false).await.unwrap();
     assert!(report.is_sound(), "{report:?}");
-    let version = store.load_webhooks().await.unwrap().version;
+    let version = webhooks::load_all(store).await.unwrap().version;
     client
         .post("/v1/webhooks/site/rotate", json!({}))
         .await
         .expect(200);
-    let stale = store
-        .queue_deliveries(Some(&version), &name, &queued[..1], now)
-        .await;
+    let stale = deliveries::queue(store, Some(&version), &name, &queued[..1], now).await;
     let is_stale = |queued| matches!(queued, Err(StoreError::Stale));
     assert!(is_stale(stale), "a webhook has changed");
     client.delete("/v1/webhooks/site").await.expect(204);
-    let gone = store.queue_deliveries(None, &name, &queued[..1], now).await;
+    let gone = deliveries::queue(store, None, &name, &queued[..1], now).await;
     assert!(is_stale(gone), "nothing is queued for one that is gone");
 }
 

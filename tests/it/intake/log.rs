@@ -16,6 +16,7 @@ use standings::domain::intake::{Extent, Partition};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
 use standings::engine::events::Incoming;
+use standings::engine::intake::start;
 use standings::engine::intake::{DeadRecord, EventLog, Intake, LogEvent, Sought, Taking};
 use standings::engine::queue::room::QueueBounds;
 use standings::engine::{Error, Outdated};
@@ -359,7 +360,7 @@ pub(super) struct Consumer {
 impl Consumer {
     async fn begin(&mut self) {
         let partition = partition(self.number);
-        let start = self.engine.intake_start(&partition).await.unwrap();
+        let start = start::find(&self.engine, &partition).await.unwrap();
         let extent = self.log.extent(self.number);
         self.intake = Some(Intake::new(Arc::clone(&self.engine), start, extent).unwrap());
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use standings::engine::intake::Taking;
 use standings::problems::BOARD_MOVING;
+use standings::service::check;
 
 use super::log::{Consumer, PARTITIONS, Site, record};
 use super::taking::{assert_sums, define, write};
@@ -83,9 +84,7 @@ async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
         .await;
         assert!(!current.is_empty());
         assert!(
-            site.instances[0]
-                .service
-                .check(None, false)
+            check::run(&site.instances[0].service, None, false)
                 .await
                 .unwrap()
                 .is_sound()

@@ -6,6 +6,8 @@ use futures::FutureExt;
 use serde_json::json;
 use standings::domain::ids::BoardId;
 use standings::engine::intake::Taking;
+use standings::service::check;
+use standings::store::boards;
 
 use super::log::{Consumer, PARTITIONS, Site};
 use super::taking::{assert_sums, define, write};
@@ -84,7 +86,7 @@ async fn play(number: u64) {
                 let waits = u16::try_from(1 + random.below(900)).unwrap();
                 free_move(&site).await;
                 let _ = break_off(engine.run(&Moves), waits).await;
-                let stored = engine.store.load_board(&board).await.unwrap();
+                let stored = boards::load(&engine.store, &board).await.unwrap();
                 if stored.unwrap().unwrap().placement.is_closing() {
                     // Everybody waits for whoever goes on.
                     free_move(&site).await;
@@ -118,7 +120,9 @@ async fn play(number: u64) {
     }
     site.finish().await;
     assert_sums(&site).await;
-    let report = site.instances[0].service.check(None, false).await.unwrap();
+    let report = check::run(&site.instances[0].service, None, false)
+        .await
+        .unwrap();
     assert!(report.is_sound(), "case {number}");
 }
 

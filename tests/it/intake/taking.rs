@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use standings::domain::intake::Extent;
+use standings::engine::intake::start;
 use standings::engine::intake::{DeadCause, Intake, Taking};
 use standings::engine::queue::room::QueueBounds;
 use standings::problems::QUEUE_FULL;
@@ -374,7 +375,7 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
     let end = later.position();
     assert_eq!(site.consumer(0, 0).await.position(), end);
     site.log.clear(0);
-    let start = engine.intake_start(&partition(0)).await.unwrap();
+    let start = start::find(&engine, &partition(0)).await.unwrap();
     let other = Intake::new(engine, start, site.log.extent(0)).unwrap_err();
     let told = format!("votes/0 ends at offset 0, but records up to {end} were taken");
     assert!(other.to_string().contains(&told), "{other}");
@@ -386,7 +387,7 @@ async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
     define(&site, 4).await;
     let engine = Arc::clone(&site.instances[0].service.engine);
     let at = async |end| {
-        let start = engine.intake_start(&partition(0)).await.unwrap();
+        let start = start::find(&engine, &partition(0)).await.unwrap();
         let log = Extent { first: 0, end };
         Intake::new(Arc::clone(&engine), start, log).unwrap()
     };

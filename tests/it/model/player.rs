@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
-use standings::service::check::Report;
+use standings::service::check::{self, Report};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::moderation::hide_all;
@@ -241,7 +241,7 @@ impl Game<'_> {
             let report: Mutex<Report> = Mutex::default();
             // On a cluster slots move all the time.
             eventually("the board is checked", async || {
-                let checked = service.check(Some(&id), false).await;
+                let checked = check::run(service, Some(&id), false).await;
                 checked.map(|checked| *report.lock() = checked).is_ok()
             })
             .await;

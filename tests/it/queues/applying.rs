@@ -10,7 +10,7 @@ use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::engine::jobs::Job;
-use standings::store::reservations::{Reserved, Token, Wanted};
+use standings::store::reservations::{self, Reserved, Token, Wanted};
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{ApplyQueues, ListQueues, SETTLE_ALL};
@@ -535,7 +535,7 @@ async fn reserve(world: &World, voter: &str) {
         asks_quotas: false,
     };
     let home = &shards[board.home_of(used)];
-    let reserved = engine.store.reserve(home, &[vec![wanted]], now).await;
+    let reserved = reservations::reserve(&engine.store, home, &[vec![wanted]], now).await;
     let open = Reserved::Open(Vec::new());
     assert_eq!(reserved.unwrap(), [open]);
 }

@@ -4,6 +4,8 @@ use chrono::Utc;
 use futures::future::join;
 use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::service::check;
+use standings::store::erasures;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -282,7 +284,12 @@ async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_cou
             world.move_to("b", shards).await;
             assert_eq!(cut_off().await, (json!(1), json!(19)), "{shards}");
         }
-        assert!(world.service().check(None, false).await.unwrap().is_sound());
+        assert!(
+            check::run(world.service(), None, false)
+                .await
+                .unwrap()
+                .is_sound()
+        );
         // The next closing waits anew, and what comes in time counts.
         world.set_time("2026-11-21T12:50:00Z");
         queue(client, at("2", "ann", "2026-11-21T12:50:00Z")).await;
@@ -403,7 +410,7 @@ async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
             MemberId::parse("ann").unwrap(),
         );
         let engine = &world.service().engine;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "queue").await, 2, "nothing is removed yet");
         let told = async |query: &str| {
@@ -460,7 +467,7 @@ async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing()
         }
         world.set_time("2026-11-21T12:10:00Z");
         close_periods(instance).await;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, ann, number).await.unwrap();
         world.set_time("2026-11-21T12:10:30Z");
         let vote = json!({"id": "later", "member": ann.as_str(), "score": 7});
@@ -647,7 +654,12 @@ async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
         assert_eq!(scores(client, "week").await, json!([["ann", 110]]));
         assert_eq!(scores(client, "hour").await, json!([["ann", 100]]));
         assert_clean(&world).await;
-        assert!(world.service().check(None, false).await.unwrap().is_sound());
+        assert!(
+            check::run(world.service(), None, false)
+                .await
+                .unwrap()
+                .is_sound()
+        );
     }
 }
 
@@ -683,7 +695,12 @@ async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
         );
         assert_eq!(keys_of_hour().await, [""; 0]);
         assert_clean(&world).await;
-        assert!(world.service().check(None, false).await.unwrap().is_sound());
+        assert!(
+            check::run(world.service(), None, false)
+                .await
+                .unwrap()
+                .is_sound()
+        );
     }
 }
 
@@ -692,7 +709,7 @@ async fn the_check_finds_and_mends_what_contradicts_a_queue() {
     let world = world(1, json!({"shards": 2})).await;
     queue_all(world.client(), 0..20).await;
     let id = BoardId::parse("b").unwrap();
-    let check = async |mends| world.service().check(Some(&id), mends).await.unwrap();
+    let check = async |mends| check::run(world.service(), Some(&id), mends).await.unwrap();
     assert!(check(false).await.is_sound());
     let of_kind = async |kind: &str| {
         let keys = world.redis.keys(&format!("st:{{b*:{kind}")).await;

@@ -10,7 +10,9 @@ use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
 use standings::engine::queue::room::QueueBounds;
+use standings::service::dead_letters;
 use standings::store::dead_letters::LetterId;
+use standings::store::erasures;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -273,7 +275,7 @@ async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
         count += 1;
         let id = ids(client).await.remove(0);
         let letter: LetterId = id.parse().unwrap();
-        let dying = world.instances[1].service.replay(&board, &letter);
+        let dying = dead_letters::replay(&world.instances[1].service, &board, &letter);
         let is_over = break_off(dying, waits).await.is_some();
         let worker = world.instances[1].service.engine.run(&ApplyQueues);
         break_off(worker, waits).await;
@@ -365,7 +367,7 @@ async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove()
         assert_eq!((own.len(), others.len()), (5, 30));
         let (board, member) = (BoardId::parse("b").unwrap(), MemberId::parse("m2").unwrap());
         let engine = &world.service().engine;
-        let number = engine.store.begin_erasure(&board).await.unwrap();
+        let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "dead").await, 35, "nothing is removed yet");
         assert_eq!(listed(client).await.iter().collect::<Vec<_>>(), others);

@@ -10,6 +10,7 @@ use super::applying::{EVENTS, assert_clean, drain, length, run, total, world};
 use crate::harness::jobs::ListQueues;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{RedisServer, World};
+use standings::service::check;
 
 /// More than one call applies.
 const MANY: usize = 600;
@@ -66,7 +67,12 @@ async fn expect_total(world: &World, events: usize) {
     drain(world, &world.instances[0]).await;
     assert_eq!(total(world.client()).await, i64::try_from(events).unwrap());
     assert_clean(world).await;
-    assert!(world.service().check(None, false).await.unwrap().is_sound());
+    assert!(
+        check::run(world.service(), None, false)
+            .await
+            .unwrap()
+            .is_sound()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

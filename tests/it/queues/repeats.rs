@@ -9,6 +9,7 @@ use super::applying::{EVENTS, assert_clean, drain, length, queue, queue_all, run
 use crate::harness::client::Answer;
 use crate::harness::redis::Reply;
 use crate::harness::{Client, World};
+use standings::service::check;
 
 fn point(number: usize) -> Value {
     json!({"id": format!("e{number}"), "member": format!("m{}", number % 7), "score": 1})
@@ -232,7 +233,7 @@ async fn a_damaged_key_makes_no_event_count_twice() {
             let sum: i64 = entries.map(|entry| entry["score"].as_i64().unwrap()).sum();
             assert_eq!(sum, i64::try_from(10 * (round + 2)).unwrap(), "{key}");
         }
-        let checked = world.service().check(None, false).await.unwrap();
+        let checked = check::run(world.service(), None, false).await.unwrap();
         assert!(checked.is_sound(), "{checked:?}");
     }
 }

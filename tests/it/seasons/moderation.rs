@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use standings::domain::ids::{BoardId, MemberId};
+use standings::store::erasures;
 
 use super::INSTANCES;
 use super::game::Game;
@@ -96,7 +97,7 @@ impl Game<'_> {
         let index = self.random.below(INSTANCES);
         let engine = &self.world.instances[index].service.engine;
         eventually("the member is erased", async || {
-            let Ok(number) = engine.store.begin_erasure(&id).await else {
+            let Ok(number) = erasures::begin(&engine.store, &id).await else {
                 return false;
             };
             engine.erase(&id, &member, number).await.is_ok()

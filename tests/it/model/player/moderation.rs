@@ -7,6 +7,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
+use standings::service::moderation;
+use standings::store::erasures;
 use standings::store::hidden::new_hide_id;
 
 use super::{Closed, Game, Hiding, expect_equal, pick};
@@ -116,7 +118,7 @@ impl Game<'_> {
         );
         let engine = &service.engine;
         let erased = async {
-            let number = engine.store.begin_erasure(&id).await?;
+            let number = erasures::begin(&engine.store, &id).await?;
             engine.erase(&id, &member, number).await
         };
         erased.await.map_err(|error| error.to_string())?;
@@ -148,7 +150,7 @@ pub(super) async fn hide_all(
         };
         eventually("a hide is answered", async || {
             if hiding.is_hidden {
-                service.hide(&id, &member, &hide).await.is_ok()
+                moderation::hide(service, &id, &member, &hide).await.is_ok()
             } else {
                 service.engine.unhide(&id, &member, None).await.is_ok()
             }

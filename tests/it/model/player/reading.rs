@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
+use standings::store::rollover;
 
 use super::moves::stored_board;
 use super::{Game, READ_PERIODS_MAX};
@@ -121,11 +122,16 @@ pub(super) async fn roll_over_partly(
         .unwrap();
     for shard in board.shards() {
         for _ in 0..times {
-            let done = service
-                .engine
-                .store
-                .advance(&shard, &derived, &period, &running, now, budget)
-                .await;
+            let done = rollover::advance(
+                &service.engine.store,
+                &shard,
+                &derived,
+                &period,
+                &running,
+                now,
+                budget,
+            )
+            .await;
             done.map_err(|error| error.to_string())?;
         }
     }

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use standings::domain::time::Timestamp;
-use standings::store::queues::QueueName;
+use standings::store::queues::{self, QueueName};
 
 use super::moves::stored_board;
 use super::order::judge;
@@ -143,12 +143,12 @@ impl Game<'_> {
     async fn empty_queues(&self) {
         let store = &self.world.instances[0].service.engine.store;
         eventually("no queue has anything", async || {
-            let Ok(listed) = store.queues().await else {
+            let Ok(listed) = queues::all(store).await else {
                 return false;
             };
             let mut is_empty = true;
             for queue in listed {
-                let size = store.queue_size(&queue.name).await;
+                let size = queues::size(store, &queue.name).await;
                 if !size.is_ok_and(|size| size.events == 0) {
                     is_empty = false;
                     for instance in &self.world.instances {
