@@ -117,8 +117,8 @@ fn rooms_use_only_what_they_may() {
     let found = rooms.violations(&sources);
     let path = folder.join("violations.txt");
     if std::env::var_os("STANDINGS_WRITE_VIOLATIONS").is_some() {
-        let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
-        std::fs::write(&path, lines).unwrap();
+        let lines = found.iter().flat_map(|line| [line, "\n"]);
+        std::fs::write(&path, lines.collect::<String>()).unwrap();
     }
     let listed = std::fs::read_to_string(&path).unwrap_or_default();
     let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
