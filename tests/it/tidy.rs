@@ -1,5 +1,8 @@
 //! The rules of the house that no compiler checks (ARCHITECTURE.md says why).
 
+mod rooms;
+mod sources;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
