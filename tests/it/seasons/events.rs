@@ -84,6 +84,10 @@ impl Game<'_> {
             if way == Way::Turning {
                 refusals.push(TURNING);
             }
+            // Quotas are looked at before the member gets a seat.
+            if !refusals.is_empty() && of == period && self.is_over_quota(event, at) {
+                refusals.push(OVER_QUOTA);
+            }
             if !refusals.is_empty() {
                 return refusals;
             }
