@@ -593,29 +593,7 @@ impl Serialize for QueryArgs<'_> {
                 count,
                 member,
                 ..
-            } => {
-                let member = OrFalse::from(member.as_ref());
-                match *selection {
-                    Selection::Behind(offset) => {
-                        (queries::PAGE, own, offset, count, member).serialize(to)
-                    }
-                    Selection::Between {
-                        first,
-                        last,
-                        offset,
-                    } => {
-                        let [first, last] = [first, last].map(OrFalse::from);
-                        let between = queries::BETWEEN;
-                        (between, own, first, last, offset, count, member).serialize(to)
-                    }
-                    Selection::Around { score, ahead } => {
-                        (queries::AROUND, own, score, ahead, count, member).serialize(to)
-                    }
-                    Selection::Percentile(thousandths) => {
-                        (queries::PERCENTILE, own, thousandths).serialize(to)
-                    }
-                }
-            }
+            } => serialize_page(*own, *selection, (*count, member.as_ref()), to),
             Query::Member { member, around, .. } => {
                 (queries::MEMBER, own, member, around, before).serialize(to)
             }
@@ -648,6 +626,32 @@ impl Serialize for QueryArgs<'_> {
             )
                 .serialize(to),
         }
+    }
+}
+
+/// A page: each selection is a query of its own to read.lua.
+fn serialize_page<S: Serializer>(
+    own: usize,
+    selection: Selection,
+    (count, member): (u64, Option<&MemberId>),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let member = OrFalse::from(member);
+    match selection {
+        Selection::Behind(offset) => (queries::PAGE, own, offset, count, member).serialize(to),
+        Selection::Between {
+            first,
+            last,
+            offset,
+        } => {
+            let [first, last] = [first, last].map(OrFalse::from);
+            let between = queries::BETWEEN;
+            (between, own, first, last, offset, count, member).serialize(to)
+        }
+        Selection::Around { score, ahead } => {
+            (queries::AROUND, own, score, ahead, count, member).serialize(to)
+        }
+        Selection::Percentile(thousandths) => (queries::PERCENTILE, own, thousandths).serialize(to),
     }
 }
 

@@ -36,18 +36,7 @@ const HERE: &str = "#/components/schemas/";
 
 /// Brings all schemas into their forms.
 pub(super) fn settle(document: &mut OpenApi) {
-    let mut schemas = std::mem::take(schemas_of(document));
-    let before = schemas.clone();
-    for schema in schemas.values_mut() {
-        each(schema, &mut |schema| place_value(schema, &before));
-    }
-    for (name, schema) in before {
-        if let RefOr::T(Schema::OneOf(union)) = schema {
-            tell_apart(&name, union, &mut schemas);
-        }
-    }
-    add_board(&mut schemas);
-    add_event(&mut schemas);
+    let schemas = prepared(std::mem::take(schemas_of(document)));
     let (taken_roots, sent_roots) = roots(document);
     let taken = reachable(&schemas, &taken_roots);
     let sent = reachable(&schemas, &sent_roots);
@@ -85,17 +74,28 @@ pub(super) fn settle(document: &mut OpenApi) {
     for (name, schema) in taken {
         settled.insert(name_of_taken(&name, &split), schema);
     }
-    let mut patch = patch(&settled["Definition"], &settled);
-    if let (Some(patch), Some(before)) = (object_mut(&mut patch), settled.get("DefinitionPatch"))
-        && let RefOr::T(Schema::Object(before)) = before
-    {
-        patch.description.clone_from(&before.description);
-    }
-    settled.insert("DefinitionPatch".to_owned(), patch);
+    add_patch(&mut settled);
     let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
     *schemas_of(document) = settled;
     settle_parameters(document);
+}
+
+/// The schemas with values in the place of references to them, with unions that have discriminators, and with those that are
+/// put together here.
+fn prepared(mut schemas: Schemas) -> Schemas {
+    let before = schemas.clone();
+    for schema in schemas.values_mut() {
+        each(schema, &mut |schema| place_value(schema, &before));
+    }
+    for (name, schema) in before {
+        if let RefOr::T(Schema::OneOf(union)) = schema {
+            tell_apart(&name, union, &mut schemas);
+        }
+    }
+    add_board(&mut schemas);
+    add_event(&mut schemas);
+    schemas
 }
 
 fn schemas_of(document: &mut OpenApi) -> &mut Schemas {
@@ -198,6 +198,17 @@ fn add_event(schemas: &mut Schemas) {
     event.properties.shift_remove("board");
     event.required.retain(|name| name != "board");
     schemas.insert("Event".into(), Schema::Object(event).into());
+}
+
+/// The merge patch of a definition. Only its description comes from the code.
+fn add_patch(schemas: &mut Schemas) {
+    let mut patch = patch(&schemas["Definition"], schemas);
+    if let (Some(patch), Some(before)) = (object_mut(&mut patch), schemas.get("DefinitionPatch"))
+        && let RefOr::T(Schema::Object(before)) = before
+    {
+        patch.description.clone_from(&before.description);
+    }
+    schemas.insert("DefinitionPatch".to_owned(), patch);
 }
 
 /// The schemas that requests and answers begin with.
