@@ -113,7 +113,7 @@ async fn serve(
         return Ok(());
     };
     let is_http2 = opening == HTTP2_PREFACE;
-    let keep_alive = answering.place.is_some();
+    let http1 = http1(answering.place.is_some());
     let handover = Arc::new(Handover::default());
     let service = {
         let (activity, handover) = (Arc::clone(&activity), Arc::clone(&handover));
@@ -136,16 +136,9 @@ async fn serve(
     if is_http2 {
         let mut connection = Box::pin(http2().serve_connection(socket, service));
         let shut_down = http2::Connection::graceful_shutdown;
-        return run(
-            connection.as_mut(),
-            shut_down,
-            &mut watch,
-            &handover,
-            stopping,
-        )
-        .await;
+        let pinned = connection.as_mut();
+        return run(pinned, shut_down, &mut watch, &handover, stopping).await;
     }
-    let http1 = http1(keep_alive);
     let mut connection = Box::new(http1.serve_connection(socket, service));
     let shut_down = http1::Connection::graceful_shutdown;
     let pinned = Pin::new(&mut *connection);

@@ -139,10 +139,7 @@ pub(super) async fn show(
     let seen = seen_by_moderators.into_iter().map(Some);
     let seen = seen.chain(std::iter::repeat_with(|| None));
     let lines = answers.into_iter().zip(seen).map(async |(answer, seen)| {
-        let hidden = match seen {
-            Some(seen) => find_hide(&viewer, &member, &seen).await?,
-            None => None,
-        };
+        let hidden = find_hide(&viewer, &member, seen.as_ref()).await?;
         Ok((answer, hidden))
     });
     let lines: Result<_, Problem> = join_all(lines).await.into_iter().collect();
@@ -189,13 +186,13 @@ fn name_in<'a>(standings: impl Iterator<Item = &'a BoardStanding>) -> Option<Str
 async fn find_hide(
     viewer: &Viewer,
     member: &str,
-    seen: &BoardStanding,
+    seen: Option<&BoardStanding>,
 ) -> Result<Option<HiddenMember>, Problem> {
-    let BoardStanding::Entry(BoardEntry {
+    let Some(BoardStanding::Entry(BoardEntry {
         standing: StandingBody { board, .. },
         entry: Some(EntryBody { hidden: true, .. }),
         ..
-    }) = seen
+    })) = seen
     else {
         return Ok(None);
     };
