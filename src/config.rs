@@ -1,16 +1,12 @@
 //! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
-use std::any::TypeId;
-use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as _;
-use std::ffi::{OsStr, OsString};
+mod reading;
+
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::{env, fmt};
 
-use clap::builder::Resettable;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -21,7 +17,6 @@ use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
 use crate::engine::queue::room::QueueBounds;
-use crate::env_file::Variables;
 use crate::http::Options;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
@@ -32,8 +27,8 @@ use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
 use crate::store::embedded::EmbeddedConfig;
 use crate::timeouts::TimeoutFactor;
 
-/// What the names of all settings begin with.
-const PREFIX: &str = "STANDINGS_";
+pub use self::reading::{CliError, settings, warnings};
+
 /// The greatest `STANDINGS_MAX_STALENESS_MS`: whoever hides a member waits as long, and a request may not take for ever.
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
 // The headings under which the settings are listed.
@@ -46,9 +41,6 @@ const BACKGROUND: &str = "Background work";
 const KAFKA: &str = "Kafka";
 /// The settings of the commands that call the service.
 pub(crate) const CLIENT: &str = "Commands that call the service";
-/// How similar two names are at least, from 0 to 1, if one is suggested for the other.
-const ALIKE_MIN: f64 = 0.7;
-
 /// Exact leaderboards and vote rankings over HTTP, on Redis.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -342,182 +334,6 @@ impl From<&str> for Secret {
     }
 }
 
-/// Why the arguments and the settings can't be taken.
-#[derive(Debug, Error)]
-pub enum CliError {
-    /// The arguments make no sense, or ask for help: it says what to print, and how to exit.
-    #[error(transparent)]
-    Usage(clap::Error),
-    /// A setting has a value that makes no sense.
-    #[error("{variable} ({argument}){given}: {fault}")]
-    Setting {
-        /// The variable.
-        variable: String,
-        /// The same as an argument.
-        argument: String,
-        /// Its value, unless that is a secret.
-        given: String,
-        /// What is wrong with it.
-        fault: String,
-    },
-    /// A setting of other commands is given to the service, which would run without what it stands for.
-    #[error("{variable} is a setting of {commands}, and not of the service{hint}")]
-    OfOthers {
-        /// The variable.
-        variable: String,
-        /// The commands that take it.
-        commands: String,
-        /// The setting of the service that may be meant.
-        hint: String,
-    },
-}
-
-impl Cli {
-    /// Takes the arguments, the environment, and the variables of `.env`, in this order. A variable that is empty stands
-    /// for the default.
-    ///
-    /// # Errors
-    ///
-    /// What can't be taken; for `serve` and `worker` also a variable that only other commands take.
-    pub fn read(
-        args: impl IntoIterator<Item = OsString>,
-        file: &Variables,
-    ) -> Result<Self, CliError> {
-        let mut command = Self::command()
-            .mut_args(|arg| with_variables(arg, file))
-            .mut_subcommands(|sub| sub.mut_args(|arg| with_variables(arg, file)));
-        let matches = command.try_get_matches_from_mut(args)?;
-        let cli = Self::from_arg_matches(&matches)?;
-        let is_service = matches!(
-            cli.command,
-            None | Some(Command::Serve(_) | Command::Worker(_))
-        );
-        let is_given = |name: &str| match env::var_os(name) {
-            Some(value) => !value.is_empty(),
-            None => file.get(name).is_some_and(|value| !value.is_empty()),
-        };
-        match setting_of_others(is_given).filter(|_| is_service) {
-            Some(error) => Err(error),
-            None => Ok(cli),
-        }
-    }
-}
-
-/// A setting that is given, and that neither the service takes nor `healthcheck`, which runs where the service runs.
-fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
-    let mut cli = Cli::command();
-    cli.build();
-    let mut takers = BTreeMap::<String, Vec<&str>>::new();
-    for command in cli.get_subcommands() {
-        for variable in command.get_arguments().filter_map(variable_of) {
-            takers.entry(variable).or_default().push(command.get_name());
-        }
-    }
-    let is_own = |name: &&str| ["serve", "healthcheck"].contains(name);
-    let (own, of_others): (BTreeMap<_, _>, BTreeMap<_, _>) = takers
-        .into_iter()
-        .partition(|(_, by)| by.iter().any(is_own));
-    let mut of_others = of_others.into_iter();
-    let (variable, takers) = of_others.find(|(variable, _)| is_given(variable))?;
-    let hint = alike(&variable, own.keys());
-    let hint = hint.map_or_else(String::new, |known| {
-        format!("; {known} is one of the service")
-    });
-    let commands = takers.iter().map(|name| format!("`{name}`"));
-    let commands = commands.collect::<Vec<_>>().join(" and ");
-    Some(CliError::OfOthers {
-        variable,
-        commands,
-        hint,
-    })
-}
-
-/// The variable of an argument that is a setting.
-fn variable_of(arg: &Arg) -> Option<String> {
-    arg.get_env()?.to_str().map(ToOwned::to_owned)
-}
-
-/// The known setting whose name is most like this one, if it may be meant.
-fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
-    let end = name.strip_prefix(PREFIX)?;
-    let alike = known.filter_map(|known| {
-        let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
-        (likeness >= ALIKE_MIN).then_some((likeness, known))
-    });
-    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    nearest.map(|(_, known)| known)
-}
-
-/// Has an argument take its default from `.env`, where the environment has no value for it.
-fn with_variables(arg: Arg, file: &Variables) -> Arg {
-    let Some(name) = arg.get_env().map(OsStr::to_owned) else {
-        return arg;
-    };
-    let of_file = name.to_str().and_then(|name| file.get(name));
-    match (env::var_os(&name), of_file) {
-        (Some(value), _) if value.is_empty() => arg.env(Resettable::Reset),
-        (None, Some(value)) if !value.is_empty() => {
-            let is_secret = arg.is_hide_env_values_set();
-            arg.default_value(value.clone())
-                .hide_default_value(is_secret)
-        }
-        _ => arg,
-    }
-}
-
-impl From<clap::Error> for CliError {
-    /// One line for a setting that may come from a file far away, instead of how to call the program.
-    fn from(error: clap::Error) -> Self {
-        let text = |kind| match error.get(kind) {
-            Some(ContextValue::String(text)) => Some(text.clone()),
-            Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
-            _ => None,
-        };
-        if let Some(arg) = not_utf8().filter(|_| error.kind() == ErrorKind::InvalidUtf8) {
-            return Self::Setting {
-                variable: variable_of(&arg).unwrap_or_default(),
-                argument: arg.to_string(),
-                given: String::new(),
-                fault: "it is not UTF-8".to_owned(),
-            };
-        }
-        let argument = text(ContextKind::InvalidArg);
-        let Some(arg) = settings().find(|arg| Some(arg.to_string()) == argument) else {
-            return Self::Usage(error);
-        };
-        let of_values = || Some(format!("it is one of {}", text(ContextKind::ValidValue)?));
-        let fault = error.source().map(ToString::to_string).or_else(of_values);
-        let (Some(fault), Some(variable)) = (fault, variable_of(&arg)) else {
-            return Self::Usage(error);
-        };
-        let given = text(ContextKind::InvalidValue).filter(|_| !arg.is_hide_env_values_set());
-        Self::Setting {
-            variable,
-            argument: argument.unwrap_or_default(),
-            given: given.map_or_else(String::new, |given| format!(" is {given:?}")),
-            fault,
-        }
-    }
-}
-
-/// All arguments that are settings; one that several commands take comes several times.
-pub fn settings() -> impl Iterator<Item = Arg> {
-    let mut cli = Cli::command();
-    cli.build();
-    let of_commands = cli.get_subcommands().flat_map(clap::Command::get_arguments);
-    let args: Vec<Arg> = of_commands.chain(cli.get_arguments()).cloned().collect();
-    args.into_iter().filter(|arg| arg.get_env().is_some())
-}
-
-/// A setting whose variable in the environment is not UTF-8, though it names no file: that may have any bytes.
-fn not_utf8() -> Option<Arg> {
-    settings().find(|arg| {
-        let value = arg.get_env().and_then(env::var_os);
-        let names_file = arg.get_value_parser().type_id() == TypeId::of::<PathBuf>();
-        value.is_some_and(|value| value.to_str().is_none()) && !names_file
-    })
-}
-
 /// A filter of the log. What stands alone has to be a level: a name of a part alone would silence all other parts.
 fn log_filter(text: &str) -> Result<String, String> {
     let mut alone = text.split(',').map(str::trim);
@@ -531,46 +347,6 @@ fn log_filter(text: &str) -> Result<String, String> {
         )),
         None => Ok(text.to_owned()),
     }
-}
-
-impl KafkaArgs {
-    /// Warnings about settings that do nothing, because no topic is the queue.
-    pub fn warnings(&self) -> Vec<String> {
-        let has_topic = self.kafka_dead_letter_topic.is_some();
-        let has_options = self.kafka_options != ClientOptions::default();
-        let has_file = self.kafka_options_file.is_some();
-        let given = [
-            ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", has_topic),
-            ("STANDINGS_KAFKA_OPTIONS", has_options),
-            ("STANDINGS_KAFKA_OPTIONS_FILE", has_file),
-        ];
-        let idle = given.into_iter();
-        let idle = idle.filter(|(_, is_given)| *is_given && self.queue_url.is_none());
-        let idle = idle.map(|(name, _)| format!("{name} does nothing without STANDINGS_QUEUE_URL"));
-        idle.collect()
-    }
-}
-
-/// Warnings about variables of the environment and of `.env` that look like settings and are none.
-pub fn warnings(file: &Variables) -> Vec<String> {
-    let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    warnings_of(of_environment.chain(file.keys().cloned()))
-}
-
-fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
-    let known: BTreeSet<String> = settings().filter_map(|arg| variable_of(&arg)).collect();
-    let given: BTreeSet<String> = names.collect();
-    let unknown = given.difference(&known);
-    let warnings = unknown.filter_map(|name| {
-        let meant = name.to_ascii_uppercase().replace('-', "_");
-        if !meant.starts_with(PREFIX) {
-            return None;
-        }
-        let hint = alike(&meant, known.iter());
-        let hint = hint.map_or_else(String::new, |known| format!("; {known} is one"));
-        Some(format!("{name} is not a setting{hint}"))
-    });
-    warnings.collect()
 }
 
 /// Settings that don't go together.
@@ -696,7 +472,10 @@ impl ServeArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::env_file::Variables;
 
     fn parse(args: &[&str]) -> ServeArgs {
         Cli::parse_from([&["standings"], args].concat()).serve
@@ -867,109 +646,6 @@ mod tests {
         assert!(!rest.api_keys.is_empty() && rest.jwt_key.is_some());
     }
 
-    fn read(args: &[&str], file: &[(&str, &str)]) -> Result<Cli, CliError> {
-        let args = [&["standings"], args].concat();
-        let file = file
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()));
-        Cli::read(args.into_iter().map(OsString::from), &file.collect())
-    }
-
-    #[test]
-    fn a_variable_of_the_file_is_a_default_of_every_command() {
-        let file = [
-            ("STANDINGS_LISTEN", "127.0.0.1:1"),
-            ("STANDINGS_REDIS_URL", ""),
-            ("STANDINGS_DRAIN_SECONDS", ""),
-            ("STANDINGS_ALLOW_OPEN", "true"),
-            (
-                "STANDINGS_CORS_ORIGINS",
-                "https://a.example,https://b.example",
-            ),
-            ("STANDINGS_API_KEYS", "admin:a$b${c}\\'\"#"),
-            ("STANDINGS_URL", "http://h"),
-        ];
-        for args in [&[][..], &["serve"]] {
-            let cli = read(args, &file).unwrap();
-            let serve = match cli.command {
-                Some(Command::Serve(args)) => *args,
-                _ => cli.serve,
-            };
-            assert_eq!(serve.listen.port(), 1);
-            assert_eq!(serve.redis.url(), None);
-            assert_eq!(serve.drain_seconds, 2);
-            assert!(serve.allow_open);
-            assert!(matches!(&serve.cors_origins, CorsOrigins::Listed(two) if two.len() == 2));
-            assert!(!serve.api_keys.is_empty());
-        }
-        let cli = read(&["healthcheck"], &file).unwrap();
-        assert!(matches!(cli.command, Some(Command::Healthcheck { url }) if url == "http://h"));
-        let cli = read(&["--listen", "127.0.0.1:2"], &file).unwrap();
-        assert_eq!(cli.serve.listen.port(), 2, "an argument comes first");
-    }
-
-    #[test]
-    fn a_setting_of_other_commands_is_refused_where_the_service_would_run_without_it() {
-        let key = [("STANDINGS_API_KEY", "hush-hush")];
-        for command in [&[][..], &["serve"], &["worker"]] {
-            let error = read(command, &key).unwrap_err().to_string();
-            let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service; STANDINGS_API_KEYS is one of the service";
-            assert_eq!(error, said, "{command:?}");
-            assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
-            // The check of a container runs in the environment of the service.
-            assert!(read(command, &[("STANDINGS_URL", "http://h")]).is_ok());
-        }
-        for command in [
-            &["reshard", "b", "--shards", "2"][..],
-            &["check"],
-            &["healthcheck"],
-        ] {
-            assert!(read(command, &key).is_ok(), "{command:?}");
-        }
-    }
-
-    #[test]
-    fn a_setting_that_makes_no_sense_is_one_line_and_no_secret_is_shown() {
-        for (variable, value, said) in [
-            (
-                "LISTEN",
-                "local",
-                "STANDINGS_LISTEN (--listen <LISTEN>) is \"local\": ",
-            ),
-            ("LOG_FORMAT", "xml", "\"xml\": it is one of text, json"),
-            ("BACKGROUND", "maybe", "\"maybe\": "),
-            ("CORS_ORIGINS", "not a url", "not an origin"),
-            (
-                "API_KEYS",
-                "hush",
-                "STANDINGS_API_KEYS (--api-keys <API_KEYS>): each API key is",
-            ),
-            ("API_KEYS", "admin:hush", "at least 8"),
-            ("QUEUE_URL", "kafka://a:hush@h/t", "no user and no password"),
-            ("KAFKA_OPTIONS", "Hush", "an option is name=value"),
-            ("API_KEYS", ",", "no key"),
-            (
-                "AVATAR_HOSTS",
-                "https://a.example",
-                "\"https://a.example\" is no host",
-            ),
-        ] {
-            let variable = format!("STANDINGS_{variable}");
-            let error = read(&["openapi"], &[(&variable, value)]).unwrap_err();
-            assert!(matches!(error, CliError::Setting { .. }), "{error:?}");
-            let error = error.to_string();
-            assert!(error.contains(said) && !error.contains('\n'), "{error}");
-            assert!(!error.contains("hush"), "{error}");
-        }
-        let help = read(
-            &["serve", "--help"],
-            &[("STANDINGS_API_KEYS", "admin:hush-hush")],
-        );
-        assert!(!help.unwrap_err().to_string().contains("hush"));
-        let usage = read(&["--no-such-flag"], &[]).unwrap_err();
-        assert!(matches!(usage, CliError::Usage(_)), "{usage:?}");
-    }
-
     #[test]
     fn a_name_alone_is_no_filter_of_the_log() {
         for filter in ["info", "info,fred=off", "standings=debug, warn", "off", ""] {
@@ -979,38 +655,5 @@ mod tests {
             let error = log_filter(filter).unwrap_err();
             assert!(error.contains("is not a level"), "{error}");
         }
-    }
-
-    #[test]
-    fn settings_of_kafka_without_its_topic_are_warned_of() {
-        let with = |settings: &[(&str, &str)]| read(&[], settings).unwrap().serve.kafka.warnings();
-        let topic = ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", "letters");
-        let expected = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC does nothing without STANDINGS_QUEUE_URL";
-        assert_eq!(with(&[topic]), [expected]);
-        let queue = ("STANDINGS_QUEUE_URL", "kafka://127.0.0.1:9092/events");
-        assert_eq!(with(&[topic, queue]), [""; 0]);
-        assert_eq!(with(&[]), [""; 0]);
-    }
-
-    #[test]
-    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
-        let names = [
-            "STANDINGS_APIKEYS",
-            "STANDINGS_LISTEN",
-            "STANDINGS_QQ",
-            "HOME",
-            "standings-api-keys",
-            "standings_listen",
-        ];
-        let expected = [
-            "STANDINGS_APIKEYS is not a setting; STANDINGS_API_KEYS is one",
-            "STANDINGS_QQ is not a setting",
-            "standings-api-keys is not a setting; STANDINGS_API_KEYS is one",
-            "standings_listen is not a setting; STANDINGS_LISTEN is one",
-        ];
-        assert_eq!(
-            warnings_of(names.map(ToOwned::to_owned).into_iter()),
-            expected
-        );
     }
 }

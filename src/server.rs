@@ -9,7 +9,7 @@ use metrics::counter;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -24,7 +24,7 @@ use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::proxies::TrustedProxies;
 use crate::http::streams::{StreamLimits, Streams};
-use crate::http::{App, reserve, router};
+use crate::http::{App, Options, reserve, router};
 use crate::kafka::settings::Settings;
 use crate::service::{Service, Setup};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
@@ -116,10 +116,7 @@ async fn serve_on(
     metrics: PrometheusHandle,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
-    let address = match (embedded, args.redis.url()) {
-        (Some(server), _) => Address::Socket(server.socket().to_owned()),
-        (None, url) => Address::parse(url.ok_or(ConfigError::NoRedis)?),
-    };
+    let address = address_of(args, embedded)?;
     let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
     let store = connect(&address, args)?.with_max_staleness(max_staleness);
     let part = if args.background {
@@ -128,46 +125,29 @@ async fn serve_on(
         Part::Serving
     };
     let (service, mut loops) = begin(store, args, part).await?;
-    let leaving = Arc::clone(&service);
     if args.background {
-        let jobs = JobKind::in_background();
-        let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
-        loops.repeat(jobs, &service);
-        if args.apply_queues {
-            loops.consume(&service);
-        }
+        loops.work(args, &service);
     }
     loops.fold(&metrics);
 
-    let bound = listener.local_addr().unwrap_or(args.listen);
     let options = args.options()?;
-    if options.is_open() {
-        tracing::warn!(
-            "the service is open: STANDINGS_API_KEYS is not set, so everybody who reaches http://{bound} may do everything"
-        );
-    }
-    tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
-    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-    let streams = Streams::new(StreamLimits {
-        all: descriptors::streams_max(args.max_streams, limits.connections),
-        per_key: count(args.max_streams_per_key),
-        per_address: count(args.max_streams_per_address),
-    });
+    let bound = listener.local_addr().unwrap_or(args.listen);
+    announce(bound, &options);
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let app = Arc::new(App {
-        service,
+        service: Arc::clone(&service),
         metrics: Some(metrics),
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams,
+        streams: Streams::new(stream_limits(args, limits)),
         shutdown: stopping.clone(),
     });
     let routers = Routers {
         reserve: reserve(Arc::clone(&app)),
         all: router(app, &options),
     };
-    let limits = (limits, options.proxies.clone());
+    let limits = (limits, options.proxies);
     let serving = listener::serve(listener, routers, limits, closing.clone());
     let mut serving = tokio::spawn(serving);
     let ended = tokio::select! {
@@ -184,18 +164,50 @@ async fn serve_on(
         tokio::time::sleep(Duration::from_secs(args.drain_seconds.into())).await;
     }
     closing.cancel();
+    drain(serving).await;
+    loops.end().await;
+    service.engine.withdraw().await;
+    ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
+}
+
+/// The Redis server to work on: the private one, if it runs.
+fn address_of(args: &ServeArgs, embedded: Option<&EmbeddedServer>) -> Result<Address, ConfigError> {
+    if let Some(server) = embedded {
+        return Ok(Address::Socket(server.socket().to_owned()));
+    }
+    let url = args.redis.url().ok_or(ConfigError::NoRedis)?;
+    Ok(Address::parse(url))
+}
+
+fn announce(bound: std::net::SocketAddr, options: &Options) {
+    if options.is_open() {
+        tracing::warn!(
+            "the service is open: STANDINGS_API_KEYS is not set, so everybody who reaches http://{bound} may do everything"
+        );
+    }
+    tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
+}
+
+fn stream_limits(args: &ServeArgs, limits: Limits) -> StreamLimits {
+    let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    StreamLimits {
+        all: descriptors::streams_max(args.max_streams, limits.connections),
+        per_key: count(args.max_streams_per_key),
+        per_address: count(args.max_streams_per_address),
+    }
+}
+
+/// Waits for a server that was told to end, up to [`DRAIN_TIME_MAX`].
+async fn drain(serving: JoinHandle<()>) {
     let is_over = async {
         if !serving.is_finished() {
-            // It has been told to end; how it did makes no difference any more.
+            // How it ended makes no difference any more.
             let _ = serving.await;
         }
     };
     if tokio::time::timeout(DRAIN_TIME_MAX, is_over).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }
-    loops.end().await;
-    leaving.engine.withdraw().await;
-    ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
 }
 
 /// Returns when nobody would start the private server again.
@@ -314,6 +326,16 @@ impl Loops {
             self.spawn(job.name(), move |stop| {
                 worker::repeat(job, Arc::clone(&service), stop)
             });
+        }
+    }
+
+    /// Does the background work that the settings leave to an instance that serves.
+    fn work(&mut self, args: &ServeArgs, service: &Arc<Service>) {
+        let jobs = JobKind::in_background();
+        let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
+        self.repeat(jobs, service);
+        if args.apply_queues {
+            self.consume(service);
         }
     }
 

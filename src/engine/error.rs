@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::domain::board::{Board, FieldError};
+use crate::domain::board::{Board, Definition};
 use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
 use crate::domain::ids::BoardId;
 use crate::domain::quota::QuotaWindow;
-use crate::domain::score::Bound;
 use crate::domain::time::Timestamp;
 use crate::problems::{
     BOARD_CLOSED, BOARD_NOT_FOUND, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED, EVENT_IN_FUTURE,
@@ -174,6 +173,7 @@ impl Error {
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
+        let definition = &board.definition;
         let id = &board.id;
         let detail = match rejection {
             Rejection::InFuture if at.ms() > now.ms().saturating_add(FUTURE_MS_MAX) => {
@@ -185,43 +185,31 @@ impl Error {
                 )
             }
             Rejection::TooLate => {
-                let accept_late =
-                    serde_json::to_string(&board.definition.accept_late).unwrap_or_default();
+                let accept_late = serde_json::to_string(&definition.accept_late);
+                let accept_late = accept_late.unwrap_or_default();
                 format!(
                     "at {at} is older than board {id} accepts (accept_late: {accept_late}; for history: \"any\"); now is {now}"
                 )
             }
-            Rejection::Closed => {
-                let (opens, closes) = (board.definition.opens_at, board.definition.closes_at);
-                let from = opens.map(|opens| format!(" from {opens}"));
-                let until = closes.map(|closes| format!(" until {closes}"));
-                format!(
-                    "board {id} takes events{}{}, not at {at}",
-                    from.unwrap_or_default(),
-                    until.unwrap_or_default()
-                )
-            }
+            Rejection::Closed => format!(
+                "board {id} takes events{}, not at {at}",
+                open_time(definition)
+            ),
             Rejection::ScoreBounds => {
-                let show = |bound: Option<Bound>| {
-                    bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string())
-                };
-                let (min, max) = (board.definition.score_min, board.definition.score_max);
-                format!(
-                    "board {id} takes scores from {} up to {}",
-                    show(min),
-                    show(max)
-                )
+                let bounds = [definition.score_min, definition.score_max];
+                let [min, max] = bounds
+                    .map(|bound| bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string()));
+                format!("board {id} takes scores from {min} up to {max}")
             }
             Rejection::OutOfRange(window) => {
-                let max = board.definition.decimals.score_max();
-                let max = max.shown(board.definition.decimals);
+                let max = definition.decimals.score_max();
+                let max = max.shown(definition.decimals);
                 format!("the score in {window} would be beyond ±{max}")
             }
             Rejection::Missing(dimension) => {
-                let name = dimension.name();
+                let pointer = format!("/{}", dimension.name());
                 let detail = format!("is missing, and a quota of board {id} counts by it");
-                let errors = vec![FieldError::new(format!("/{name}"), detail)];
-                return Problem::invalid(errors).into();
+                return Problem::invalid_field(pointer, detail).into();
             }
             Rejection::Quota(shortage) => return Self::quota_exceeded(board, shortage, at, now),
             Rejection::Erased(erased_at) => format!(
@@ -288,4 +276,13 @@ impl Error {
     pub(crate) fn is_turn_of_others(&self) -> bool {
         matches!(self, Self::Busy(_) | Self::LeagueTurning(_))
     }
+}
+
+/// From when and until when a board takes events, as far as it has such bounds.
+fn open_time(definition: &Definition) -> String {
+    let from = definition.opens_at.map(|opens| format!(" from {opens}"));
+    let until = definition
+        .closes_at
+        .map(|closes| format!(" until {closes}"));
+    [from, until].map(Option::unwrap_or_default).concat()
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use metrics::{counter, gauge};
-use tokio::net::TcpListener;
+use metrics::{Counter, counter, gauge};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +59,13 @@ struct Open {
 
 /// The connections that there are.
 struct Connections {
+    routers: Routers,
+    times: Times,
+    stopping: Arc<Stopping>,
+    /// Each ends with the key of its connection, if that is a direct one.
+    tasks: JoinSet<Option<(Network, u64)>>,
+    /// Counts those beyond the bound.
+    refused: Counter,
     supply: Supply,
     proxies: TrustedProxies,
     /// Those beyond the bound, the oldest first.
@@ -77,20 +84,16 @@ pub async fn serve(
     (limits, proxies): (Limits, TrustedProxies),
     stop: CancellationToken,
 ) {
-    let mut connections = Connections::new(limits.connections, proxies);
-    // Each ends with the key of its connection, if that is a direct one.
-    let mut tasks = JoinSet::new();
+    let mut connections = Connections::new(routers, limits, proxies);
     let mut pause = PAUSE_MIN;
-    let stopping = Arc::new(Stopping::default());
     let size = gauge!("standings_http_connections");
-    let refused = counter!("standings_http_connections_refused_total");
     let count = |tasks: &JoinSet<_>| size.set(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
     loop {
-        count(&tasks);
+        count(&connections.tasks);
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+            Some(ended) = connections.tasks.join_next(), if !connections.tasks.is_empty() => {
                 match ended {
                     Ok(Some(key)) => drop(connections.forget(key)),
                     Err(error) if error.is_panic() => connections.forget_ended(),
@@ -115,19 +118,46 @@ pub async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "nodelay could not be set");
         }
-        let place = connections.place(peer.ip()).map(Arc::new);
+        connections.open(stream, peer.ip());
+    }
+    connections.stopping.begin();
+    drop(listener);
+    while connections.tasks.join_next().await.is_some() {
+        count(&connections.tasks);
+    }
+}
+
+impl Connections {
+    fn new(routers: Routers, limits: Limits, proxies: TrustedProxies) -> Self {
+        Self {
+            routers,
+            times: limits.times,
+            stopping: Arc::default(),
+            tasks: JoinSet::new(),
+            refused: counter!("standings_http_connections_refused_total"),
+            supply: Supply::new(limits.connections),
+            proxies,
+            reserved: VecDeque::with_capacity(RESERVE),
+            direct: HashMap::new(),
+            count: 0,
+        }
+    }
+
+    /// Begins to serve a connection from this address.
+    fn open(&mut self, stream: TcpStream, ip: IpAddr) {
+        let place = self.place(ip).map(Arc::new);
         if place.is_none() {
-            refused.increment(1);
+            self.refused.increment(1);
         }
         let activity = Arc::new(Activity::default());
         let answering = Answering {
-            routers: routers.clone(),
+            routers: self.routers.clone(),
             place: place.clone(),
         };
-        let (times, stopping) = (limits.times, Arc::clone(&stopping));
+        let (times, stopping) = (self.times, Arc::clone(&self.stopping));
         let shared = Arc::clone(&activity);
-        let key = connections.next(peer.ip());
-        let task = tasks.spawn(async move {
+        let key = self.next(ip);
+        let task = self.tasks.spawn(async move {
             drive(stream, answering, shared, times, stopping).await;
             key
         });
@@ -136,24 +166,7 @@ pub async fn serve(
             task,
             place,
         };
-        connections.add(key, open);
-    }
-    stopping.begin();
-    drop(listener);
-    while tasks.join_next().await.is_some() {
-        count(&tasks);
-    }
-}
-
-impl Connections {
-    fn new(max: usize, proxies: TrustedProxies) -> Self {
-        Self {
-            supply: Supply::new(max),
-            proxies,
-            reserved: VecDeque::with_capacity(RESERVE),
-            direct: HashMap::new(),
-            count: 0,
-        }
+        self.add(key, open);
     }
 
     /// A place for a connection from this address, if there is one, or one can be had.

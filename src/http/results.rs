@@ -22,7 +22,8 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
 use crate::engine::LiveBoard;
 use crate::service::period::Target;
-use crate::service::results::{self, Between, FoundPeriod, FoundResult};
+use crate::service::periods::{self, Between, FoundPeriod};
+use crate::service::results::{self, FoundResult};
 
 /// Who leads a period, or has won it.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -288,7 +289,7 @@ pub async fn list(
         before: params.before,
     };
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = results::list_periods(&app.service, &id, &window, &between, limit);
+    let found = periods::list_periods(&app.service, &id, &window, &between, limit);
     let (live, periods) = found.await?;
     let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
     let body = PeriodsBody { periods, next };

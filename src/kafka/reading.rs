@@ -66,44 +66,8 @@ impl Kafka {
                 assigned.add_partition_offset(topic, *number, Offset::Offset(*from))?;
             }
             consumer.assign(&assigned)?;
-            let begun = Instant::now();
-            let mut found = Found::default();
-            let ends = parts.iter();
-            let mut ends: HashMap<i32, i64> =
-                ends.map(|(part, _, end)| (part.number, *end)).collect();
-            while !ends.is_empty() && found.count < RECORDS_MAX {
-                let Some(left) = time_max.checked_sub(begun.elapsed()) else {
-                    break;
-                };
-                match consumer.poll(left) {
-                    Some(Ok(message)) => {
-                        let (number, behind) = (message.partition(), message.offset() + 1);
-                        let end = ends.get(&number).copied().unwrap_or(0);
-                        if behind >= end {
-                            ends.remove(&number);
-                        }
-                        // Others were appended later.
-                        if behind <= end {
-                            found.count += 1;
-                            // What can't be read is no event.
-                            let event = record::read(&message).ok();
-                            found.events.extend(event.filter(|event| keeps(event)));
-                        }
-                    }
-                    Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
-                    // The client goes on by itself.
-                    None
-                    | Some(Err(KafkaError::MessageConsumption(
-                        Code::BrokerTransportFailure
-                        | Code::AllBrokersDown
-                        | Code::OperationTimedOut
-                        | Code::Resolve,
-                    ))) => {}
-                    Some(Err(error)) => return Err(error),
-                }
-            }
-            found.is_whole = ends.is_empty();
-            Ok(found)
+            let ends = parts.iter().map(|(part, _, end)| (part.number, *end));
+            poll_up_to(consumer, ends.collect(), time_max, keeps)
         })
         .await
     }
@@ -135,6 +99,50 @@ impl Kafka {
         let asked: Vec<_> = asked.collect();
         stream::iter(asked).buffered(AT_ONCE).try_collect().await
     }
+}
+
+/// Reads what a consumer was assigned, up to an offset of each partition, as far as there are time and room for it.
+fn poll_up_to(
+    consumer: &BaseConsumer<Logged>,
+    mut ends: HashMap<i32, i64>,
+    time_max: Duration,
+    keeps: impl Fn(&LogEvent) -> bool,
+) -> KafkaResult<Found> {
+    let begun = Instant::now();
+    let mut found = Found::default();
+    while !ends.is_empty() && found.count < RECORDS_MAX {
+        let Some(left) = time_max.checked_sub(begun.elapsed()) else {
+            break;
+        };
+        match consumer.poll(left) {
+            Some(Ok(message)) => {
+                let (number, behind) = (message.partition(), message.offset() + 1);
+                let end = ends.get(&number).copied().unwrap_or(0);
+                if behind >= end {
+                    ends.remove(&number);
+                }
+                // Others were appended later.
+                if behind <= end {
+                    found.count += 1;
+                    // What can't be read is no event.
+                    let event = record::read(&message).ok();
+                    found.events.extend(event.filter(|event| keeps(event)));
+                }
+            }
+            Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
+            // The client goes on by itself.
+            None
+            | Some(Err(KafkaError::MessageConsumption(
+                Code::BrokerTransportFailure
+                | Code::AllBrokersDown
+                | Code::OperationTimedOut
+                | Code::Resolve,
+            ))) => {}
+            Some(Err(error)) => return Err(error),
+        }
+    }
+    found.is_whole = ends.is_empty();
+    Ok(found)
 }
 
 impl EventLog for Kafka {

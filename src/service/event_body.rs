@@ -109,23 +109,8 @@ impl EventBody<'_> {
         arrived_at: Timestamp,
     ) -> Result<Incoming, Problem> {
         let mut errors = Vec::new();
-        let board = match (&self.board, path_board) {
-            (Some(board), None) => take(&mut errors, "/board", BoardId::parse(board)),
-            (Some(board), Some(path)) if **board != *path.as_str() => {
-                take(&mut errors, "/board", Err("is not the board of the path"))
-            }
-            (_, Some(path)) => Some(path.clone()),
-            (None, None) => take(&mut errors, "/board", Err("missing field `board`")),
-        };
-        let id = match (self.id.as_deref(), key) {
-            (Some(id), Some(key)) if id != key => {
-                let differs = Err("differs from the header Idempotency-Key");
-                take(&mut errors, "/id", differs)
-            }
-            (Some(id), _) => take(&mut errors, "/id", EventId::parse(id)),
-            (None, Some(key)) => take(&mut errors, "", EventId::parse(key)),
-            (None, None) => None,
-        };
+        let board = self.take_board(path_board, &mut errors);
+        let id = self.take_id(key, &mut errors);
         let member = take(&mut errors, "/member", MemberId::parse(&self.member));
         let score = self.score.get();
         if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
@@ -163,6 +148,30 @@ impl EventBody<'_> {
                 queued: None,
             }),
             _ => Err(Problem::invalid(errors)),
+        }
+    }
+
+    fn take_board(&self, path: Option<&BoardId>, errors: &mut Vec<FieldError>) -> Option<BoardId> {
+        match (&self.board, path) {
+            (Some(board), None) => take(errors, "/board", BoardId::parse(board)),
+            (Some(board), Some(path)) if **board != *path.as_str() => {
+                take(errors, "/board", Err("is not the board of the path"))
+            }
+            (_, Some(path)) => Some(path.clone()),
+            (None, None) => take(errors, "/board", Err("missing field `board`")),
+        }
+    }
+
+    fn take_id(&self, key: Option<&str>, errors: &mut Vec<FieldError>) -> Option<EventId> {
+        match (self.id.as_deref(), key) {
+            (Some(id), Some(key)) if id != key => take(
+                errors,
+                "/id",
+                Err("differs from the header Idempotency-Key"),
+            ),
+            (Some(id), _) => take(errors, "/id", EventId::parse(id)),
+            (None, Some(key)) => take(errors, "", EventId::parse(key)),
+            (None, None) => None,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod member;
 pub mod moderation;
 pub mod page;
 pub mod period;
+pub mod periods;
 pub mod players;
 pub mod profiles;
 pub mod quotas;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::period::{Choice, Target};
-use super::results::unit_of;
+use super::periods::unit_of;
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;

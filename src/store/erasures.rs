@@ -241,6 +241,25 @@ pub(super) async fn hash_key(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await
 }
 
+/// What forget.lua answers.
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum ForgetReply {
+    More,
+    Done,
+    Places(Tail<Flat<WantedPlace>>),
+    Barrier(Option<i64>),
+}
+
+/// By their codes, the kinds of standings, each with whether it lists all members; and the kinds of parts of standings.
+fn forgotten_kinds() -> (HashMap<&'static str, bool>, HashMap<&'static str, bool>) {
+    let standings = Kind::ALL.iter().filter(|kind| kind.is_standing());
+    let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
+    let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
+    let parts = parts.map(|kind| (kind.code(), true));
+    (standings.collect(), parts.collect())
+}
+
 /// Removes a part of what an erased member has left in this shard. `count`: how many keys it looks at, about; see
 /// [`FORGET_KEYS`].
 pub async fn forget(
@@ -251,22 +270,9 @@ pub async fn forget(
     count: u32,
     now: Timestamp,
 ) -> Result<Forgotten, StoreError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "UPPERCASE")]
-    enum Reply {
-        More,
-        Done,
-        Places(Tail<Flat<WantedPlace>>),
-        Barrier(Option<i64>),
-    }
     let has_initial = !shard.definition.initial.is_empty();
     let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
-    let of_kind = |kind: &&Kind| kind.is_standing();
-    let standings = Kind::ALL.iter().filter(of_kind);
-    let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
-    let standings: HashMap<_, _> = standings.collect();
-    let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-    let parts: HashMap<_, _> = parts.map(|kind| (kind.code(), true)).collect();
+    let (standings, parts) = forgotten_kinds();
     let mut barrier = shard.closings.until;
     loop {
         let forgotten = store
@@ -296,14 +302,14 @@ pub async fn forget(
             .field("closes", closes_ms(shard))
             .field("kept_from", shard.initial_kept_from_ms(now));
         return Ok(match forgotten.write().await? {
-            Reply::More => Forgotten::Some { is_left: true },
-            Reply::Done => Forgotten::Some { is_left: false },
-            Reply::Places(Tail(Flat(wanted))) => {
+            ForgetReply::More => Forgotten::Some { is_left: true },
+            ForgetReply::Done => Forgotten::Some { is_left: false },
+            ForgetReply::Places(Tail(Flat(wanted))) => {
                 let barrier = require(barrier, "lines stay behind a barrier")?;
                 Forgotten::Places(barrier, wanted)
             }
             // A barrier rises when periods are closed.
-            Reply::Barrier(other) => {
+            ForgetReply::Barrier(other) => {
                 barrier = other.map(Timestamp::from_ms_clamped);
                 continue;
             }

@@ -25,6 +25,7 @@ mod contact;
 pub mod dead_letters;
 pub mod decisions;
 mod decode;
+mod definitions;
 pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;

@@ -11,36 +11,30 @@
 //! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
 //! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
 
-use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use metrics::{counter, histogram};
 
 use super::burying::{self, DeadEvent};
-use super::refusal::Refusal;
-use crate::domain::event::Rejection;
+use super::fate::{self, Fate};
+use super::hold::{Hold, Pass, Stop, WAITING_PAUSE};
 use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
-use crate::domain::time::{Span, Timestamp};
-use crate::engine::events::{Incoming, Queued, Report, Submitted};
+use crate::domain::time::Timestamp;
+use crate::engine::events::{Incoming, Queued, Report};
 use crate::engine::jobs::faults::Subject;
-use crate::engine::jobs::lease::Lease;
 use crate::engine::jobs::{Job, JobKind, Progress};
 use crate::engine::submission::Budget;
-use crate::engine::{Engine, Error, LiveBoard, LiveShard, Outdated};
+use crate::engine::{Engine, Error, LiveBoard, LiveShard};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
-use crate::store::leases::Leased;
 use crate::store::queued::{self, End, Ended, EntryId, Held, QueueEntry};
 use crate::store::queues::{self, QueueName};
 use crate::throttle;
 
-/// For how long it is told at least why an event was refused.
-const TOLD_MIN: Span = Span::minutes(10);
 /// The most events of one reading.
 const BATCH_MAX: usize = 1_000;
 /// The most events that one call ends.
@@ -51,48 +45,12 @@ const STEP_TIME: Duration = Duration::from_millis(50);
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// How long a queue is empty before its lease is given back.
 const IDLE_TIME: Duration = Duration::from_secs(1);
-/// The pause before events are tried again that wait for others.
-const WAITING_PAUSE: Duration = Duration::from_millis(20);
-/// The longest one: it doubles while none of them gets on.
-const WAITING_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The pause after a server did not answer, or another instance had the lease.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The job: applies what waits in queues.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyQueues;
-
-/// The work of this instance on a queue.
-#[derive(Debug)]
-pub(super) struct Hold {
-    lease: Lease,
-    pass: Pass,
-    /// Whether the last pass left something that waits.
-    is_careful: bool,
-    /// The pause after a pass that left something.
-    pause: Duration,
-    /// Since when the queue has been found empty.
-    empty_since: Option<Instant>,
-    /// What stays in the queue since there are too many dead letters: the log was told of it.
-    buried: HashSet<EntryId>,
-    /// Whether a fault says so.
-    is_full: bool,
-    /// What was not in the queue when it was to be applied under this lease. If it is read there again, the queue is damaged.
-    lost: HashSet<EntryId>,
-}
-
-/// One way through a queue.
-#[derive(Debug, Default)]
-struct Pass {
-    /// The last entry that was read, if something up to it waits.
-    after: Option<EntryId>,
-    /// The members whose events wait.
-    waiting: HashSet<MemberId>,
-    /// Whether some event stays since there are too many dead letters.
-    is_full: bool,
-    /// Whether any event has left the queue.
-    has_moved: bool,
-}
 
 /// Works on a queue.
 struct Worker<'a> {
@@ -102,33 +60,6 @@ struct Worker<'a> {
     /// Which of the board's shards it is.
     index: usize,
     hold: Hold,
-}
-
-/// How a step has ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stop {
-    /// Its time is over.
-    Time,
-    /// Nothing is left in the queue.
-    Empty,
-    /// What is left waits.
-    Waits,
-    /// Somebody else has taken the lease.
-    Lost,
-}
-
-/// What came of an event that was submitted.
-enum Fate {
-    /// It has left the queue.
-    Left,
-    /// Somebody else has it, or had it.
-    Lost,
-    /// It is to be ended.
-    Ends(End),
-    /// It stays in the queue.
-    Waits,
-    /// Its call broke off.
-    BrokeOff(String),
 }
 
 /// Events that are to be ended, and the members of those that were read.
@@ -405,65 +336,13 @@ impl<'a> Worker<'a> {
             .submit(id, request, indexes, Report::default(), budget);
         let submitted = submitted.boxed().await;
         let now = self.engine.clock.now();
-        let fates = submitted
-            .into_iter()
-            .map(|(index, result)| Ok((index, self.fate(&request[index], result, now)?)));
+        let fates = submitted.into_iter().map(|(index, result)| {
+            Ok((
+                index,
+                Fate::of(&request[index], result, &self.live.board, now)?,
+            ))
+        });
         fates.collect()
-    }
-
-    /// What came of an event that was submitted. Fails if Redis takes no event at all.
-    fn fate(
-        &self,
-        incoming: &Incoming,
-        result: Result<Submitted, Error>,
-        now: Timestamp,
-    ) -> Result<Fate, Error> {
-        let error = match result {
-            // Another shard remembers it, so this one has not taken it out of the queue.
-            Ok(Submitted { changed: None, .. }) => return Ok(Fate::Ends(End::Known)),
-            Ok(submitted) => {
-                count_taken(incoming, submitted.is_duplicate, now);
-                return Ok(Fate::Left);
-            }
-            Err(Error::Again(Outdated::Queue)) => return Ok(Fate::Lost),
-            Err(error) => error,
-        };
-        let at = incoming.fixed_at().unwrap_or(incoming.arrived_at);
-        if let (Some(refusal), Some(id)) = (Refusal::of(&error, at), &incoming.id) {
-            let board = &self.live.board;
-            let remembered_ms = board.definition.idempotency.ms();
-            let is_closed = matches!(
-                error,
-                Error::Rejected {
-                    rejection: Rejection::PeriodClosed(_),
-                    ..
-                }
-            );
-            let is_late = |queued: Queued| queued.held.late.is_some();
-            let cut_off = if is_closed && !incoming.queued.is_some_and(is_late) {
-                board.ending_around(at).collect()
-            } else {
-                Vec::new()
-            };
-            return Ok(Fate::Ends(End::Refused {
-                id: id.clone(),
-                why: refusal.to_json(),
-                told_ms: remembered_ms.max(TOLD_MIN.ms()),
-                cut_off,
-            }));
-        }
-        match error {
-            Error::Store(StoreError::Unexpected(detail)) => Ok(Fate::BrokeOff(detail)),
-            Error::Store(StoreError::Full(_) | StoreError::Unusable(_)) => Err(error),
-            Error::Again(_)
-            | Error::Store(_)
-            | Error::Log(_)
-            | Error::BoardNotFound(_)
-            | Error::Unreadable { .. }
-            | Error::OtherFormat(_) => Ok(Fate::Waits),
-            error if error.is_turn_of_others() => Ok(Fate::Waits),
-            other => Ok(Fate::BrokeOff(other.to_string())),
-        }
     }
 
     /// Takes note of what came of an event. Returns whether somebody else had it.
@@ -558,7 +437,7 @@ impl<'a> Worker<'a> {
                 "dead"
             }
         };
-        count(status);
+        fate::count(status);
     }
 
     /// Shows that an event stays in the queue which can't be applied: there are as many dead letters as there may be.
@@ -572,63 +451,4 @@ impl<'a> Worker<'a> {
         let error = Error::from(StoreError::Unexpected(error));
         note_full_letters(self.engine, self.name, Some(&error));
     }
-}
-
-impl Hold {
-    /// Takes the lease of a queue; `None` if another instance has it.
-    async fn take(engine: &Engine, shard: &Shard) -> Result<Option<Self>, Error> {
-        let lease = Lease::take(&engine.store, Leased::of_shard(shard, "queue")).await?;
-        Ok(lease.map(|lease| Self {
-            lease,
-            pass: Pass::default(),
-            is_careful: false,
-            pause: WAITING_PAUSE,
-            empty_since: None,
-            buried: HashSet::new(),
-            is_full: false,
-            lost: HashSet::new(),
-        }))
-    }
-
-    /// Whether nothing was left in the queue.
-    pub(super) fn is_idle(&self) -> bool {
-        self.empty_since.is_some()
-    }
-
-    /// Takes note that the end of the queue was reached.
-    fn end_pass(&mut self) -> Stop {
-        let Pass {
-            waiting, has_moved, ..
-        } = mem::take(&mut self.pass);
-        self.lost.clear();
-        self.is_careful = !waiting.is_empty();
-        if waiting.is_empty() {
-            self.pause = WAITING_PAUSE;
-            self.empty_since.get_or_insert_with(Instant::now);
-            return Stop::Empty;
-        }
-        self.pause = if has_moved {
-            WAITING_PAUSE
-        } else {
-            (self.pause * 2).min(WAITING_PAUSE_MAX)
-        };
-        Stop::Waits
-    }
-}
-
-fn count_taken(incoming: &Incoming, is_duplicate: bool, now: Timestamp) {
-    if is_duplicate {
-        return count("duplicate");
-    }
-    count("applied");
-    if let Some(queued) = incoming.queued {
-        let lag_ms = now.ms().saturating_sub(queued.held.queued_at.ms()).max(0);
-        #[expect(clippy::cast_precision_loss, reason = "a wait of some milliseconds")]
-        histogram!("standings_ingest_lag_seconds").record(lag_ms as f64 / 1_000.0);
-    }
-}
-
-/// Counts what became of queued events.
-fn count(status: &'static str) {
-    counter!("standings_queued_events_total", "status" => status).increment(1);
 }

@@ -5,6 +5,8 @@
 
 pub mod applying;
 pub mod burying;
+mod fate;
+mod hold;
 pub mod listing;
 pub mod putting;
 pub mod refusal;
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use self::applying::Hold;
+use self::hold::Hold;
 use crate::domain::ids::BoardId;
 use crate::store::queues::{IndexedQueue, QueueName};
 

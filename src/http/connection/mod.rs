@@ -113,7 +113,7 @@ async fn serve(
         return Ok(());
     };
     let is_http2 = opening == HTTP2_PREFACE;
-    let keep_alive = answering.place.is_some();
+    let http1 = http1(answering.place.is_some());
     let handover = Arc::new(Handover::default());
     let service = {
         let (activity, handover) = (Arc::clone(&activity), Arc::clone(&handover));
@@ -134,30 +134,12 @@ async fn serve(
     };
     let socket = TokioIo::new(Socket::new(stream, opening, Arc::clone(&activity)));
     if is_http2 {
-        let mut connection = http2::Builder::new(TokioExecutor::new());
-        connection
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING_INTERVAL)
-            .keep_alive_timeout(PING_TIMEOUT)
-            .max_concurrent_streams(STREAMS_MAX);
-        let mut connection = Box::pin(connection.serve_connection(socket, service));
+        let mut connection = Box::pin(http2().serve_connection(socket, service));
         let shut_down = http2::Connection::graceful_shutdown;
-        return run(
-            connection.as_mut(),
-            shut_down,
-            &mut watch,
-            &handover,
-            stopping,
-        )
-        .await;
+        let pinned = connection.as_mut();
+        return run(pinned, shut_down, &mut watch, &handover, stopping).await;
     }
-    let mut connection = http1::Builder::new();
-    connection
-        .header_read_timeout(None)
-        .max_header_size(HEAD_BYTES_MAX)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .keep_alive(keep_alive);
-    let mut connection = Box::new(connection.serve_connection(socket, service));
+    let mut connection = Box::new(http1.serve_connection(socket, service));
     let shut_down = http1::Connection::graceful_shutdown;
     let pinned = Pin::new(&mut *connection);
     run(pinned, shut_down, &mut watch, &handover, stopping).await?;
@@ -168,6 +150,26 @@ async fn serve(
         }
         None => Ok(()),
     }
+}
+
+fn http1(keep_alive: bool) -> http1::Builder {
+    let mut http1 = http1::Builder::new();
+    http1
+        .header_read_timeout(None)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(keep_alive);
+    http1
+}
+
+fn http2() -> http2::Builder<TokioExecutor> {
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .max_concurrent_streams(STREAMS_MAX);
+    http2
 }
 
 /// Lets the HTTP library work, until the connection ends or an answer without an end leaves the library.

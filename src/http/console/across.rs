@@ -130,39 +130,16 @@ pub(super) async fn show(
         ("include", "profile"),
     ];
     let mut frame = Frame::new(&viewer, format!("Standings of {member}"));
-    let path = ["members", &member, "standings"];
     let (mut answers, mut seen_by_moderators) = (Vec::new(), Vec::new());
     if !asked.is_empty() && !window.is_empty() {
-        answers = frame
-            .read::<MemberStandings>(&path, &query)
-            .await?
-            .standings;
-        // Moderators see where the member is hidden. Ranks and totals are those that everybody sees.
-        if viewer.require_anywhere(Scope::Moderate).is_ok() {
-            let read_at = v1_with(&path, &[&query[..], &[("hidden", "include")]].concat());
-            let seen: MemberStandings = viewer.read(&read_at).await?;
-            seen_by_moderators = seen.standings;
-        }
+        (answers, seen_by_moderators) = read(&mut frame, &viewer, &member, &query).await?;
     }
-    let entries = seen_by_moderators.iter().chain(&answers);
-    let mut entries = entries.filter_map(BoardStanding::entry);
-    let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref());
-    let name = profile.map(|shown| shown.profile().name.to_string());
+    let name = name_in(seen_by_moderators.iter().chain(&answers));
     // Both have the boards in the order of the request.
     let seen = seen_by_moderators.into_iter().map(Some);
     let seen = seen.chain(std::iter::repeat_with(|| None));
     let lines = answers.into_iter().zip(seen).map(async |(answer, seen)| {
-        let hidden = match seen {
-            Some(BoardStanding::Entry(BoardEntry {
-                standing: StandingBody { board, .. },
-                entry: Some(EntryBody { hidden: true, .. }),
-                ..
-            })) => {
-                let hidden_at = v1(&["boards", &board, "hidden", &member]);
-                if_there(viewer.read(&hidden_at).await)?
-            }
-            _ => None,
-        };
+        let hidden = find_hide(&viewer, &member, seen.as_ref()).await?;
         Ok((answer, hidden))
     });
     let lines: Result<_, Problem> = join_all(lines).await.into_iter().collect();
@@ -178,6 +155,49 @@ pub(super) async fn show(
         window,
         member,
     })
+}
+
+/// Reads the standings of a member, and for moderators those in which it may be hidden, too. Ranks and totals of the page are
+/// those that everybody sees.
+async fn read(
+    frame: &mut Frame,
+    viewer: &Viewer,
+    member: &str,
+    query: &[(&str, &str)],
+) -> Result<(Vec<BoardStanding>, Vec<BoardStanding>), Problem> {
+    let path = ["members", member, "standings"];
+    let answers: MemberStandings = frame.read(&path, query).await?;
+    if viewer.require_anywhere(Scope::Moderate).is_err() {
+        return Ok((answers.standings, Vec::new()));
+    }
+    let read_at = v1_with(&path, &[query, &[("hidden", "include")]].concat());
+    let seen: MemberStandings = viewer.read(&read_at).await?;
+    Ok((answers.standings, seen.standings))
+}
+
+/// The name in the first of the entries that has a profile.
+fn name_in<'a>(standings: impl Iterator<Item = &'a BoardStanding>) -> Option<String> {
+    let mut entries = standings.filter_map(BoardStanding::entry);
+    let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref())?;
+    Some(profile.profile().name.to_string())
+}
+
+/// How the member is hidden on a board, if its entry, as moderators see it, is marked as hidden.
+async fn find_hide(
+    viewer: &Viewer,
+    member: &str,
+    seen: Option<&BoardStanding>,
+) -> Result<Option<HiddenMember>, Problem> {
+    let Some(BoardStanding::Entry(BoardEntry {
+        standing: StandingBody { board, .. },
+        entry: Some(EntryBody { hidden: true, .. }),
+        ..
+    })) = seen
+    else {
+        return Ok(None);
+    };
+    let hidden_at = v1(&["boards", board, "hidden", member]);
+    if_there(viewer.read(&hidden_at).await)
 }
 
 #[cfg(test)]

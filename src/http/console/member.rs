@@ -15,7 +15,7 @@ use super::{Answer, Form, Frame, Path, Query, Viewer, html, if_there, unless, v1
 use crate::domain::access::Scope;
 use crate::http::leagues::LeagueMemberState;
 use crate::http::moderation::HiddenMember;
-use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE};
+use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
 use crate::http::standings::answers::MemberBody;
 use crate::http::standings::tiers::{TierBody, TiersBody};
 
@@ -104,21 +104,8 @@ pub(super) async fn show(
     let may_join = may_write && league.is_some();
     let (mut hidden, mut player) = (None, None);
     if may_moderate {
-        let hidden_at = ["boards", &board, "hidden", member];
-        hidden = if_there(viewer.read(&v1(&hidden_at)).await)?;
-        let why = json!({"reason": "cheating"});
-        let (method, why) = match hidden {
-            Some(_) => (Method::DELETE, None),
-            None => (Method::PUT, Some(&why)),
-        };
-        frame.example(&method, &hidden_at, why);
-        let played_at = ["boards", &board, "league", "members", member];
-        let found = viewer.read(&v1(&played_at)).await;
-        player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
-        if player.is_some() {
-            frame.reading(&played_at, &[]);
-            frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
-        }
+        hidden = read_hide(&mut frame, &viewer, &board, member).await?;
+        player = read_player(&mut frame, &viewer, &board, member).await?;
     }
     if may_join {
         let own = json!({"member": member});
@@ -144,6 +131,41 @@ pub(super) async fn show(
         tiers: league.map_or_else(Vec::new, |league| league.tiers),
         may_join,
     })
+}
+
+/// How the member is hidden, if it is; with an example of how to hide it or to bring it back.
+async fn read_hide(
+    frame: &mut Frame,
+    viewer: &Viewer,
+    board: &str,
+    member: &str,
+) -> Result<Option<HiddenMember>, Problem> {
+    let hidden_at = ["boards", board, "hidden", member];
+    let hidden = if_there(viewer.read(&v1(&hidden_at)).await)?;
+    let why = json!({"reason": "cheating"});
+    let (method, why) = match hidden {
+        Some(_) => (Method::DELETE, None),
+        None => (Method::PUT, Some(&why)),
+    };
+    frame.example(&method, &hidden_at, why);
+    Ok(hidden)
+}
+
+/// What moderators know of a member of a league; `None` if the board is no league, or closed.
+async fn read_player(
+    frame: &mut Frame,
+    viewer: &Viewer,
+    board: &str,
+    member: &str,
+) -> Result<Option<LeagueMemberState>, Problem> {
+    let played_at = ["boards", board, "league", "members", member];
+    let found = viewer.read(&v1(&played_at)).await;
+    let player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
+    if player.is_some() {
+        frame.reading(&played_at, &[]);
+        frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
+    }
+    Ok(player)
 }
 
 /// Erases the member of the board.

@@ -10,6 +10,8 @@
 //!
 //! A schema that has both forms is there twice: `Quota` is sent, `QuotaDefinition` is taken.
 
+mod parts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -17,11 +19,14 @@ use serde_json::Value;
 use utoipa::PartialSchema;
 use utoipa::openapi::path::ParameterIn;
 use utoipa::openapi::schema::{
-    AdditionalProperties, AllOf, AnyOf, Array, ArrayItems, Discriminator, Object, ObjectBuilder,
-    OneOf, OneOfBuilder, Schema, SchemaType, Type,
+    AdditionalProperties, Array, ArrayItems, Discriminator, Object, ObjectBuilder, OneOf, Schema,
+    SchemaType, Type,
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
+use self::parts::{
+    describe, drop_null, each, is_null, is_nullable, object, object_mut, take_default, with_null,
+};
 use super::values::VALUE;
 use super::{in_place, operations};
 use crate::domain::ids::{BoardId, MemberId, NAME_BYTES_MAX};
@@ -36,18 +41,7 @@ const HERE: &str = "#/components/schemas/";
 
 /// Brings all schemas into their forms.
 pub(super) fn settle(document: &mut OpenApi) {
-    let mut schemas = std::mem::take(schemas_of(document));
-    let before = schemas.clone();
-    for schema in schemas.values_mut() {
-        each(schema, &mut |schema| place_value(schema, &before));
-    }
-    for (name, schema) in before {
-        if let RefOr::T(Schema::OneOf(union)) = schema {
-            tell_apart(&name, union, &mut schemas);
-        }
-    }
-    add_board(&mut schemas);
-    add_event(&mut schemas);
+    let schemas = prepared(std::mem::take(schemas_of(document)));
     let (taken_roots, sent_roots) = roots(document);
     let taken = reachable(&schemas, &taken_roots);
     let sent = reachable(&schemas, &sent_roots);
@@ -85,17 +79,28 @@ pub(super) fn settle(document: &mut OpenApi) {
     for (name, schema) in taken {
         settled.insert(name_of_taken(&name, &split), schema);
     }
-    let mut patch = patch(&settled["Definition"], &settled);
-    if let (Some(patch), Some(before)) = (object_mut(&mut patch), settled.get("DefinitionPatch"))
-        && let RefOr::T(Schema::Object(before)) = before
-    {
-        patch.description.clone_from(&before.description);
-    }
-    settled.insert("DefinitionPatch".to_owned(), patch);
+    add_patch(&mut settled);
     let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
     *schemas_of(document) = settled;
     settle_parameters(document);
+}
+
+/// The schemas with values in the place of references to them, with unions that have discriminators, and with those that are
+/// put together here.
+fn prepared(mut schemas: Schemas) -> Schemas {
+    let before = schemas.clone();
+    for schema in schemas.values_mut() {
+        each(schema, &mut |schema| place_value(schema, &before));
+    }
+    for (name, schema) in before {
+        if let RefOr::T(Schema::OneOf(union)) = schema {
+            tell_apart(&name, union, &mut schemas);
+        }
+    }
+    add_board(&mut schemas);
+    add_event(&mut schemas);
+    schemas
 }
 
 fn schemas_of(document: &mut OpenApi) -> &mut Schemas {
@@ -200,6 +205,17 @@ fn add_event(schemas: &mut Schemas) {
     schemas.insert("Event".into(), Schema::Object(event).into());
 }
 
+/// The merge patch of a definition. Only its description comes from the code.
+fn add_patch(schemas: &mut Schemas) {
+    let mut patch = patch(&schemas["Definition"], schemas);
+    if let (Some(patch), Some(before)) = (object_mut(&mut patch), schemas.get("DefinitionPatch"))
+        && let RefOr::T(Schema::Object(before)) = before
+    {
+        patch.description.clone_from(&before.description);
+    }
+    schemas.insert("DefinitionPatch".to_owned(), patch);
+}
+
 /// The schemas that requests and answers begin with.
 fn roots(document: &mut OpenApi) -> (Vec<String>, Vec<String>) {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
@@ -247,34 +263,6 @@ fn reachable(schemas: &Schemas, roots: &[String]) -> BTreeSet<String> {
     reached
 }
 
-/// Calls `change` for a schema and all schemas in it.
-fn each(schema: &mut RefOr<Schema>, change: &mut dyn FnMut(&mut RefOr<Schema>)) {
-    change(schema);
-    match schema {
-        RefOr::T(Schema::Object(object)) => {
-            for property in object.properties.values_mut() {
-                each(property, change);
-            }
-            if let Some(AdditionalProperties::RefOr(value)) =
-                object.additional_properties.as_deref_mut()
-            {
-                each(value, change);
-            }
-        }
-        RefOr::T(Schema::Array(array)) => {
-            if let ArrayItems::RefOrSchema(items) = &mut array.items {
-                each(items, change);
-            }
-        }
-        RefOr::T(
-            Schema::OneOf(OneOf { items, .. })
-            | Schema::AllOf(AllOf { items, .. })
-            | Schema::AnyOf(AnyOf { items, .. }),
-        ) => items.iter_mut().for_each(|item| each(item, change)),
-        RefOr::T(_) | RefOr::Ref(_) => {}
-    }
-}
-
 /// Makes of an inline schema with a description beside it the schema with this description.
 fn unwrap(schema: &mut RefOr<Schema>) {
     if let RefOr::T(Schema::AllOf(all)) = schema
@@ -286,21 +274,6 @@ fn unwrap(schema: &mut RefOr<Schema>) {
     {
         inline.description = beside.description.take();
         *schema = all.items.remove(0);
-    }
-}
-
-/// An object with fields that are known by name.
-fn object(schema: &RefOr<Schema>) -> Option<&Object> {
-    match schema {
-        RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object),
-        _ => None,
-    }
-}
-
-fn object_mut(schema: &mut RefOr<Schema>) -> Option<&mut Object> {
-    match schema {
-        RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object),
-        _ => None,
     }
 }
 
@@ -390,89 +363,6 @@ fn as_sent(schema: &mut RefOr<Schema>) {
         }
     }
     object.required = required;
-}
-
-fn take_default(schema: &mut RefOr<Schema>) -> Option<Value> {
-    match schema {
-        RefOr::Ref(reference) => reference.default.take(),
-        RefOr::T(Schema::Object(object)) => object.default.take(),
-        RefOr::T(Schema::Array(array)) => array.default.take(),
-        RefOr::T(_) => None,
-    }
-}
-
-/// Adds a sentence to a description, if there is one to add.
-fn describe(schema: &mut RefOr<Schema>, sentence: &str) {
-    if sentence.is_empty() {
-        return;
-    }
-    let with = |before: &str| format!("{before} {sentence}").trim().to_owned();
-    match schema {
-        RefOr::Ref(reference) => reference.description = with(&reference.description),
-        RefOr::T(
-            Schema::Object(Object { description, .. }) | Schema::Array(Array { description, .. }),
-        ) => {
-            *description = Some(with(description.as_deref().unwrap_or_default()));
-        }
-        RefOr::T(_) => {}
-    }
-}
-
-fn is_null(schema: &RefOr<Schema>) -> bool {
-    matches!(schema, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null))
-}
-
-fn is_nullable(schema: &RefOr<Schema>) -> bool {
-    match schema {
-        RefOr::T(
-            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
-        ) => matches!(schema_type, SchemaType::Array(types) if types.contains(&Type::Null)),
-        RefOr::T(Schema::OneOf(one)) => one.items.iter().any(is_null),
-        RefOr::T(_) | RefOr::Ref(_) => false,
-    }
-}
-
-/// Makes of `T or null` the schema of `T`.
-fn drop_null(schema: &mut RefOr<Schema>) {
-    match schema {
-        RefOr::T(
-            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
-        ) => {
-            if let SchemaType::Array(types) = schema_type {
-                types.retain(|one| *one != Type::Null);
-                if let [one] = types.as_slice() {
-                    *schema_type = SchemaType::Type(one.clone());
-                }
-            }
-        }
-        RefOr::T(Schema::OneOf(one)) => {
-            one.items.retain(|item| !is_null(item));
-            if one.items.len() == 1 {
-                let description = one.description.take();
-                *schema = one.items.remove(0);
-                describe(schema, description.as_deref().unwrap_or_default());
-            }
-        }
-        RefOr::T(_) | RefOr::Ref(_) => {}
-    }
-}
-
-/// Makes of `T` the schema of `T or null`.
-fn with_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
-    match &mut schema {
-        RefOr::T(
-            Schema::Object(Object { schema_type, .. }) | Schema::Array(Array { schema_type, .. }),
-        ) => {
-            if let SchemaType::Type(one) = schema_type {
-                *schema_type = SchemaType::Array(vec![one.clone(), Type::Null]);
-            }
-            schema
-        }
-        RefOr::T(_) | RefOr::Ref(_) => {
-            let null = ObjectBuilder::new().schema_type(Type::Null);
-            OneOfBuilder::new().item(schema).item(null).into()
-        }
-    }
 }
 
 /// The name of the form in which a schema is taken; another one where it has another form in answers.

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::topic::{News, Topic, TopicName};
+use super::progress::News;
+use super::topic::{Topic, TopicName};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
 use crate::http::problem::Problem;

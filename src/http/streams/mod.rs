@@ -7,6 +7,7 @@
 mod hub;
 pub mod message;
 mod permits;
+mod progress;
 pub mod tokens;
 mod topic;
 mod watcher;

@@ -1,6 +1,6 @@
 //! A topic: a standing as some watch it, and the last message about it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use metrics::histogram;
 use tokio::sync::watch::{self, Receiver};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::message::{Message, Written, content_of_member, content_of_page};
-use crate::domain::edition::Edition;
+use super::message::{Written, content_of_page};
+use super::progress::{News, Progress, Ranks, Shown};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
@@ -46,18 +46,6 @@ pub(super) struct TopicName {
     pub(super) size: u64,
 }
 
-/// The last that there is to tell.
-#[derive(Clone, Debug, Default)]
-pub(super) enum News {
-    /// Nothing yet.
-    #[default]
-    None,
-    /// What the standing shows.
-    Message(Arc<Message>),
-    /// Nothing more will come, and why.
-    End(Arc<Problem>),
-}
-
 /// A standing as some watch it.
 #[derive(Debug)]
 pub(super) struct Topic {
@@ -69,58 +57,6 @@ pub(super) struct Topic {
     progress: Mutex<Progress>,
     /// Whose entries those want who have just come.
     coming: parking_lot::Mutex<Vec<MemberId>>,
-}
-
-/// How far a topic has come. Whoever holds it reads the standing for all.
-#[derive(Debug, Default)]
-struct Progress {
-    shown: Option<Shown>,
-    members: HashMap<MemberId, Member>,
-    /// Those whose entries are to be read, in turns.
-    turns: VecDeque<MemberId>,
-}
-
-/// The page that is shown.
-#[derive(Debug)]
-struct Shown {
-    /// What was seen of the standing before it was read.
-    moment: Moment,
-    /// All that was acknowledged by then is in it.
-    as_of: Instant,
-    read_at: Instant,
-    /// Which board it is.
-    generation: u64,
-    edition: Edition,
-    /// Whether moments tell all of its content.
-    is_told: bool,
-    key: String,
-    /// Tells its content from others.
-    content: u128,
-    written: Written,
-    entries: Vec<EntryBody>,
-    /// The ranks in the message before; those of another period are none.
-    before: Ranks,
-}
-
-type Ranks = HashMap<Arc<str>, Option<u64>>;
-
-/// A member whose entry some watch.
-#[derive(Debug, Default)]
-struct Member {
-    news: watch::Sender<News>,
-    /// Whether its turn is to come.
-    waits: bool,
-    told: Option<MemberTold>,
-}
-
-/// What was told last of a member.
-#[derive(Debug)]
-struct MemberTold {
-    key: String,
-    /// The contents of the page and of its entry.
-    contents: [u128; 2],
-    /// Its rank, and that in the message before.
-    ranks: [Option<u64>; 2],
 }
 
 impl Topic {
@@ -432,103 +368,4 @@ impl Topic {
 fn of_another_board(id: &BoardId) -> Problem {
     let detail = format!("the board {id} was deleted, and there is another one");
     Problem::new(BOARD_NOT_FOUND, detail)
-}
-
-impl Progress {
-    /// Begins to listen to what is told of a member.
-    fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
-        let known = self.members.entry(member.clone());
-        known.or_default().news.subscribe()
-    }
-
-    /// Whether the entry of a member has to be read before anything is told of it.
-    fn is_behind(&self, member: &MemberId) -> bool {
-        let known = self.members.get(member);
-        known.is_none_or(|known| known.waits || known.told.is_none())
-    }
-
-    /// Forgets the members whom nobody watches any more.
-    fn forget_those_who_left(&mut self) {
-        self.members
-            .retain(|_, member| member.news.receiver_count() > 0);
-    }
-}
-
-impl Shown {
-    /// The entry of a member, if the page has it.
-    fn entry(&self, member: &str) -> Option<&EntryBody> {
-        let is_own = |entry: &&EntryBody| entry.member.as_deref() == Some(member);
-        self.entries.iter().find(is_own)
-    }
-
-    /// The ranks that it shows.
-    fn ranks(&self) -> Ranks {
-        let entries = self.entries.iter();
-        entries
-            .filter_map(|entry| Some((entry.member.clone()?, entry.rank)))
-            .collect()
-    }
-}
-
-impl Member {
-    /// Tells those who watch the member of a page and of its entry. `edition`: that of the entry, if it is not that of the page.
-    fn tell(
-        &mut self,
-        shown: &Shown,
-        me: Option<EntryBody>,
-        edition: Option<&Edition>,
-    ) -> Result<(), Problem> {
-        let mut me = me.map(|me| EntryBody {
-            previous_rank: None,
-            ..me
-        });
-        let contents = [shown.content, content_of_member(me.as_ref())?];
-        let rank = me.as_ref().and_then(|me| me.rank);
-        let before = self.told.take().filter(|before| before.key == shown.key);
-        let (is_same, ranks) = match before {
-            Some(before) if before.contents == contents => (true, before.ranks),
-            Some(before) => (false, [rank, before.ranks[0]]),
-            None => (false, [rank, None]),
-        };
-        if let Some(me) = &mut me {
-            me.previous_rank = Some(ranks[1]);
-        }
-        let edition = edition.map(ToString::to_string);
-        let untold = (!shown.is_told).then_some(contents[1]);
-        let message = Arc::new(shown.written.with_member(me.as_ref(), edition, untold)?);
-        self.news.send_if_modified(|news| {
-            *news = News::Message(message);
-            !is_same
-        });
-        self.waits = false;
-        self.told = Some(MemberTold {
-            key: shown.key.clone(),
-            contents,
-            ranks,
-        });
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_member_is_forgotten_when_nobody_watches_it_any_more() {
-        let member = |text: &str| MemberId::parse(text).unwrap();
-        let mut progress = Progress::default();
-        let stays = progress.subscribe(&member("ann"));
-        let leaves = [(); 2].map(|()| progress.subscribe(&member("bob")));
-        progress.forget_those_who_left();
-        assert_eq!(progress.members.len(), 2);
-        drop(leaves);
-        progress.forget_those_who_left();
-        assert!(progress.is_behind(&member("bob")));
-        let left: Vec<_> = progress.members.keys().collect();
-        assert_eq!(left, [&member("ann")]);
-        drop(stays);
-        progress.forget_those_who_left();
-        assert!(progress.members.is_empty());
-    }
 }

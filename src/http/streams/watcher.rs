@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::hub::{TICK, Watching};
 use super::message::{self, COMMENT, Message};
-use super::topic::News;
+use super::progress::News;
 use crate::http::App;
 use crate::http::auth::{Caller, Needs};
 use crate::http::problem::{Problem, STORE_UNAVAILABLE};

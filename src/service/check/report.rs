@@ -188,33 +188,37 @@ impl Report {
         differences: impl IntoIterator<Item = Difference>,
     ) {
         for difference in differences {
-            let (member, detail) = describe(shard, &difference);
             self.add(Finding {
                 place: place.clone(),
-                member,
+                member: member_of(&difference).map(ToOwned::to_owned),
+                detail: describe(shard, &difference),
                 kind: difference.code,
-                detail,
                 is_mended: difference.is_mended,
             });
         }
     }
 }
 
-/// The member that a difference is about, and what is stored on each side. The scripts' headers have the codes.
-fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) {
+/// The member that a difference is about. The scripts' headers have the codes.
+fn member_of(difference: &Difference) -> Option<&str> {
+    let text = |index: usize| difference.stored.get(index).map_or("", String::as_str);
+    match difference.code.as_str() {
+        "number" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => Some(text(0)),
+        "hidden" | "hidden_total" => Some(text(0)).filter(|member| !member.is_empty()),
+        "unreadable" => Some(text(1)),
+        _ => None,
+    }
+}
+
+/// What is stored on each side. The scripts' headers have the codes.
+fn describe(shard: &Shard, difference: &Difference) -> String {
     let Difference { code, stored, .. } = difference;
     let text = |index: usize| stored.get(index).map_or("", String::as_str);
     let [first, second, third] = [0, 1, 2].map(text);
-    let member = match code.as_str() {
-        "number" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => Some(first),
-        "hidden" | "hidden_total" => Some(first).filter(|member| !member.is_empty()),
-        "unreadable" => Some(second),
-        _ => None,
-    };
     let key = || keys::short(shard, first);
     let score = |index| shown(shard, text(index));
     let entry = |index| listed(shard, text(index), text(index + 1));
-    let detail = match code.as_str() {
+    match code.as_str() {
         "type" => format!("{} is a {second}, where a {third} should be", key()),
         "no_state" => "its series knows no such standing".to_owned(),
         "expiry" => {
@@ -260,8 +264,7 @@ fn describe(shard: &Shard, difference: &Difference) -> (Option<String>, String) 
         }
         "state" => format!("the state of the series can't be read; it is a {first}"),
         other => format!("{other}: {}", stored.join(", ")),
-    };
-    (member.map(ToOwned::to_owned), detail)
+    }
 }
 
 fn by_terms(stored: &str, of_terms: &str) -> String {

@@ -98,6 +98,43 @@ pub(super) struct MoreArgs<'a> {
     queue: Option<QueueArgs>,
 }
 
+impl EventArgs<'_> {
+    fn with_capacity(shard: &Shard, count: usize) -> Self {
+        Self {
+            names: Vec::with_capacity(count),
+            members: Vec::with_capacity(count),
+            ids: Vec::with_capacity(count),
+            ats: Vec::with_capacity(count),
+            fingerprints: Vec::with_capacity(count),
+            on_routes: Vec::with_capacity(count),
+            details: Vec::with_capacity(count),
+            refusals: Vec::new(),
+            amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
+        }
+    }
+}
+
+impl<'a> MoreArgs<'a> {
+    fn new(shard: &'a Shard, quotas: Option<QuotaArgs>) -> Self {
+        let definition = &shard.definition;
+        Self {
+            sums: Vec::new(),
+            data: shard.layout().data.then(Vec::new),
+            follow_until: (definition.update == Update::Last).then(Vec::new),
+            recalled: shard.is_league().then(Vec::new),
+            turnouts: definition.uniques.map(|uniques| TurnoutArgs {
+                periods: Vec::new(),
+                tag: shard.tag(),
+                voters: Vec::new(),
+                by_member: uniques == Uniques::Member,
+            }),
+            quotas,
+            reservations: shard.reserves().then(ReservationArgs::default),
+            queue: None,
+        }
+    }
+}
+
 /// What goes along where voters are counted.
 #[derive(Serialize)]
 struct TurnoutArgs<'a> {
@@ -221,32 +258,8 @@ impl<'a> Encoder<'a> {
                 layout: LayoutArgs::new(shard),
                 routes: Vec::new(),
             },
-            events: EventArgs {
-                names: Vec::with_capacity(count),
-                members: Vec::with_capacity(count),
-                ids: Vec::with_capacity(count),
-                ats: Vec::with_capacity(count),
-                fingerprints: Vec::with_capacity(count),
-                on_routes: Vec::with_capacity(count),
-                details: Vec::with_capacity(count),
-                refusals: Vec::new(),
-                amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
-            },
-            more: MoreArgs {
-                sums: Vec::new(),
-                data: shard.layout().data.then(Vec::new),
-                follow_until: (definition.update == Update::Last).then(Vec::new),
-                recalled: shard.is_league().then(Vec::new),
-                turnouts: definition.uniques.map(|uniques| TurnoutArgs {
-                    periods: Vec::new(),
-                    tag: shard.tag(),
-                    voters: Vec::new(),
-                    by_member: uniques == Uniques::Member,
-                }),
-                quotas,
-                reservations: shard.reserves().then(ReservationArgs::default),
-                queue: None,
-            },
+            events: EventArgs::with_capacity(shard, count),
+            more: MoreArgs::new(shard, quotas),
             standings: HashMap::new(),
             states: HashMap::new(),
             turnouts: HashMap::new(),
@@ -267,7 +280,37 @@ impl<'a> Encoder<'a> {
             (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
-        let more = &mut self.more;
+        self.more(ready);
+        let args = &mut self.events;
+        args.on_routes.push(route);
+        args.members.push(member);
+        args.ids.push(id);
+        for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
+            column.push(stored_score(shard, *score));
+        }
+        let at = TieKey::new(shard.definition.ties, plan.at);
+        args.ats.push(at.number());
+        args.fingerprints.push(event.fingerprint());
+        let (detail, refusal) = match plan.rejection {
+            // Its scores are needed to tell whether one would pass the bound.
+            Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
+            Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
+            None => (ready.detail, refusals::NEVER),
+        };
+        if refusal != refusals::NEVER {
+            args.refusals.resize(args.details.len(), refusals::NEVER);
+            args.refusals.push(refusal);
+        }
+        args.details.push(detail.code());
+        if let Some(held) = ready.queued {
+            self.queued(held);
+        }
+    }
+
+    /// Adds what only some boards need of an event.
+    fn more(&mut self, ready: &'a Ready) {
+        let (shard, plan) = (self.shard, &ready.plan);
+        let (event, more) = (&plan.event, &mut self.more);
         if let Some(quotas) = &mut more.quotas {
             let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys);
             quotas.uses.push(uses);
@@ -294,30 +337,6 @@ impl<'a> Encoder<'a> {
         if let Some(follow_until) = &mut more.follow_until {
             let in_time = |until| TieKey::new(Ties::First, until).number();
             follow_until.push(ready.follows_until.map_or(0, in_time));
-        }
-        let args = &mut self.events;
-        args.on_routes.push(route);
-        args.members.push(member);
-        args.ids.push(id);
-        for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
-            column.push(stored_score(shard, *score));
-        }
-        let at = TieKey::new(shard.definition.ties, plan.at);
-        args.ats.push(at.number());
-        args.fingerprints.push(event.fingerprint());
-        let (detail, refusal) = match plan.rejection {
-            // Its scores are needed to tell whether one would pass the bound.
-            Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
-            Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
-            None => (ready.detail, refusals::NEVER),
-        };
-        if refusal != refusals::NEVER {
-            args.refusals.resize(args.details.len(), refusals::NEVER);
-            args.refusals.push(refusal);
-        }
-        args.details.push(detail.code());
-        if let Some(held) = ready.queued {
-            self.queued(held);
         }
     }
 

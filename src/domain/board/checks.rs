@@ -1,0 +1,390 @@
+//! The rules of a definition: which fields go together, and which can't change while a board has events.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::definition::{Definition, Order, Ranking, Update};
+use crate::domain::closing::{FINALIZE_MAX, MAX_DELAY_MIN};
+use crate::domain::period::Unit;
+use crate::domain::queued::AGE_MAX;
+use crate::domain::shard::SHARDS_MAX;
+use crate::domain::ties::Ties;
+use crate::domain::weight::Weights;
+use crate::domain::window::Window;
+use crate::domain::{league, quota, reward};
+
+/// The most windows of one board.
+pub const WINDOWS_MAX: usize = 16;
+/// The longest list of a board with `keep_top`.
+const KEEP_TOP_MAX: u32 = 100_000;
+/// The most tags of a board.
+const TAGS_MAX: usize = 16;
+/// The longest tag, in bytes.
+const TAG_BYTES_MAX: usize = 64;
+/// The longest title, in bytes.
+const TITLE_BYTES_MAX: usize = 256;
+/// The shortest time for which event ids are remembered, in milliseconds.
+const IDEMPOTENCY_MS_MIN: u64 = 1_000;
+/// The longest time for which event ids are remembered, in milliseconds: 366 days.
+const IDEMPOTENCY_MS_MAX: u64 = 366 * 86_400_000;
+/// One thing that is wrong in a document: where, as a JSON pointer, and what.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct FieldError {
+    /// Where, as a JSON pointer (RFC 6901).
+    #[schema(example = "/score")]
+    pub pointer: String,
+    /// What is wrong there.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// Says what is wrong at a place.
+    pub fn new(pointer: impl Into<String>, detail: impl fmt::Display) -> Self {
+        Self {
+            pointer: pointer.into(),
+            detail: detail.to_string(),
+        }
+    }
+
+    /// The JSON pointer (RFC 6901) of these steps.
+    pub fn pointer<T: AsRef<str>>(steps: impl IntoIterator<Item = T>) -> String {
+        let escaped = |step: T| step.as_ref().replace('~', "~0").replace('/', "~1");
+        let steps = steps.into_iter().map(|step| format!("/{}", escaped(step)));
+        steps.collect()
+    }
+}
+
+/// Adds to a list of `FieldError` for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`.
+macro_rules! require {
+    ($errors:expr; $($pointer:expr, $holds:expr => $detail:expr;)+) => {
+        $(if !$holds {
+            $errors.push($crate::domain::board::FieldError::new($pointer, $detail));
+        })+
+    };
+}
+pub(in crate::domain) use require;
+
+/// What is said of a field that can't change.
+const FROZEN: &str = "can't change while the board has events or initial scores";
+
+/// Which fields of the first list are the same in two definitions. The second list has all others: a field that is added has to
+/// be put into one of them.
+macro_rules! unchanged {
+    ($one:expr, $other:expr; $($fixed:ident)+; $($free:ident)+) => {{
+        let Definition { $($fixed,)+ $($free: _,)+ } = $one;
+        [$((concat!("/", stringify!($fixed)), *$fixed == $other.$fixed)),+]
+    }};
+}
+
+impl Definition {
+    /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
+    pub fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        self.check_words(&mut errors);
+        self.check_windows(&mut errors);
+        self.check_bounds(&mut errors);
+        errors.extend(quota::check(self));
+        errors.extend(reward::check(self));
+        errors.extend(league::check(self));
+        errors.extend(self.weight.iter().flat_map(Weights::check));
+        self.check_initial(&mut errors);
+        self.check_shards(&mut errors);
+        self.check_keep_top(&mut errors);
+        self.check_carryover(&mut errors);
+        self.check_times(&mut errors);
+        errors
+    }
+
+    fn check_words(&self, errors: &mut Vec<FieldError>) {
+        let is_word = |text: &str| !text.chars().any(char::is_control);
+        let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
+        require! { errors;
+            "/title", self.title.len() <= TITLE_BYTES_MAX && is_word(&self.title)
+                => "a title has up to 256 bytes and no control characters";
+            "/tags", self.tags.len() <= TAGS_MAX && self.tags.iter().all(is_tag)
+                => "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
+        }
+    }
+
+    fn check_windows(&self, errors: &mut Vec<FieldError>) {
+        require! { errors;
+            "/windows", (1..=WINDOWS_MAX).contains(&self.windows.len()) => "a board has 1 to 16 windows";
+        }
+        for (index, window) in self.windows.iter().enumerate() {
+            let pointer = format!("/windows/{index}");
+            let is_season = *window == Window::Period(Unit::Season);
+            require! { errors;
+                &pointer, !self.windows[..index].contains(window) => "this window is named twice";
+                &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`";
+                &pointer, self.season.is_some() || !is_season
+                    => "the window `season` needs the field `season`";
+            }
+        }
+    }
+
+    fn check_bounds(&self, errors: &mut Vec<FieldError>) {
+        let bounds = [
+            ("/score_min", self.score_min),
+            ("/score_max", self.score_max),
+        ];
+        let [min, max] = bounds.map(|(pointer, bound)| {
+            let score = bound?.score(self.decimals);
+            let wrong = |error| FieldError::new(pointer, format!("this bound {error}"));
+            score.map_err(|error| errors.push(wrong(error))).ok()
+        });
+        require! { errors;
+            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "is less than `score_min`";
+        }
+    }
+
+    fn check_initial(&self, errors: &mut Vec<FieldError>) {
+        require! { errors;
+            "/weight", self.is_sum() || self.weight.is_none() => "weights need `update: sum`";
+        }
+        for unit in &self.initial {
+            require! { errors;
+                "/initial", self.is_sum() => "initial scores need `update: sum`";
+                "/initial", self.windows.contains(&Window::Period(*unit))
+                    => format!("`{unit}` is not among the windows");
+            }
+        }
+    }
+
+    fn check_shards(&self, errors: &mut Vec<FieldError>) {
+        // Dense ranks are no sum of the shards' ranks.
+        let is_dense = self.ranking == Ranking::Dense && self.league.is_none();
+        require! { errors;
+            "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "a board has 1 to 64 shards";
+            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs a board with one shard";
+        }
+    }
+
+    /// Whether the board can list only its best members. If the score of a listed member could fall, another member would
+    /// have to take its place, and nobody knows which.
+    fn check_keep_top(&self, errors: &mut Vec<FieldError>) {
+        let min = self.score_min.and_then(|min| min.score(self.decimals).ok());
+        let rises = match (self.update, self.order) {
+            (Update::Sum, Order::Desc) => min.is_some_and(|min| min.scaled() > 0),
+            (Update::Max, Order::Desc) | (Update::Min, Order::Asc) => self.ties != Ties::Last,
+            _ => false,
+        };
+        if let Some(keep_top) = self.keep_top {
+            require! { errors;
+                "/keep_top", (1..=KEEP_TOP_MAX).contains(&keep_top) => "must be from 1 to 100,000";
+                "/keep_top", !self.windows.iter().any(Window::is_rolling)
+                    => "can't be combined with rolling windows";
+                "/keep_top", self.carryover.is_empty() => "can't be combined with `carryover`";
+                "/keep_top", rises
+                    => "needs scores that can't fall: `update: sum` with `order: desc` and a `score_min` above 0, or `update: max` with `desc` or `min` with `asc`, without `ties: last`";
+            }
+        }
+        require! { errors;
+            "/entry_data", !self.entry_data || self.ties != Ties::Member
+                => "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
+        }
+    }
+
+    fn check_carryover(&self, errors: &mut Vec<FieldError>) {
+        for unit in self.carryover.keys() {
+            let pointer = format!("/carryover/{unit}");
+            let is_window = self.windows.contains(&Window::Period(*unit));
+            require! { errors;
+                &pointer, self.is_sum() => "carryover needs `update: sum`";
+                &pointer, *unit != Unit::All => "`all` has no next period";
+                &pointer, *unit == Unit::All || is_window
+                    => "carryover names a period that is not among the windows";
+            }
+        }
+    }
+
+    fn check_times(&self, errors: &mut Vec<FieldError>) {
+        let idempotency = IDEMPOTENCY_MS_MIN..=IDEMPOTENCY_MS_MAX;
+        let opening = self.opens_at.zip(self.closes_at);
+        require! { errors;
+            "/retention/all", !self.retention.contains_key(&Unit::All)
+                => "`all` has no end after which it could be dropped";
+            "/idempotency", idempotency.contains(&self.idempotency.ms())
+                => "event ids are remembered for 1s to 366d";
+            "/closes_at", opening.is_none_or(|(opens, closes)| opens < closes)
+                => "a board closes after it opens";
+            "/finalize", self.finalize.is_none_or(|finalize| finalize <= FINALIZE_MAX) => "is at most 31d";
+        }
+        for (unit, retention) in &self.retention {
+            require! { errors;
+                format!("/retention/{unit}"), self.finalize.is_none_or(|finalize| finalize <= *retention)
+                    => "a standing has to be kept until it is final: at least for `finalize`";
+            }
+        }
+        require! { errors;
+            "/max_delay", self.max_delay.is_none() || self.finalize.is_some()
+                => "closings wait for events only on boards with `finalize`";
+            "/max_delay", self.max_delay.is_none_or(|delay| (MAX_DELAY_MIN..=AGE_MAX).contains(&delay))
+                => "a closing waits for 1s to 24h";
+        }
+    }
+
+    fn is_sum(&self) -> bool {
+        self.update == Update::Sum
+    }
+
+    /// The fields in which `other` would change what is stored already.
+    pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
+        let fixed = unchanged! { self, other;
+            update order decimals ties timezone week_start season weight initial uniques keep_top entry_data;
+            title tags public public_includes names score_min score_max ranking windows carryover accept_late idempotency
+            retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
+        };
+        let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
+        let mut changes = Vec::new();
+        for (pointer, is_same) in fixed {
+            require! { changes; pointer, is_same => FROZEN; }
+        }
+        require! { changes;
+            "/windows", self.league.is_none() || self.windows == other.windows => FROZEN;
+            "/ranking", is_dense(self) == is_dense(other) => FROZEN;
+        }
+        for unit in Unit::ALL {
+            let rolls = self.rolls(unit) || other.rolls(unit);
+            let carries = |definition: &Self| definition.carryover.contains_key(&unit);
+            require! { changes;
+                format!("/carryover/{unit}"), !rolls || carries(self) == carries(other) => FROZEN;
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(json: &str) -> Definition {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn what_depends_on_another_field_is_checked() {
+        let pointers = |json: &str| -> Vec<String> {
+            definition(json)
+                .check()
+                .into_iter()
+                .map(|error| error.pointer)
+                .collect()
+        };
+        assert!(
+            pointers(r#"{"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}}"#)
+                .is_empty()
+        );
+        assert_eq!(pointers(r#"{"windows": []}"#), ["/windows"]);
+        assert_eq!(pointers(r#"{"windows": ["day", "day"]}"#), ["/windows/1"]);
+        assert_eq!(
+            pointers(r#"{"windows": ["last-7-days"], "update": "max"}"#),
+            ["/windows/0"]
+        );
+        assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/windows/0"]);
+        for weight in [r#"{"default": 0}"#, r#"{"default": 1000001}"#] {
+            let json = format!(r#"{{"windows": ["all"], "weight": {weight}}}"#);
+            assert_eq!(pointers(&json), ["/weight/default"]);
+        }
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "update": "max", "weight": {"members": {"a/b": 0}}}"#),
+            ["/weight/members/a~1b", "/weight"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "shards": 0}"#),
+            ["/shards"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "shards": 2, "ranking": "dense"}"#),
+            ["/ranking"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "initial": ["day", "all"]}"#),
+            ["/initial"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "update": "min", "initial": ["all"]}"#),
+            ["/initial"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["all"], "carryover": {"all": 1}}"#),
+            ["/carryover/all"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "carryover": {"week": 1}}"#),
+            ["/carryover/week"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "retention": {"all": "1d"}}"#),
+            ["/retention/all"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "idempotency": "0s"}"#),
+            ["/idempotency"]
+        );
+        assert_eq!(
+            pointers(r#"{"windows": ["day"], "finalize": "32d"}"#),
+            ["/finalize"]
+        );
+        for (rest, refused) in [
+            (r#""max_delay": "1s""#, vec!["/max_delay"]),
+            (r#""finalize": "0s", "max_delay": "0s""#, vec!["/max_delay"]),
+            (
+                r#""finalize": "0s", "max_delay": "25h""#,
+                vec!["/max_delay"],
+            ),
+            (r#""finalize": "0s", "max_delay": "24h""#, vec![]),
+            (r#""finalize": "0s", "max_delay": "1s""#, vec![]),
+        ] {
+            let json = format!(r#"{{"windows": ["day"], {rest}}}"#);
+            assert_eq!(pointers(&json), refused, "{json}");
+        }
+        assert_eq!(
+            pointers(
+                r#"{"windows": ["day", "week"], "finalize": "2h", "retention": {"day": "1h", "week": "2h"}}"#
+            ),
+            ["/retention/day"]
+        );
+    }
+
+    #[test]
+    fn a_list_is_kept_short_only_where_nobody_can_fall() {
+        let errors = |fields: &str| {
+            let json = format!(r#"{{"windows": ["day"], "keep_top": 3, {fields}}}"#);
+            definition(&json).check().len()
+        };
+        for sound in [
+            r#""score_min": 1"#,
+            r#""score_min": 0.01, "decimals": 2, "ties": "last", "ranking": "dense""#,
+            r#""update": "max""#,
+            r#""update": "min", "order": "asc", "ties": "member""#,
+            r#""score_min": 1, "weight": {}, "initial": ["day"]"#,
+        ] {
+            assert_eq!(errors(sound), 0, "{sound}");
+        }
+        for unsound in [
+            r#""update": "sum""#,
+            r#""score_min": 0"#,
+            r#""score_min": 1, "order": "asc""#,
+            r#""score_min": 1, "carryover": {"day": 0.5}"#,
+            r#""update": "max", "order": "asc""#,
+            r#""update": "max", "ties": "last""#,
+            r#""update": "last""#,
+        ] {
+            assert_eq!(errors(unsound), 1, "{unsound}");
+        }
+        let rolling = r#"{"windows": ["last-7-days"], "score_min": 1, "keep_top": 3}"#;
+        assert_eq!(definition(rolling).check()[0].pointer, "/keep_top");
+    }
+
+    #[test]
+    fn entries_have_data_only_where_they_have_the_time_of_an_event() {
+        let errors = |ties: &str| {
+            let json = format!(r#"{{"windows": ["day"], "entry_data": true, "ties": "{ties}"}}"#);
+            definition(&json).check().len()
+        };
+        assert_eq!(["first", "last", "member"].map(errors), [0, 0, 1]);
+    }
+}
