@@ -23,7 +23,8 @@
 //! | [`service`] | the use cases, a file for each subject; knows no HTTP |
 //! | [`http`] | one table of routes, API keys, the `OpenAPI` document |
 //! | [`worker`] | loops that sleep and call one step of the service |
-//! | [`server`] | puts the service together, runs it and ends it |
+//! | [`setup`] | puts the service together: its settings, and what rooms do on occasions of the core |
+//! | [`server`] | runs the service and ends it |
 //! | [`descriptors`] | how many file descriptors there are, and how many are for clients |
 //! | [`config`], [`env_file`] | settings; the file `.env` |
 //! | [`clock`] | the time on which all instances agree |
@@ -55,6 +56,7 @@ pub mod log;
 pub mod problems;
 pub mod server;
 pub mod service;
+pub mod setup;
 pub mod store;
 pub mod supervise;
 pub mod throttle;

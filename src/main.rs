@@ -8,6 +8,7 @@ use standings::cli::{self, Failure};
 use standings::config::{self, Cli, CliError, Command};
 use standings::env_file;
 use standings::log::Log;
+use standings::setup;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,5 +57,5 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
     {
         return Err("the TLS provider could not be set".into());
     }
-    cli::run(command)
+    cli::run(command, setup::service)
 }

@@ -1,4 +1,4 @@
-//! Puts the service together, runs it, and ends it without losing what it has accepted.
+//! Runs the service, and ends it without losing what it has accepted.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +26,8 @@ use crate::http::proxies::TrustedProxies;
 use crate::http::streams::{StreamLimits, Streams};
 use crate::http::{App, Options, reserve, router};
 use crate::kafka::settings::Settings;
-use crate::service::{Service, Setup};
+use crate::service::Service;
+use crate::setup::Setup;
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
 use crate::store::{Address, Store, StoreError};
 use crate::supervise::restarted;
@@ -239,7 +240,7 @@ async fn begin(
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
     };
-    let service = Service::set_up(store, Clock::system(), setup);
+    let service = setup.service(store, Clock::system());
     first_contact(&service).await?;
     let mut loops = Loops::begin();
     loops.repeat(JobKind::of_every_instance(), &service);

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Failure, tell};
@@ -49,9 +50,16 @@ pub struct CheckArgs {
     pub redis: RedisArgs,
 }
 
+/// Puts a service together.
+pub type MakeService = fn(Store, Clock) -> Arc<Service>;
+
 /// Runs the command until `stop` ends.
-pub async fn command(args: CheckArgs, stop: impl Future<Output = ()>) -> ExitCode {
-    let checked = run(&args, stop).await;
+pub async fn command(
+    args: CheckArgs,
+    service: MakeService,
+    stop: impl Future<Output = ()>,
+) -> ExitCode {
+    let checked = run(&args, service, stop).await;
     let printed = checked.and_then(|report| {
         let printed = print(&report, args.json, io::stdout().lock());
         printed.map_err(|error| format!("the report can't be written: {error}"))?;
@@ -67,14 +75,18 @@ pub async fn command(args: CheckArgs, stop: impl Future<Output = ()>) -> ExitCod
     }
 }
 
-async fn run(args: &CheckArgs, stop: impl Future<Output = ()>) -> Result<Report, Failure> {
+async fn run(
+    args: &CheckArgs,
+    service: MakeService,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, Failure> {
     let mut stop = std::pin::pin!(stop);
     let (address, embedded) = tokio::select! {
         opened = open(&args.redis) => opened?,
         () = &mut stop => return Err("stopped before it had ended".into()),
     };
     let checked = tokio::select! {
-        checked = check(&address, args) => checked,
+        checked = check(&address, args, service) => checked,
         () = &mut stop => Err("stopped before it had ended".into()),
     };
     if let Some(server) = embedded {
@@ -98,8 +110,12 @@ async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Fa
     }
 }
 
-async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
-    let service = Service::new(
+async fn check(
+    address: &Address,
+    args: &CheckArgs,
+    service: MakeService,
+) -> Result<Report, Failure> {
+    let service = service(
         Store::connect(address, TimeoutFactor::default())?,
         Clock::system(),
     );

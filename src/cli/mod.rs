@@ -43,14 +43,14 @@ pub struct ServiceArgs {
 }
 
 /// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate that calls it.
-pub fn run(command: Command) -> Result<ExitCode, Failure> {
+pub fn run(command: Command, service: check::MakeService) -> Result<ExitCode, Failure> {
     tokio::runtime::Runtime::new()?.block_on(async {
         match command {
             Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
             Command::Worker(args) => server::work(*args, stop_signal()?).await?,
             Command::Import(args) => return Ok(import::command(*args).await),
             Command::Reshard(args) => reshard::command(*args).await?,
-            Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
+            Command::Check(args) => return Ok(check::command(*args, service, stop_signal()?).await),
             Command::Openapi => {
                 let document = http::document_text()?;
                 writeln!(io::stdout(), "{document}")?;

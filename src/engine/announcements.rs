@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
-use super::orders;
 use super::{Engine, Error};
 use crate::store::boards::{self, Begun};
 use crate::store::reshard;
@@ -42,7 +41,7 @@ impl Job for Announcements {
         let stored = boards::load(&engine.store, id).await?;
         if let Some(Ok(board)) = &stored {
             if board.generation == *stamp {
-                match orders::carry_out_orders(engine, board).await {
+                match (engine.hooks.carry_out_orders)(engine, board).await {
                     Ok(_) | Err(Error::Again(_)) => {}
                     Err(error) => return Err(error),
                 }

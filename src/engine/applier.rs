@@ -2,10 +2,10 @@
 //! share with the events of other requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::LiveBoard;
-use super::batcher::{Batcher, Work, admit};
-use super::queue::putting::Putter;
+use super::batcher::{Work, admit};
 use super::submission::{Attempt, Submission};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
@@ -34,8 +34,8 @@ pub struct Applier {
     pub store: Arc<Store>,
     /// The shard.
     pub shard: Shard,
-    /// Puts events into its queue.
-    pub putter: Arc<Batcher<Putter>>,
+    /// Whether more events come in than are queued at once.
+    pub is_flooded: Arc<AtomicBool>,
 }
 
 /// Events of one request that go together, what they cost, and when they were planned.
@@ -61,7 +61,7 @@ impl Work for Applier {
 
     /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
     fn makes_way(&self) -> bool {
-        self.putter.is_behind()
+        self.is_flooded.load(Ordering::Relaxed)
     }
 
     fn call(&self, groups: Vec<Group>, _: usize) -> impl Future<Output = Vec<Self::Answer>> + Send {

@@ -1,6 +1,7 @@
 //! Raising the barriers of a board's shards.
 
 use super::jobs::Progress;
+use super::queue;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -80,6 +81,20 @@ pub async fn close_shards(
             Ok(Progress::more_if(waits))
         })
         .await
+}
+
+/// As [`close_shards`], for the removal of an erased member, which calls it again while queued events have to be applied first. They are given
+/// some time.
+pub(crate) async fn close_for_erasure(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<Progress, Error> {
+    let closed = close_shards(engine, id, until, None).await?;
+    if closed == Progress::More {
+        queue::give_time().await;
+    }
+    Ok(closed)
 }
 
 /// Raises the barriers of some shards.

@@ -65,6 +65,9 @@ pub trait Work: Send + Sync + 'static {
         false
     }
 
+    /// Called under the lock of the queue whenever that changes: whether more waits than goes into the next call.
+    fn note_behind(&self, _is_behind: bool) {}
+
     /// Makes a call for some jobs, which amount to this load; the answers are in their order. What must be done in the order of
     /// the calls is done before this returns its future.
     fn call(
@@ -152,6 +155,7 @@ impl<W: Work> Batcher<W> {
         let mut queue = self.queue.lock();
         let queue = queue.get_or_insert_default();
         queue.put(&self.work, (job, sender));
+        self.work.note_behind(queue.is_full());
         let is_idle = queue.calls == 0;
         if !is_idle && (!queue.fills_second() || queue.calls >= self.calls_max()) {
             return None;
@@ -170,7 +174,7 @@ impl<W: Work> Batcher<W> {
     }
 
     /// Whether more waits than goes into the next call.
-    pub fn is_behind(&self) -> bool {
+    fn is_behind(&self) -> bool {
         let queue = self.queue.lock();
         queue.as_ref().is_some_and(|queue| queue.is_full())
     }
@@ -233,6 +237,7 @@ impl<W: Work> Batcher<W> {
         let mut held = self.queue.lock();
         let queue = held.as_mut()?;
         let next = self.has_call(queue).then(|| queue.take(&self.work));
+        self.work.note_behind(queue.is_full());
         let next = next.filter(|next| !next.jobs.is_empty());
         if next.is_none() {
             Self::end(&mut held);
@@ -389,6 +394,7 @@ mod tests {
         begun: Arc<Mutex<Vec<Vec<u32>>>>,
         ends: Arc<Semaphore>,
         makes_way: Arc<AtomicBool>,
+        is_behind: Arc<AtomicBool>,
     }
 
     impl Work for Doubling {
@@ -406,6 +412,10 @@ mod tests {
 
         fn makes_way(&self) -> bool {
             self.makes_way.load(Ordering::Relaxed)
+        }
+
+        fn note_behind(&self, is_behind: bool) {
+            self.is_behind.store(is_behind, Ordering::Relaxed);
         }
 
         fn call(&self, jobs: Vec<u32>, load: usize) -> impl Future<Output = Vec<u32>> + Send {
@@ -431,6 +441,7 @@ mod tests {
                 begun: Arc::default(),
                 ends: Arc::new(Semaphore::new(0)),
                 makes_way: Arc::default(),
+                is_behind: Arc::default(),
             };
             let batcher = Batcher::new(work.clone());
             Self { work, batcher }
@@ -458,6 +469,13 @@ mod tests {
 
         fn begun(&self) -> Vec<Vec<u32>> {
             self.work.begun.lock().clone()
+        }
+
+        /// Whether the work was told that more waits than goes into the next call.
+        fn is_behind(&self) -> bool {
+            let is_behind = self.work.is_behind.load(Ordering::Relaxed);
+            assert_eq!(is_behind, self.batcher.is_behind());
+            is_behind
         }
     }
 
@@ -514,7 +532,7 @@ mod tests {
             bench.submit(number).await;
         }
         assert_eq!(bench.begun(), [[1]]);
-        assert!(bench.batcher.is_behind());
+        assert!(bench.is_behind());
         makes_way(false);
         bench.submit(6).await;
         assert_eq!(bench.begun()[1..], [[2, 3, 4]]);
@@ -526,7 +544,7 @@ mod tests {
         assert_eq!(bench.begun()[2..], [[5, 6, 7]], "the other carrier ends");
         bench.end_calls(2).await;
         assert_eq!(bench.begun()[3..], [vec![8, 9, 10], vec![11, 12]]);
-        assert!(!bench.batcher.is_behind());
+        assert!(!bench.is_behind());
     }
 
     #[tokio::test]
@@ -552,7 +570,7 @@ mod tests {
         bench.submit(8).await;
         bench.end_calls(3).await;
         assert_eq!(bench.begun(), [vec![1], vec![2, 4, 5], vec![6, 8]]);
-        assert!(!bench.batcher.is_behind());
+        assert!(!bench.is_behind());
     }
 
     #[tokio::test]

@@ -16,7 +16,6 @@ use super::jobs::JobKind;
 use super::jobs::faults::Subject;
 use super::live::LiveBoard;
 use super::news::Heard;
-use super::orders;
 use super::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -123,7 +122,7 @@ impl Engine {
         let derives = board.is_some_and(|board| board.derived().next().is_some());
         self.completing.plan(id, derives);
         if live.is_some() {
-            self.queues.plan(id);
+            (self.hooks.plan_work)(self, id);
         }
         let closes =
             |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
@@ -169,7 +168,7 @@ impl Engine {
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
                     // Its maker is gone, or late.
-                    match orders::carry_out_orders(self, closed).await {
+                    match (self.hooks.carry_out_orders)(self, closed).await {
                         Ok(_) | Err(Error::Again(_)) => {}
                         Err(error) => return Err(error),
                     }

@@ -193,7 +193,7 @@ pub(crate) async fn finish(engine: &Engine, id: &BoardId) -> Result<bool, Error>
 
 /// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
 /// taken.
-pub(super) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
+pub(crate) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
     let live = engine.live_board(id).await?;
     let wait_max = engine.store.timeouts.times(FINISH_TIME_MAX);
     let Ok(_turn) = timeout(wait_max, live.finishing.lock()).await else {

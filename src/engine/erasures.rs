@@ -3,41 +3,46 @@
 //! The request that erases a member removes what it has left, and so does whoever wants to write something new of it. A job
 //! takes to its end what was left half-way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
-use super::barriers;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
-use super::queue;
-use super::results as engine_results;
-use super::revisions as engine_revisions;
-use super::revisions::Revised;
-use super::tasks;
 use super::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::shard::Shard;
-use crate::domain::task::Action;
 use crate::join::try_join_all;
-use crate::store::audit;
-use crate::store::boards::{self, Begun};
+use crate::store::boards::Begun;
 use crate::store::erasures::{self, Erased, FORGET_KEYS, Forgotten, Places};
-use crate::store::orders;
-use crate::store::profiles;
-use crate::store::results;
-use crate::store::revisions;
-use crate::store::tasks::OrderChange;
 
-/// On how many boards a member is erased side by side.
-const BOARDS_AT_ONCE: usize = 32;
 /// Greater than the number of any hide.
 const ALL_HIDES: u64 = 1 << 53;
+
+/// Which hides are in all results of a board: up to which number, by the tags of the shards. Of a shard that is missing, all
+/// are that there are.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Revised(BTreeMap<String, u64>);
+
+impl Revised {
+    /// These are.
+    pub(crate) fn new(of_shards: BTreeMap<String, u64>) -> Self {
+        Self(of_shards)
+    }
+
+    /// Up to which number the hides of a shard are in all results; `None`: all that there are.
+    pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
+        self.0.get(tag).copied()
+    }
+
+    /// Whether these hides of a shard are in all results.
+    pub(crate) fn has(&self, tag: &str, hides: u64) -> bool {
+        self.up_to(tag).is_none_or(|known| known >= hides)
+    }
+}
 
 impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
@@ -53,10 +58,8 @@ impl Engine {
             if erased.await? == Erased::Done {
                 return Ok(());
             }
-            let in_turn = engine_revisions::revise_whole(self, id, true)
-                .boxed()
-                .await?;
-            *revised.lock() = Some(in_turn);
+            let in_results = (self.hooks.revise_results)(self, id).await?;
+            *revised.lock() = Some(in_results);
             Err(Error::Again(Outdated::Read))
         })
         .await
@@ -110,47 +113,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
-    /// Boards that can't be read, or have another fault, are left out.
-    async fn erase_on_all(
-        &self,
-        boards: &BTreeSet<BoardId>,
-        member: &MemberId,
-        number: u64,
-    ) -> Result<(), Error> {
-        let erased: Vec<_> = boards
-            .iter()
-            .map(async |id| {
-                erasures::note(&self.store, id, number).await?;
-                match self.erase(id, member, number).await {
-                    Err(Error::BoardNotFound(_)) => Ok(()),
-                    Err(error) if error.is_fault() => Ok(()),
-                    erased => erased,
-                }
-            })
-            .collect();
-        let erased = stream::iter(erased).buffer_unordered(BOARDS_AT_ONCE);
-        erased.try_collect().await
-    }
-
-    /// Erases a member of all boards that there are, its profile, and its name in the audit log and in its standing order.
-    /// Returns the number of the task that removes what it has left, and names the boards at which that fails.
-    pub(crate) async fn erase_everywhere(&self, member: &MemberId) -> Result<u64, Error> {
-        // Before the boards are listed: whoever creates another one later finds the order without the member's id.
-        orders::forget_member(&self.store, member).await?;
-        let boards = boards::all_ids(&self.store).await?;
-        let number = match boards.first() {
-            Some(first) => erasures::begin(&self.store, first).await?,
-            None => 0,
-        };
-        self.erase_on_all(&boards, member, number).await?;
-        profiles::delete(&self.store, member).await?;
-        audit::forget_member(&self.store, member).await?;
-        let forget = Action::Forget(member.clone(), number);
-        let begun = tasks::begin(self, forget, OrderChange::None).await?;
-        Ok(begun.number)
     }
 
     /// Removes all that a member has left on a board who was erased under this number, and forgets the note of the erasure.
@@ -232,17 +194,10 @@ impl Engine {
         .await
     }
 
-    /// Takes the name of an erased member out of the results of a board and their revisions, if it may have some. Whoever has read
-    /// the name before does not record it any more.
+    /// Removes the name of an erased member from what other rooms keep of a board.
     async fn forget_names(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
-        let board = &live.board;
-        if !board.closes_periods() {
-            return Ok(());
-        }
-        results::begin_forgetting(&self.store, board).await?;
-        engine_results::forget_member(self, live, member).await?;
-        for window in &board.definition.windows {
-            revisions::forget_member(&self.store, board, *window, member).await?;
+        for forget_member in self.hooks.forget_member {
+            forget_member(self, live, member).await?;
         }
         Ok(())
     }
@@ -280,8 +235,8 @@ impl Engine {
                 Forgotten::Some { is_left: false } => return Ok(Progress::Done),
                 Forgotten::Places(barrier, wanted) => {
                     // In no shard anybody comes between any more.
-                    if barriers::close_shards(self, id, barrier, None).await? == Progress::More {
-                        queue::give_time().await;
+                    let closed = (self.hooks.close_shards)(self, id, barrier).await?;
+                    if closed == Progress::More {
                         return Ok(Progress::More);
                     }
                     let others = live.shards.iter().map(|live| &live.shard);

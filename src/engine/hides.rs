@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::revisions;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
@@ -62,7 +61,7 @@ impl Engine {
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
         // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
         self.note_end(&board.id, hide.until).await?;
-        revisions::begin_moderation(self, board, &told[REFERENCE]).await?;
+        (self.hooks.begin_moderation)(self, board, &told[REFERENCE]).await?;
         let set = async |shard| {
             let hiding = hidden::hide(&self.store, shard, member, hide, hidden_max).await?;
             hiding.ok_or_else(|| Problem::too_many_hidden(&board.id).into())
@@ -107,7 +106,7 @@ impl Engine {
     ) -> Result<Option<Hide>, Error> {
         self.with_board(id, async |live| {
             let (board, (told, _)) = (&live.board, shards_told(&live.board, member));
-            revisions::begin_moderation(self, board, &told[REFERENCE]).await?;
+            (self.hooks.begin_moderation)(self, board, &told[REFERENCE]).await?;
             let set = async |shard| Ok(hidden::unhide(&self.store, shard, member, ends).await?);
             let before = settle(&told, set, Option::is_none).await?;
             if before.is_some() {

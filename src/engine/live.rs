@@ -175,17 +175,19 @@ impl LiveShard {
                 freshness,
             })
         };
+        let is_flooded = Arc::default();
         let putter = Batcher::new(Putter {
             store: Arc::clone(store),
             shard: shard.clone(),
             rooms: Arc::clone(rooms),
             queues: Arc::clone(queues),
+            is_flooded: Arc::clone(&is_flooded),
         });
         Self {
             applier: Batcher::new(Applier {
                 store: Arc::clone(store),
                 shard: shard.clone(),
-                putter: Arc::clone(&putter),
+                is_flooded,
             }),
             listing: Batcher::new(Listing {
                 store: Arc::clone(store),

@@ -22,6 +22,7 @@ pub mod events;
 pub mod hidden;
 pub mod hides;
 pub(crate) mod histories;
+pub mod hooks;
 pub mod instances;
 pub mod intake;
 pub mod jobs;
@@ -78,6 +79,8 @@ pub struct Engine {
     pub store: Arc<Store>,
     /// The time.
     pub clock: Clock,
+    /// What other rooms do on its occasions.
+    pub(crate) hooks: &'static hooks::Hooks,
     /// What the background work fails at.
     pub faults: Faults,
     /// What sends messages to webhooks.
@@ -107,10 +110,11 @@ pub struct Engine {
 
 impl Engine {
     /// Puts the engine together; nothing is read or written yet.
-    pub fn new(store: Store, clock: Clock) -> Self {
+    pub fn new(store: Store, clock: Clock, hooks: &'static hooks::Hooks) -> Self {
         Self {
             store: Arc::new(store),
             clock,
+            hooks,
             faults: Faults::default(),
             sender: sender::Sender::default(),
             keyring: keyring::Keyring::default(),

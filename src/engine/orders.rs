@@ -15,25 +15,12 @@ use crate::store::orders::{self, Order, Whom};
 /// How many members of a board are hidden side by side.
 const HIDES_AT_ONCE: usize = 32;
 
-/// A board that was just stored, open.
+/// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
 ///
 /// # Errors
 ///
 /// [`Error::Again`] if it has changed meanwhile, or is gone.
-pub(crate) async fn open_if_new(
-    engine: &Engine,
-    board: Arc<Board>,
-    is_new: bool,
-) -> Result<Arc<Board>, Error> {
-    if is_new {
-        carry_out_orders(engine, &board).await
-    } else {
-        Ok(board)
-    }
-}
-
-/// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
-pub(super) async fn carry_out_orders(
+pub(crate) async fn carry_out_orders(
     engine: &Engine,
     board: &Arc<Board>,
 ) -> Result<Arc<Board>, Error> {

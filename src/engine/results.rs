@@ -21,6 +21,7 @@ use crate::join::try_join_all;
 use crate::store::Freshness;
 use crate::store::erasures;
 use crate::store::results::{self, Moderated, PeriodResult, Winner};
+use crate::store::revisions;
 use crate::store::seats::HISTORY_LINES_MAX;
 use crate::store::standings::{Page, Selection};
 
@@ -139,12 +140,27 @@ pub(super) async fn make(
     })
 }
 
-/// Takes the id of an erased member from the results that it has won.
-pub(super) async fn forget_member(
+/// Takes the name of an erased member out of the results of a board and their revisions, if it may have some. Whoever has read
+/// the name before does not record it any more.
+pub(crate) async fn forget_member(
     engine: &Engine,
     live: &LiveBoard,
     member: &MemberId,
 ) -> Result<(), Error> {
+    let board = &live.board;
+    if !board.closes_periods() {
+        return Ok(());
+    }
+    results::begin_forgetting(&engine.store, board).await?;
+    forget_wins(engine, live, member).await?;
+    for window in &board.definition.windows {
+        revisions::forget_member(&engine.store, board, *window, member).await?;
+    }
+    Ok(())
+}
+
+/// Takes the id of an erased member from the results that it has won.
+async fn forget_wins(engine: &Engine, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
     let board = &live.board;
     if let Some(names) = cohorts_left(engine, live, member).await? {
         for names in names.chunks(RESULTS_AT_ONCE) {

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::erasures::Revised;
 use super::histories;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
@@ -60,23 +61,6 @@ const LINES_READ_MAX: usize = 1_000;
 /// How many periods a message names.
 const NAMED_MAX: usize = 100;
 
-/// Which hides are in all results of a board: up to which number, by the tags of the shards. Of a shard that is missing, all
-/// are that there are.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Revised(BTreeMap<String, u64>);
-
-impl Revised {
-    /// Up to which number the hides of a shard are in all results; `None`: all that there are.
-    pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
-        self.0.get(tag).copied()
-    }
-
-    /// Whether these hides of a shard are in all results.
-    pub(crate) fn has(&self, tag: &str, hides: u64) -> bool {
-        self.up_to(tag).is_none_or(|known| known >= hides)
-    }
-}
-
 /// Why results are revised.
 struct Cause<'a> {
     line: &'a JournalLine,
@@ -86,7 +70,7 @@ struct Cause<'a> {
 
 /// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
 /// their revisions helps with one first: so no more hides come than results can be revised by.
-pub(super) async fn begin_moderation(
+pub(crate) async fn begin_moderation(
     engine: &Engine,
     board: &Board,
     shard: &Shard,
@@ -125,13 +109,13 @@ pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Err
     revise_whole(engine, id, false).await
 }
 
-/// The same, for an erasure `in_turn` with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
+/// The same, for an erasure in turn with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
 /// without that it might never come to its end.
-pub(super) async fn revise_whole(
-    engine: &Engine,
-    id: &BoardId,
-    in_turn: bool,
-) -> Result<Revised, Error> {
+pub(crate) async fn revise_in_turn(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
+    revise_whole(engine, id, true).await
+}
+
+async fn revise_whole(engine: &Engine, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
     let left = || format!("the results of board {id} are still being revised");
     let due = OnceLock::new();
     let step = || revise_on(engine, id, &due, in_turn);
@@ -178,7 +162,7 @@ async fn revise_due(
         if note_journals(engine, live, &mut noted).await? {
             return Ok(Progress::More);
         }
-        due.get_or_init(|| Revised(noted))
+        due.get_or_init(|| Revised::new(noted))
     };
     let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
     let lines = revisions::lines_to_revise(&engine.store, board, LINES_READ_MAX).await?;

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::closings;
 use super::seat_calls::{SeatCalls, submit};
-use super::turning;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
@@ -218,7 +216,7 @@ impl Engine {
                 Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
                     // Perhaps the last period can't be closed because results of the one before are missing.
                     has_helped = true;
-                    closings::help(self, id).await?;
+                    (self.hooks.help_closing)(self, id).await?;
                 }
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
@@ -246,7 +244,7 @@ impl Engine {
             // From now on nobody is seated there.
             let closings = boards::closings(&self.store, &live.board.id).await?;
             if closings.unwrap_or_default().results_until < Some(until) {
-                turning::close_league_until(self, &live.board.id, until).await?;
+                (self.hooks.close_league_until)(self, &live.board.id, until).await?;
             }
             let before = known.as_ref().map_or(since, |known| known.since);
             let read = self.seated_periods(live, before.min(since), period);
@@ -499,7 +497,7 @@ impl SeatAttempt<'_> {
         let player = self.stored(known);
         if player.is_to_be_turned(&self.period) {
             let board = &self.live.board.id;
-            turning::turn_seat(self.engine, board, self.member).await?;
+            (self.engine.hooks.turn_seat)(self.engine, board, self.member).await?;
             return Err(Obstacle::Changed);
         }
         Ok(player)

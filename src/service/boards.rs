@@ -17,10 +17,8 @@ use crate::domain::window::Window;
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
 use crate::engine::closings;
-use crate::engine::orders as engine_orders;
 use crate::problems::Problem;
 use crate::store::boards::{self, Defined, StoredBoard};
-use crate::store::orders;
 use crate::store::reshard;
 
 /// How many definitions are read side by side.
@@ -131,7 +129,7 @@ pub async fn define(
         }
         let stamp = boards::begin_change(store, id).await?;
         let mut board = change.board(stamp, engine.clock.now());
-        if is_new && orders::has_any(store).await? {
+        if is_new && (engine.hooks.has_orders)(store).await? {
             board.placement.is_opening = true;
         }
         let board = Arc::new(board);
@@ -141,7 +139,8 @@ pub async fn define(
         let seen = change.seen().map(Arc::as_ref);
         let defined = boards::define(store, &board, seen, change.unused_since);
         let opened = match defined.await? {
-            Defined::Stored => engine_orders::open_if_new(engine, board, is_new).await,
+            Defined::Stored if is_new => (engine.hooks.carry_out_orders)(engine, &board).await,
+            Defined::Stored => Ok(board),
             Defined::Used => {
                 boards::end_change(store, id, stamp).await?;
                 return Err(change.refusal);

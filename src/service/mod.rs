@@ -34,28 +34,8 @@ pub mod webhooks;
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
-use crate::domain::instance::Part;
 use crate::engine::Engine;
 pub use crate::engine::Error;
-use crate::engine::instances::Presence;
-use crate::engine::intake::EventLog;
-use crate::engine::queue::room::{QueueBounds, Rooms};
-use crate::engine::sender::Sender;
-use crate::store::Store;
-
-/// What a service is set up with.
-#[derive(Debug, Default)]
-pub struct Setup {
-    /// What sends messages to webhooks.
-    pub sender: Sender,
-    /// Which part of the work the instance does.
-    pub part: Part,
-    /// How many bytes queues may have.
-    pub queue_bounds: QueueBounds,
-    /// The log that queued events go through, if there is one.
-    pub log: Option<Arc<dyn EventLog>>,
-}
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
@@ -66,18 +46,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Puts the service together; nothing is read or written yet.
-    pub fn new(store: Store, clock: Clock) -> Arc<Self> {
-        Self::set_up(store, clock, Setup::default())
-    }
-
-    /// The same with settings.
-    pub fn set_up(store: Store, clock: Clock, setup: Setup) -> Arc<Self> {
-        let mut engine = Engine::new(store, clock);
-        engine.sender = setup.sender;
-        engine.presence = Presence::new(setup.part);
-        engine.rooms = Arc::new(Rooms::new(setup.queue_bounds));
-        engine.log = setup.log;
+    /// The service of an engine.
+    pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
             engine: Arc::new(engine),
             events: events::Counters::new(),

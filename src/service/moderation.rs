@@ -1,8 +1,9 @@
 //! Hides a member, brings it back, or erases it: on one board, on many, or on all; and tells how far that has come on all boards.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Error, Service};
 use crate::domain::hide::Hide;
@@ -13,12 +14,17 @@ use crate::engine::Engine;
 pub use crate::engine::hides::Hiding;
 use crate::engine::tasks as engine_tasks;
 use crate::problems::Problem;
+use crate::store::audit;
+use crate::store::boards;
 use crate::store::erasures;
 use crate::store::orders::{self, Order, Whom};
+use crate::store::profiles;
 use crate::store::tasks::{self, BegunTask, OrderChange};
 
 /// How many boards are changed side by side.
 const BOARDS_AT_ONCE: usize = 16;
+/// On how many boards a member is erased side by side.
+const ERASED_AT_ONCE: usize = 32;
 
 /// What has become of a member of a board.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -98,11 +104,47 @@ pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result
     engine.wait_for_replicas(acknowledged).await
 }
 
-/// The same on all boards that there are. Returns the number of the task that removes what the member has left.
+/// Erases a member of all boards that there are, its profile, and its name in the audit log and in its standing order.
+/// Returns the number of the task that removes what it has left, and names the boards at which that fails.
 pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u64, Error> {
-    let number = service.engine.erase_everywhere(member).await?;
-    service.engine.wait_for_replicas(Instant::now()).await?;
-    Ok(number)
+    let (engine, store) = (&service.engine, &service.engine.store);
+    // Before the boards are listed: whoever creates another one later finds the order without the member's id.
+    orders::forget_member(store, member).await?;
+    let boards = boards::all_ids(store).await?;
+    let number = match boards.first() {
+        Some(first) => erasures::begin(store, first).await?,
+        None => 0,
+    };
+    erase_on_all(engine, &boards, member, number).await?;
+    profiles::delete(store, member).await?;
+    audit::forget_member(store, member).await?;
+    let forget = Action::Forget(member.clone(), number);
+    let begun = engine_tasks::begin(engine, forget, OrderChange::None).await?;
+    engine.wait_for_replicas(Instant::now()).await?;
+    Ok(begun.number)
+}
+
+/// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
+/// Boards that can't be read, or have another fault, are left out.
+async fn erase_on_all(
+    engine: &Engine,
+    boards: &BTreeSet<BoardId>,
+    member: &MemberId,
+    number: u64,
+) -> Result<(), Error> {
+    let erased: Vec<_> = boards
+        .iter()
+        .map(async |id| {
+            erasures::note(&engine.store, id, number).await?;
+            match engine.erase(id, member, number).await {
+                Err(Error::BoardNotFound(_)) => Ok(()),
+                Err(error) if error.is_fault() => Ok(()),
+                erased => erased,
+            }
+        })
+        .collect();
+    let erased = stream::iter(erased).buffer_unordered(ERASED_AT_ONCE);
+    erased.try_collect().await
 }
 
 /// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it

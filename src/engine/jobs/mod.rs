@@ -302,6 +302,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::domain::ids::BoardId;
     use crate::domain::time::Timestamp;
+    use crate::setup::HOOKS;
     use crate::store::{Address, Store, StoreError};
     use crate::timeouts::TimeoutFactor;
 
@@ -361,7 +362,8 @@ mod tests {
     async fn items_take_turns_with_those_that_come_later_and_one_that_fails_holds_up_no_other() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
-        let engine = Engine::new(store, Clock::set_to(Timestamp::from_ms_clamped(0)));
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
+        let engine = Engine::new(store, clock, &HOOKS);
         let job = Counting::default();
         let run = engine.run(&job).await;
         assert!(matches!(run, Err(Error::Store(StoreError::Unavailable(_)))));
@@ -424,7 +426,8 @@ mod tests {
     async fn a_step_that_takes_long_does_not_hold_up_the_look_for_what_is_due() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
-        let engine = Engine::new(store, Clock::set_to(Timestamp::from_ms_clamped(0)));
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
+        let engine = Engine::new(store, clock, &HOOKS);
         engine.run(&Waiting::default()).await.unwrap();
     }
 }

@@ -78,7 +78,7 @@ impl Queues {
     }
 
     /// Takes note of a board that is new in memory.
-    pub(super) fn plan(&self, id: &BoardId) {
+    pub(crate) fn plan(&self, id: &BoardId) {
         self.unlooked.lock().push_back(id.clone());
     }
 

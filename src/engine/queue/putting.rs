@@ -3,6 +3,7 @@
 //! judged before.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 
@@ -41,6 +42,8 @@ pub struct Putter {
     pub rooms: Arc<Rooms>,
     /// Who applies what is in queues.
     pub queues: Arc<Queues>,
+    /// Whether more events wait here than go into the next call. What applies events of the shard makes way then.
+    pub is_flooded: Arc<AtomicBool>,
 }
 
 impl Work for Putter {
@@ -54,6 +57,10 @@ impl Work for Putter {
 
     fn cost_us(load: &usize) -> usize {
         load * EVENT_COST_US
+    }
+
+    fn note_behind(&self, is_behind: bool) {
+        self.is_flooded.store(is_behind, Ordering::Relaxed);
     }
 
     fn call(

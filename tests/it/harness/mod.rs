@@ -34,8 +34,9 @@ use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
 use standings::http::streams::{StreamLimits, Streams};
 use standings::http::{App, Options, reserve, router};
+use standings::service::Service;
 use standings::service::shards;
-use standings::service::{Service, Setup};
+use standings::setup::{self, Setup};
 use standings::store::{Address, Store};
 use standings::timeouts::TimeoutFactor;
 use standings::worker;
@@ -168,7 +169,7 @@ impl Instance {
         clock: Clock,
         options: Options,
     ) -> Self {
-        Self::start_service(limits, memory_mb, Service::new(store, clock), options).await
+        Self::start_service(limits, memory_mb, setup::service(store, clock), options).await
     }
 
     /// Starts one that may have so many streams, and takes patience with its connections.
@@ -180,7 +181,7 @@ impl Instance {
     ) -> Self {
         let timeouts = PATIENT.try_into().unwrap();
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
-        let service = Service::new(store, clock);
+        let service = setup::service(store, clock);
         let streams = Streams::new(streams);
         Self::start_whole((limits, 256), service, options, streams).await
     }
@@ -191,7 +192,7 @@ impl Instance {
             embed_origins: origins.parse().unwrap(),
             ..Self::options("")
         };
-        let service = Service::new(store(redis_url), Clock::system());
+        let service = setup::service(store(redis_url), Clock::system());
         Self::start_service(Self::limits(), 256, service, options).await
     }
 
@@ -203,7 +204,7 @@ impl Instance {
             sender: Sender::new(true),
             ..Setup::default()
         };
-        let service = Service::set_up(store, clock, setup);
+        let service = setup.service(store, clock);
         let options = Self::options(keys);
         Self::start_service(Self::limits(), 256, service, options).await
     }
@@ -214,7 +215,7 @@ impl Instance {
             queue_bounds,
             ..Setup::default()
         };
-        let service = Service::set_up(store(redis_url), clock, setup);
+        let service = setup.service(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, service, Self::options("")).await
     }
 
@@ -232,7 +233,7 @@ impl Instance {
             queue_bounds,
             ..Setup::default()
         };
-        let service = Service::set_up(store, clock, setup);
+        let service = setup.service(store, clock);
         Self::start_service(Self::limits(), 256, service, Self::options("")).await
     }
 
