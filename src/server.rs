@@ -360,7 +360,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
         for job in JobKind::of_every_instance() {
-            if let Err(error) = job.run(&service.engine).await {
+            if let Err(error) = worker::run(job, &service.engine).await {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }

@@ -11,7 +11,7 @@ use super::{Failure, tell};
 use crate::clock::Clock;
 use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
-use crate::engine::jobs::JobKind;
+use crate::engine::jobs::clock;
 use crate::service::Service;
 use crate::service::check::{self, Report};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
@@ -110,7 +110,7 @@ async fn check(address: &Address, args: &CheckArgs) -> Result<Report, Failure> {
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    JobKind::Clock.run(&service.engine).await?;
+    clock::follow(&service.engine).await?;
     Ok(check::run(&service, args.board.as_ref(), args.repair).await?)
 }
 
