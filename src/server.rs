@@ -19,12 +19,13 @@ use crate::domain::instance::Part;
 use crate::domain::profile::Rules;
 use crate::engine::jobs::JobKind;
 use crate::engine::sender::Sender;
+use crate::http::App;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::proxies::TrustedProxies;
+use crate::http::router::{reserve, router};
 use crate::http::streams::{StreamLimits, Streams};
-use crate::http::{App, reserve, router};
 use crate::kafka::settings::Settings;
 use crate::service::{Service, Setup};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, ServerState};
@@ -160,12 +161,11 @@ async fn serve_on(
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams,
         shutdown: stopping.clone(),
     });
     let routers = Routers {
         reserve: reserve(Arc::clone(&app)),
-        all: router(app, &options),
+        all: router(app, streams, &options),
     };
     let limits = (limits, options.proxies.clone());
     let serving = listener::serve(listener, routers, limits, closing.clone());
@@ -270,7 +270,6 @@ fn tell_watchers(
         is_open: false,
         profile_rules: Rules::default(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::new(StreamLimits::default()),
         shutdown: CancellationToken::new(),
     });
     let routers = Routers {

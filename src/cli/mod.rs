@@ -52,7 +52,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             Command::Reshard(args) => reshard::command(*args).await?,
             Command::Check(args) => return Ok(check::command(*args, stop_signal()?).await),
             Command::Openapi => {
-                let document = http::document_text()?;
+                let document = http::document::text()?;
                 writeln!(io::stdout(), "{document}")?;
             }
             Command::Healthcheck { url } => healthcheck::command(&url).await?,

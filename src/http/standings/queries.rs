@@ -10,14 +10,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
-    HiddenChoice, Named, entries_of_member, entries_of_page, includes, member_view, named_members,
-    page_view,
+    Named, entries_of_member, entries_of_page, includes, member_view, named_members, page_view,
 };
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, HiddenChoice};
 use crate::http::extract::{Json, Query, require_count};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;

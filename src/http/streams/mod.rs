@@ -13,6 +13,7 @@ mod watcher;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
@@ -45,7 +46,7 @@ const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferi
 /// Who watches what on this instance.
 #[derive(Debug)]
 pub struct Streams {
-    hub: Hub,
+    hub: Arc<Hub>,
     permits: Permits,
 }
 
@@ -53,7 +54,7 @@ impl Streams {
     /// None yet; there may be so many.
     pub fn new(limits: StreamLimits) -> Self {
         Self {
-            hub: Hub::default(),
+            hub: Arc::default(),
             permits: Permits::new(limits),
         }
     }
@@ -125,6 +126,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 )]
 pub async fn stream(
     State(app): State<Arc<App>>,
+    Extension(streams): Extension<Arc<Streams>>,
     caller: Caller,
     read: Read<StreamParams>,
 ) -> Result<Response, Problem> {
@@ -148,9 +150,8 @@ pub async fn stream(
         },
         includes: name.includes,
     };
-    let permit = app.streams.permits.take(&read.by)?;
-    let hub = &app.streams.hub;
-    let (watching, news) = hub.join(&app, &name, member.as_ref()).await?;
+    let permit = streams.permits.take(&read.by)?;
+    let (watching, news) = streams.hub.join(&app, &name, member.as_ref()).await?;
     let known = read.headers.get(LAST_EVENT_ID);
     let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
