@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use standings::cli::{self, Failure};
+use standings::cli::Failure;
+use standings::commands;
 use standings::config::{self, Cli, CliError, Command};
 use standings::env_file;
 use standings::log::Log;
@@ -56,5 +57,5 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
     {
         return Err("the TLS provider could not be set".into());
     }
-    cli::run(command)
+    commands::run(command)
 }

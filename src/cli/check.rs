@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::args::RedisArgs;
 use super::{Failure, tell};
 use crate::clock::Clock;
-use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
 use crate::engine::jobs::clock;
 use crate::service::Service;

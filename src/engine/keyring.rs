@@ -22,6 +22,8 @@ use crate::store::boards;
 use crate::store::keys;
 use crate::store::stored::Stored;
 
+/// What the secret of every API key begins with.
+pub const SECRET_PREFIX: &str = "st_";
 /// For how long an API key counts that Redis can't confirm.
 const CONFIRMED_TIME_MAX: Duration = Duration::from_secs(5);
 

@@ -17,6 +17,7 @@ pub mod moderation;
 pub mod page;
 pub mod period;
 pub mod players;
+pub mod playing;
 pub mod profiles;
 pub mod quotas;
 pub mod results;
@@ -32,6 +33,8 @@ pub mod upkeep;
 pub mod webhooks;
 
 use std::sync::Arc;
+
+use metrics::{Counter, counter};
 
 use crate::clock::Clock;
 use crate::domain::instance::Part;
@@ -56,12 +59,34 @@ pub struct Setup {
     pub log: Option<Arc<dyn EventLog>>,
 }
 
+/// How many events there were, by what became of them.
+#[derive(Debug)]
+pub(crate) struct EventCounters {
+    pub(crate) queued: Counter,
+    pub(crate) taken: Counter,
+    pub(crate) duplicate: Counter,
+    pub(crate) rejected: Counter,
+}
+
+impl EventCounters {
+    /// Those of the recorder of metrics that there is by now.
+    fn new() -> Self {
+        let of = |status| counter!("standings_events_total", "status" => status);
+        Self {
+            queued: of("queued"),
+            taken: of("taken"),
+            duplicate: of("duplicate"),
+            rejected: of("rejected"),
+        }
+    }
+}
+
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Service {
     /// What does the work.
     pub engine: Arc<Engine>,
-    events: events::Counters,
+    events: EventCounters,
 }
 
 impl Service {
@@ -79,7 +104,7 @@ impl Service {
         engine.log = setup.log;
         Arc::new(Self {
             engine: Arc::new(engine),
-            events: events::Counters::new(),
+            events: EventCounters::new(),
         })
     }
 }

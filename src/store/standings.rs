@@ -13,7 +13,6 @@ use super::args::{LayoutArgs, OrFalse, each, ranking_name, shown_score, stored_s
 use super::connection::Call;
 use super::dispatch::{Freshness, Store};
 use super::kinds::Kind;
-use super::profiles::Profiles;
 use super::protocol::queries;
 use super::reply::{Reply, require};
 use super::voters::Voters;
@@ -25,6 +24,7 @@ use crate::domain::export::ExportLine;
 use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::include::Includes;
 use crate::domain::period::Period;
+use crate::domain::profile::Profiles;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;

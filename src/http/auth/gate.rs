@@ -12,14 +12,13 @@ use super::keys::{ApiKeys, bearer};
 use crate::domain::access::{Boards, Grant, KeyName, Scope, Spent};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
-use crate::engine::keyring::{LiveKey, Unfit};
+use crate::engine::keyring::{LiveKey, SECRET_PREFIX, Unfit};
 use crate::http::cors::CorsOrigins;
 use crate::http::players::PlayerKeys;
 use crate::http::problem::{Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED};
 use crate::http::proxies::TrustedProxies;
 use crate::http::supply::{Taker, Takers};
 use crate::http::{App, local};
-use crate::service::api_keys::SECRET_PREFIX;
 
 /// Tells who calls.
 pub struct Gate {
@@ -27,7 +26,7 @@ pub struct Gate {
     admitted: Admitted,
 }
 
-/// Whom a gate lets in.
+/// Whom a gate lets in, and from where.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The keys of the configuration.

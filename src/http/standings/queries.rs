@@ -14,6 +14,7 @@ use super::params::{
 };
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
+use crate::domain::profile::Profiles;
 use crate::engine::reader::Size;
 use crate::http::App;
 use crate::http::auth::{Caller, HiddenChoice};
@@ -26,7 +27,6 @@ use crate::service::league_member;
 use crate::service::profiles;
 use crate::service::standing::{self, FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
-use crate::store::profiles::Profiles;
 use crate::store::{Dated, Freshness};
 
 /// Who asks, how fresh the answers have to be, and what entries have beside their scores.

@@ -11,6 +11,7 @@ use crate::engine::ATTEMPTS_MAX;
 use crate::store::boards;
 use crate::store::check::{self, Head};
 use crate::store::kinds::{Copying, Kind};
+use crate::store::moving;
 use crate::store::queues::{self, QueueName};
 use crate::store::reshard;
 use crate::store::{StoreError, keys};
@@ -95,7 +96,7 @@ impl Check<'_> {
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
-            if reshard::moving_boards(self.store).await?.contains(id) {
+            if moving::moving_boards(self.store).await?.contains(id) {
                 return Ok(());
             }
             if attempt == 0 {
@@ -106,7 +107,7 @@ impl Check<'_> {
             }
         }
         if self.mends {
-            reshard::mark_moving(self.store, id, true).await?;
+            moving::mark_moving(self.store, id, true).await?;
         }
         let detail = "it is to move to other shards, but is not noted for that";
         self.report
