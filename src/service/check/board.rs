@@ -297,12 +297,12 @@ impl Check<'_> {
             if self.mends {
                 let store = self.store;
                 let was_defined = wrong.version.is_some();
-                boards::announce(&store, id, was_defined, None).await?;
+                boards::announce(store, id, was_defined, None).await?;
                 // Nobody else may have defined or deleted it meanwhile.
-                let head = check::load_head(&store, id.as_str()).await?;
+                let head = check::load_head(store, id.as_str()).await?;
                 let is_defined = head.definition.is_some();
                 if is_defined != was_defined {
-                    boards::announce(&store, id, is_defined, None).await?;
+                    boards::announce(store, id, is_defined, None).await?;
                 }
             }
             let detail = match (&wrong.version, wrong.is_listed) {
