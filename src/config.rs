@@ -2,7 +2,6 @@
 
 mod reading;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::cli::args::{CLIENT, REDIS, RedisArgs, Secret};
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
@@ -17,14 +17,13 @@ use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
 use crate::engine::queue::room::QueueBounds;
-use crate::http::Options;
 use crate::http::auth::ApiKeys;
 use crate::http::cors::CorsOrigins;
 use crate::http::embed::EmbedOrigins;
 use crate::http::players::PlayerKeys;
 use crate::http::proxies::TrustedProxies;
+use crate::http::router::Options;
 use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
-use crate::store::embedded::EmbeddedConfig;
 use crate::timeouts::TimeoutFactor;
 
 pub use self::reading::{CliError, settings, warnings};
@@ -33,14 +32,11 @@ pub use self::reading::{CliError, settings, warnings};
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
 // The headings under which the settings are listed.
 const SERVER: &str = "Server";
-const REDIS: &str = "Redis";
 const ACCESS: &str = "Access";
 const LIMITS: &str = "Limits";
 const CONTENT: &str = "Audit log, profiles and webhooks";
 const BACKGROUND: &str = "Background work";
 const KAFKA: &str = "Kafka";
-/// The settings of the commands that call the service.
-pub(crate) const CLIENT: &str = "Commands that call the service";
 /// Exact leaderboards and vote rankings over HTTP, on Redis.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -281,57 +277,6 @@ pub struct KafkaArgs {
     /// A file with options of the Kafka client, for secrets: one `name=value` per line. It overrides `STANDINGS_KAFKA_OPTIONS`.
     #[arg(long, env = "STANDINGS_KAFKA_OPTIONS_FILE")]
     pub kafka_options_file: Option<PathBuf>,
-}
-
-/// Which Redis the service uses.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = REDIS)]
-pub struct RedisArgs {
-    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server, such as `redis://host:6379`. If it is empty, the service runs a
-    /// private server.
-    ///
-    /// See docs/redis.md#your-own-server for clusters, sentinels, TLS, sockets and passwords.
-    #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
-    pub redis_url: Option<Secret>,
-    /// The directory of the private server's data.
-    #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
-    pub data_dir: PathBuf,
-    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the `PATH`
-    /// and in `.tools/`.
-    #[arg(long, env = "STANDINGS_REDIS_SERVER")]
-    pub redis_server: Option<PathBuf>,
-}
-
-impl RedisArgs {
-    /// The address of the server to use, if one is given.
-    pub fn url(&self) -> Option<&str> {
-        let url = self.redis_url.as_ref().map(|url| url.0.as_str());
-        url.filter(|url| !url.is_empty())
-    }
-
-    /// How the private server is started.
-    pub fn embedded(&self) -> EmbeddedConfig {
-        EmbeddedConfig {
-            data_dir: self.data_dir.clone(),
-            server: self.redis_server.clone(),
-        }
-    }
-}
-
-/// A setting that may contain a password, and is never shown.
-#[derive(Clone)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
 }
 
 /// A filter of the log. What stands alone has to be a level: a name of a part alone would silence all other parts.

@@ -31,6 +31,7 @@
 //! | [`log`], [`throttle`] | a log that nothing waits for; one line a second for each cause |
 //! | [`timeouts`] | the factor that multiplies all time limits |
 //! | [`supervise`] | background tasks that are started again when they panic |
+//! | [`commands`] | carries out a command of the program |
 //! | [`cli`] | the commands other than the service: its clients, and the check of the data in Redis |
 //!
 //! Invariants:
@@ -44,6 +45,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod commands;
 pub mod config;
 pub mod descriptors;
 pub mod domain;

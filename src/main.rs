@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use standings::cli::{self, Failure};
+use standings::cli::Failure;
+use standings::commands;
 use standings::config::{self, Cli, CliError, Command};
 use standings::env_file;
 use standings::log::Log;
-use standings::setup;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -57,5 +57,5 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
     {
         return Err("the TLS provider could not be set".into());
     }
-    cli::run(command, setup::service)
+    commands::run(command)
 }

@@ -19,12 +19,13 @@ use crate::domain::instance::Part;
 use crate::domain::profile::Rules;
 use crate::engine::jobs::JobKind;
 use crate::engine::sender::Sender;
+use crate::http::App;
 use crate::http::connection::Times;
 use crate::http::listener::{self, Limits, Routers};
 use crate::http::memory::Memory;
 use crate::http::proxies::TrustedProxies;
+use crate::http::router::{Options, reserve, router};
 use crate::http::streams::{StreamLimits, Streams};
-use crate::http::{App, Options, reserve, router};
 use crate::kafka::settings::Settings;
 use crate::service::Service;
 use crate::setup::Setup;
@@ -141,12 +142,11 @@ async fn serve_on(
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::new(stream_limits(args, limits)),
         shutdown: stopping.clone(),
     });
     let routers = Routers {
         reserve: reserve(Arc::clone(&app)),
-        all: router(app, &options),
+        all: router(app, Streams::new(stream_limits(args, limits)), &options),
     };
     let limits = (limits, options.proxies);
     let serving = listener::serve(listener, routers, limits, closing.clone());
@@ -283,7 +283,6 @@ fn tell_watchers(
         is_open: false,
         profile_rules: Rules::default(),
         memory: Memory::new(usize::from(args.request_memory_mb) << 20),
-        streams: Streams::new(StreamLimits::default()),
         shutdown: CancellationToken::new(),
     });
     let routers = Routers {
@@ -383,7 +382,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
         for job in JobKind::of_every_instance() {
-            if let Err(error) = job.run(&service.engine).await {
+            if let Err(error) = worker::run(job, &service.engine).await {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }

@@ -1,15 +1,65 @@
-//! Background loops. Each only sleeps and runs one job. All jobs may run on any number of instances at once, and may be
-//! stopped half-way.
+//! What each job does, and the background loops. A loop only sleeps and runs one job. All jobs may run on any number of
+//! instances at once, and may be stopped half-way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Engine;
-use crate::engine::jobs::JobKind;
+use crate::engine::announcements::Announcements;
+use crate::engine::closings::ClosePeriods;
+use crate::engine::ended_hides::EndedHides;
+use crate::engine::erasures::Erasures;
+use crate::engine::hidden::HiddenLists;
+use crate::engine::jobs::{JobKind, clock};
+use crate::engine::left_behind::LeftBehind;
+use crate::engine::moves::Moves;
+use crate::engine::outboxes::Outboxes;
+use crate::engine::purge::Purge;
+use crate::engine::queue::applying::ApplyQueues;
+use crate::engine::queue::listing::ListQueues;
+use crate::engine::queue::room;
+use crate::engine::revisions::Revisions;
+use crate::engine::rollover::Rollover;
+use crate::engine::sweep::Sweep;
+use crate::engine::tasks::Tasks;
+use crate::engine::{Engine, Error, audit, deliveries, keyring, warnings};
 use crate::service::Service;
 use crate::throttle;
+
+/// Does all that is due of a job once.
+pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
+    match kind {
+        JobKind::Clock => clock::follow(engine).await,
+        JobKind::ApiKeys => keyring::refresh(engine).await,
+        JobKind::Definition => engine.refresh_boards().await,
+        JobKind::Warnings => warnings::log_new(engine).await,
+        JobKind::ApiKeyUses => keyring::note_uses(engine).await,
+        JobKind::Staleness => Ok(engine.store.register_staleness().await?),
+        JobKind::Instances => engine.tell_presence().await,
+        JobKind::QueueSizes => {
+            room::sample(engine).await;
+            Ok(())
+        }
+        JobKind::Rollover => engine.run(&Rollover).await,
+        JobKind::Reshard => engine.run(&Moves).await,
+        JobKind::Purge => engine.run(&Purge).await,
+        JobKind::Announcement => engine.run(&Announcements::USUAL).await,
+        JobKind::Sweep => engine.run(&Sweep).await,
+        JobKind::Reservations => engine.run(&LeftBehind::USUAL).await,
+        JobKind::Audit => audit::trim(engine).await,
+        JobKind::HiddenLists => engine.run(&HiddenLists).await,
+        JobKind::Hides => engine.run(&EndedHides).await,
+        JobKind::Tasks => engine.run(&Tasks).await,
+        JobKind::Erasures => engine.run(&Erasures).await,
+        JobKind::Outboxes => engine.run(&Outboxes).await,
+        JobKind::Webhooks => deliveries::deliver(engine).await,
+        JobKind::Revisions => engine.run(&Revisions).await,
+        JobKind::Closings => engine.run(&ClosePeriods).await,
+        JobKind::Queues => engine.run(&ApplyQueues).await,
+        JobKind::QueueIndex => engine.run(&ListQueues).await,
+    }
+}
 
 /// The longest pause after failures; they double the interval up to it.
 fn pause_max(kind: JobKind) -> Duration {
@@ -37,7 +87,7 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
 pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: CancellationToken) {
     let mut pause = kind.interval();
     loop {
-        let run = Box::pin(kind.run(&service.engine));
+        let run = Box::pin(run(kind, &service.engine));
         match cancelled.run_until_cancelled(run).await {
             None => return,
             Some(Ok(())) => pause = kind.interval(),

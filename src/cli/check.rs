@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::args::RedisArgs;
 use super::{Failure, tell};
 use crate::clock::Clock;
-use crate::config::RedisArgs;
 use crate::domain::ids::BoardId;
-use crate::engine::jobs::JobKind;
+use crate::engine::jobs::clock;
 use crate::service::Service;
 use crate::service::check::{self, Report};
 use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
@@ -126,7 +126,7 @@ async fn check(
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    JobKind::Clock.run(&service.engine).await?;
+    clock::follow(&service.engine).await?;
     Ok(check::run(&service, args.board.as_ref(), args.repair).await?)
 }
 

@@ -13,8 +13,8 @@ use thiserror::Error;
 use url::Host;
 
 use super::ServiceArgs;
+use super::args::Secret;
 use super::text::shortened;
-use crate::config::Secret;
 use crate::domain::ids::BoardId;
 
 /// The longest wait for a connection.

@@ -9,6 +9,7 @@
 //!
 //! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
 
+pub mod args;
 pub mod check;
 mod client;
 pub mod healthcheck;
@@ -18,13 +19,9 @@ mod text;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
-use tokio::signal::unix::{SignalKind, signal};
-
+use self::args::{CLIENT, Secret};
 use self::text::printable;
-use crate::config::{CLIENT, Command, Secret};
-use crate::{http, server};
 
 /// Why a command failed, if nothing depends on the kind of error.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -40,37 +37,6 @@ pub struct ServiceArgs {
     /// `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
-}
-
-/// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate that calls it.
-pub fn run(command: Command, service: check::MakeService) -> Result<ExitCode, Failure> {
-    tokio::runtime::Runtime::new()?.block_on(async {
-        match command {
-            Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
-            Command::Worker(args) => server::work(*args, stop_signal()?).await?,
-            Command::Import(args) => return Ok(import::command(*args).await),
-            Command::Reshard(args) => reshard::command(*args).await?,
-            Command::Check(args) => return Ok(check::command(*args, service, stop_signal()?).await),
-            Command::Openapi => {
-                let document = http::document_text()?;
-                writeln!(io::stdout(), "{document}")?;
-            }
-            Command::Healthcheck { url } => healthcheck::command(&url).await?,
-        }
-        Ok(ExitCode::SUCCESS)
-    })
-}
-
-/// Ends when the process is told to stop.
-fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 /// Tells why a command failed, on one line of the standard error.

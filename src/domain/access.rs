@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -273,6 +274,17 @@ impl Grant {
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
+}
+
+/// What a request has left of the rate of its API key, on this instance.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Spent {
+    /// The rate.
+    pub rate: Rate,
+    /// How many more requests may come at once; `None`: this one may not.
+    pub remaining: Option<u32>,
+    /// How long until all of it is there again; of a request that may not come, until it may.
+    pub wait: Duration,
 }
 
 #[cfg(test)]

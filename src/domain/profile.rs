@@ -1,5 +1,6 @@
 //! What people see of a member beside its scores, and what was said of its name.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -402,4 +403,15 @@ fn likeness(name: &Name) -> u64 {
         &likeness
     };
     xxh3_64(text.as_bytes())
+}
+
+/// Profiles by member, of those who have one; of nobody where they were not asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Profiles(pub Option<Arc<HashMap<Arc<str>, Arc<Record>>>>);
+
+impl Profiles {
+    /// That of this member.
+    pub fn of(&self, member: &str) -> Option<&Arc<Record>> {
+        self.0.as_ref()?.get(member)
+    }
 }

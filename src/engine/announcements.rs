@@ -7,7 +7,7 @@ use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::{Engine, Error};
 use crate::store::boards::{self, Begun};
-use crate::store::reshard;
+use crate::store::moving;
 
 /// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl Job for Announcements {
                 }
             }
             if board.placement.next.is_some() {
-                reshard::mark_moving(&engine.store, id, true).await?;
+                moving::mark_moving(&engine.store, id, true).await?;
             }
         }
         boards::announce(&engine.store, id, stored.is_some(), Some(*stamp)).await?;

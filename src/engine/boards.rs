@@ -22,7 +22,7 @@ use crate::domain::ids::BoardId;
 use crate::store::StoreError;
 use crate::store::boards::{self, Defined, StoredBoard};
 use crate::store::keys;
-use crate::store::reshard::RETIRED;
+use crate::store::moving::RETIRED;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::barriers;
+use super::jobs::clock::trusted_now;
 use super::jobs::faults::Subject;
 use super::jobs::{Job, JobKind, Progress};
 use super::queue;
 use super::results;
 use super::turnover::Turnover;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
-use crate::clock::{Clock, Look};
 use crate::domain::board::Board;
 use crate::domain::closing::{self, Closings};
 use crate::domain::ids::BoardId;
@@ -71,25 +71,6 @@ impl Job for ClosePeriods {
             Step::WaitsForQueues => Ok(Progress::Done),
             Step::Done => decide_due(engine, &closing.id).await,
         }
-    }
-}
-
-/// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
-pub(crate) async fn follow_clock(engine: &Engine) -> Result<Option<i64>, Error> {
-    let local_now = || (Clock::local_us(), Instant::now());
-    let began = local_now();
-    let redis_us = engine.store.server_time_us().await?;
-    Ok(engine
-        .clock
-        .follow(Look::between(redis_us, began, local_now())))
-}
-
-/// The time now, as it may decide what can't be undone.
-pub(crate) async fn trusted_now(engine: &Engine) -> Result<Timestamp, Error> {
-    follow_clock(engine).await?;
-    match engine.clock.doubt() {
-        Some(doubt) => Err(Error::ClockDoubted(doubt)),
-        None => Ok(engine.clock.now()),
     }
 }
 

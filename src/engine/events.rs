@@ -14,7 +14,7 @@ use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::problems::Problem;
-use crate::store::queued::Held;
+use crate::store::held::Held;
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 use super::news::Heard;
 use super::{Engine, Error};
-use crate::domain::access::{Grant, KeyName, Rate};
+use crate::domain::access::{Grant, KeyName, Rate, Spent};
 use crate::domain::secret::Digest;
 use crate::domain::time::Timestamp;
 use crate::store::api_keys::{self, ApiKey};
@@ -22,6 +22,8 @@ use crate::store::boards;
 use crate::store::keys;
 use crate::store::stored::Stored;
 
+/// What the secret of every API key begins with.
+pub const SECRET_PREFIX: &str = "st_";
 /// For how long an API key counts that Redis can't confirm.
 const CONFIRMED_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -74,17 +76,6 @@ pub struct LiveKey {
 }
 
 type Limiter = DefaultDirectRateLimiter<StateInformationMiddleware>;
-
-/// What a request has left of the rate of its API key, on this instance.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Spent {
-    /// The rate.
-    pub rate: Rate,
-    /// How many more requests may come at once; `None`: this one may not.
-    pub remaining: Option<u32>,
-    /// How long until all of it is there again; of a request that may not come, until it may.
-    pub wait: Duration,
-}
 
 /// Why a secret opens nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

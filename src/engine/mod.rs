@@ -57,7 +57,7 @@ pub mod tasks;
 pub mod turning;
 pub(crate) mod turnover;
 pub mod voters;
-mod warnings;
+pub(crate) mod warnings;
 
 use std::sync::Arc;
 

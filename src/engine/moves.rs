@@ -48,6 +48,7 @@ use crate::store::boards::{self, Defined};
 use crate::store::events::remember_ms;
 use crate::store::intake;
 use crate::store::leases::Leased;
+use crate::store::moving;
 use crate::store::purge::{self, Cause};
 use crate::store::queues;
 use crate::store::reshard;
@@ -90,7 +91,7 @@ impl Job for Moves {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Moving>, Error> {
-        let ids = reshard::moving_boards(&engine.store).await?.into_iter();
+        let ids = moving::moving_boards(&engine.store).await?.into_iter();
         Ok(ids.map(|id| Moving { id, mover: None }).collect())
     }
 
@@ -149,7 +150,7 @@ impl Mover {
         let stored = boards::load(&engine.store, id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?.to, board)));
         let Some((to, board)) = moving else {
-            reshard::mark_moving(&engine.store, id, false).await?;
+            moving::mark_moving(&engine.store, id, false).await?;
             return Ok(None);
         };
         let lease = Lease::take(&engine.store, lease_of(&board)).await?;

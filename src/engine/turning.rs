@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use futures::FutureExt;
 
 use super::barriers;
-use super::closings;
+use super::jobs::clock::trusted_now;
 use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
 use super::results::standing_of;
@@ -221,7 +221,7 @@ pub(crate) async fn close_league_until(
     id: &BoardId,
     end: Timestamp,
 ) -> Result<(), Error> {
-    let now = match closings::trusted_now(engine).await {
+    let now = match trusted_now(engine).await {
         Err(Error::ClockDoubted(_)) => return Err(Error::LeagueTurning(PAUSE_MS)),
         now => now?,
     };

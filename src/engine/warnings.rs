@@ -13,7 +13,7 @@ use crate::store::warnings;
 pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 
 /// Asks Redis what is wrong with it, and logs what is new.
-pub(super) async fn log_new(engine: &Engine) -> Result<(), Error> {
+pub(crate) async fn log_new(engine: &Engine) -> Result<(), Error> {
     let found: BTreeSet<String> = warnings::current(&engine.store).await.into_iter().collect();
     gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let mut known = engine.warned.0.lock();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::audit::Audit;
+use super::audited::Audit;
 use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
 use super::problem::Problem;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};

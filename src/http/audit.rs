@@ -14,50 +14,25 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use metrics::counter;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 use utoipa::ToSchema;
 
+use super::audited::Audit;
 use super::auth::{Gate, caller_of};
 use super::extract::{
     Answer, BODY_BYTES_MAX, JsonBytes, JsonResponse, Query, Shared, State, board_id, member_id,
     part_params,
 };
 use super::observe::REQUEST_ID;
-use super::problem::{INTERNAL, Problem};
+use super::problem::Problem;
 use crate::domain::audit::{Intent, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::service::audit::{self, Request};
 use crate::store::audit::{Line, Wanted, line_id};
 use crate::{supervise, throttle};
-
-/// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
-#[derive(Clone, Debug, Default)]
-pub struct Audit(Arc<Mutex<Outcome>>);
-
-impl Audit {
-    /// What was there before.
-    pub fn before(&self, value: &impl Serialize) {
-        self.0.lock().before = serde_json::to_value(value).unwrap_or_default();
-    }
-
-    /// What is there now.
-    pub fn after(&self, value: &impl Serialize) {
-        self.0.lock().after = serde_json::to_value(value).unwrap_or_default();
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Audit {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let audit = parts.extensions.get::<Self>().cloned();
-        audit.ok_or_else(|| Problem::new(INTERNAL, "a route that is not audited"))
-    }
-}
 
 /// Stands before an audited route: writes a request down, and has it carried out to its end, also where its client is gone.
 pub(super) async fn carry_out(
@@ -134,10 +109,13 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
 /// What became of a request.
 fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
+    let change = audit.take();
     Outcome {
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
-        ..std::mem::take(&mut *audit.0.lock())
+        before: change.before,
+        after: change.after,
+        at: None,
     }
 }
 

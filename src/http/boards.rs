@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
-use super::audit::Audit;
+use super::audited::Audit;
 use super::extract::{Answer, Json, JsonResponse, Query, Shared, State, invalid, part_params};
 use super::problem::Problem;
 use crate::domain::board::{Board, Definition};

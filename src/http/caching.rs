@@ -8,7 +8,6 @@ use axum::response::Response;
 use utoipa::IntoParams;
 
 use super::App;
-use super::auth::Access;
 use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::include::Includes;
@@ -94,10 +93,10 @@ impl Caching {
     }
 }
 
-/// Says in an answer of a route that needs this what caches may do with it.
-pub(super) fn rule_answer(access: Access, is_open: bool, answer: &mut Response) {
+/// Says in an answer of a route that needs this scope what caches may do with it.
+pub(super) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Response) {
     let headers = answer.headers_mut();
-    let rule = match access.scope {
+    let rule = match scope {
         Some(Scope::Read) if headers.contains_key(header::CACHE_CONTROL) => return,
         Some(Scope::Read) => Caching::of_read(is_open).rule(),
         Some(_) => "private, no-store",
@@ -108,7 +107,7 @@ pub(super) fn rule_answer(access: Access, is_open: bool, answer: &mut Response) 
 
 /// The same of a route that anybody may call: its answers are right for a moment only.
 pub(super) async fn unkept(mut answer: Response) -> Response {
-    rule_answer(Access::OPEN, false, &mut answer);
+    rule_answer(None, false, &mut answer);
     answer
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::audit::Audit;
+use super::audited::Audit;
 use super::extract::{Answer, JsonResponse, PartParams, Query, Shared, State, part_of_path};
 use super::problem::{DEAD_LETTER_NOT_FOUND, Problem};
 use crate::domain::board::Board;

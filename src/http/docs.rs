@@ -1,6 +1,5 @@
 //! `/openapi.json`, the OpenAPI document, and `/docs`, the page that shows it, served from the binary alone.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,9 +7,9 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use flate2::read::GzDecoder;
 use utoipa_swagger_ui::Config;
 
+use super::packed::{document, unpacked};
 use super::problem::{NOT_FOUND, Problem};
 
 /// The title of the page as the package has it, and as it is shown.
@@ -18,10 +17,6 @@ const TITLES: (&str, &str) = (
     "<title>Swagger UI</title>",
     "<title>standings: HTTP interface</title>",
 );
-
-/// The document as it lies in the repository, packed (`build.rs`): a test compares it with the table of routes. A service that made it
-/// from the table would hold it in memory, some 20 MB with what it is made of.
-const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
 /// The routes of the page.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
@@ -32,11 +27,6 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
             "/docs/{*file}",
             get(async |Path(name): Path<String>| file(&name)),
         )
-}
-
-/// The document.
-pub(super) fn document() -> Vec<u8> {
-    unpacked(PACKED_DOCUMENT).expect("invariant: the build has packed it")
 }
 
 /// Answers with the document.
@@ -64,11 +54,4 @@ fn file(name: &str) -> Result<Response, Problem> {
         (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
     ];
     Ok((headers, bytes).into_response())
-}
-
-/// What a file is that the program holds packed. Who accepts gzip gets it packed anew, as any other answer.
-fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(packed).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -14,11 +14,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::App;
 use super::auth::Caller;
+use super::batches::results_of;
 use super::extract::{BoardPath, JsonBytes, Path, Query, board_id, require_count};
 use super::memory::Written;
-use super::problem::{
-    LOG_UNAVAILABLE, Problem, ProblemBody, QUEUE_FULL, VALIDATION_FAILED, parse_json,
-};
+use super::problem::{Problem, ProblemBody, VALIDATION_FAILED, parse_json};
 use super::ratelimit;
 use crate::domain::event::{Detail, Ranks, Status};
 use crate::domain::ids::{BoardId, MemberId};
@@ -435,28 +434,4 @@ pub async fn post_many(
         |raw: &_, problem: &_| EventResult::Rejected(Box::new(RejectedEvent::new(raw, problem)));
     let results = results_of((&events, checked), results, rejected)?;
     Ok((applied, taken.write(&BatchResult { results })?))
-}
-
-/// What became of the items of a batch, in their order: of those that are sound what `results` say, of the others why not.
-/// If the store is missing, nothing is known of any of them.
-pub(super) fn results_of<R>(
-    (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
-    mut results: impl Iterator<Item = Result<R, Problem>>,
-    rejected: impl Fn(&RawValue, &Problem) -> R,
-) -> Result<Vec<R>, Problem> {
-    let items = items.iter().zip(checked);
-    items
-        .map(|(item, checked)| {
-            let busy = || Err(Error::busy().into());
-            match checked.and_then(|()| results.next().unwrap_or_else(busy)) {
-                Err(problem)
-                    if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
-                        && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
-                {
-                    Err(problem)
-                }
-                result => Ok(result.unwrap_or_else(|problem| rejected(item, &problem))),
-            }
-        })
-        .collect()
 }

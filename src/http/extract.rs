@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 pub use axum::extract::State;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{Extensions, HeaderMap, Uri, header};
 use bytes::BytesMut;
 use futures::StreamExt;
 use futures::future::{Either, ready};
@@ -20,10 +20,10 @@ use url::form_urlencoded::{self, Serializer};
 use utoipa::IntoParams;
 
 use super::App;
-use super::auth::caller_of;
 use super::memory::Memory;
 use super::problem::{
-    MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE, parse_json,
+    INTERNAL, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE,
+    parse_json,
 };
 use super::supply::{Taken, Takers};
 use crate::domain::access::KeyName;
@@ -56,16 +56,22 @@ impl FromRequest<Arc<App>> for JsonBytes {
         request: Request,
         app: &Arc<App>,
     ) -> impl Future<Output = Result<Self, Problem>> + Send {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let checked = check_type(&parts.headers);
-        match checked.and_then(|()| caller_of(&parts.extensions)) {
-            Ok(caller) => {
-                let memory = (&app.memory, caller.takers());
+        match checked.and_then(|()| takers_of(&mut parts.extensions)) {
+            Ok(takers) => {
+                let memory = (&app.memory, takers);
                 Either::Left(Self::read(&parts.headers, (body, BODY_BYTES_MAX), memory))
             }
             Err(problem) => Either::Right(ready(Err(problem))),
         }
     }
+}
+
+/// By whom the memory of a body is taken, as the guard of the route has noted.
+fn takers_of(extensions: &mut Extensions) -> Result<Takers, Problem> {
+    let takers = extensions.remove::<Takers>();
+    takers.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
 }
 
 impl JsonBytes {
@@ -247,6 +253,15 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
             .map(|axum::extract::Path(path)| Self(path))
             .map_err(|rejection| invalid("path", rejection.body_text()))
     }
+}
+
+/// The member that a path names.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct MemberPath {
+    /// The member's id
+    #[param(example = "999")]
+    pub(super) member: String,
 }
 
 /// The variable part of a path with this name.

@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::audit::Audit;
+use super::audited::Audit;
 use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State, require_count};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::{Score, ShownScore};

@@ -10,11 +10,10 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::App;
-use super::audit::Audit;
+use super::audited::Audit;
 use super::auth::Caller;
-use super::extract::{Json, LeaguePath, Path, board_id, member_id};
+use super::extract::{Json, LeaguePath, MemberPath, Path, board_id, member_id};
 use super::problem::Problem;
-use super::standings::params::MemberPath;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::player::start_of;
@@ -149,14 +148,6 @@ impl LeagueMemberState {
     }
 }
 
-/// A member that the caller may act for.
-pub(super) fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, Problem> {
-    if let Some((player, _)) = caller.player() {
-        player.require_own(&member)?;
-    }
-    Ok(member)
-}
-
 /// Join a league.
 ///
 /// The member gets its seat in the running period: in the open cohort of its tier. It is listed there with its opening score: that of
@@ -178,7 +169,7 @@ pub async fn join(
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
-    let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
+    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
     let joined = players::join(&app.service, &board, &member).await?;
     let status = if joined.taken.is_new {
         StatusCode::CREATED
@@ -207,7 +198,7 @@ pub async fn leave(
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<JsonResponse<LeftLeague>, Problem> {
-    let (board, member) = (board_id(&board)?, own_member(&caller, member)?);
+    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
     let left = app.service.engine.leave_league(&board, &member).await?;
     let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {

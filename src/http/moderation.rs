@@ -7,7 +7,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 
-use super::audit::Audit;
+use super::audited::Audit;
 use super::auth::Caller;
 use super::extract::{Answer, Json, JsonResponse, Query, Shared, State, part_params};
 use super::problem::{Problem, ProblemBody};

@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::App;
-use super::audit::Audit;
+use super::audited::Audit;
 use super::auth::Caller;
-use super::events::results_of;
-use super::extract::{Json, JsonBytes, Path, Query, member_id, part_params, require_count};
-use super::leagues::own_member;
+use super::batches::results_of;
+use super::extract::{
+    Json, JsonBytes, MemberPath, Path, Query, member_id, part_params, require_count,
+};
 use super::memory::Written;
 use super::problem::{Problem, ProblemBody, parse_json};
-use super::standings::params::MemberPath;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
 use crate::domain::profile::{
@@ -306,7 +306,7 @@ pub async fn get(
     Path(MemberPath { member }): Path<MemberPath>,
     caller: Caller,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = own_member(&caller, member_id(&member)?)?;
+    let member = caller.own_member(member_id(&member)?)?;
     let found = profiles::find(&app.service, &member).await?;
     Ok(JsonResponse(found.into()))
 }

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::engine::keyring::Spent;
+use crate::domain::access::Spent;
 use crate::problems::UsedUp;
 use crate::service::events::RemainingQuota;
 

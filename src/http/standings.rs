@@ -18,14 +18,14 @@ use utoipa::ToSchema;
 use self::answers::{MemberBody, PageBody, PercentileBody, StatsBody, SubsetBody};
 use self::links::links;
 use self::params::{
-    EntryParams, MemberParams, MemberPath, PageParams, PercentilePath, PeriodParams, Read,
-    ReadParams, StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view,
-    named_members, percentile_view, subset_view,
+    EntryParams, MemberParams, PageParams, PercentilePath, PeriodParams, Read, ReadParams,
+    StandingPath, SubsetParams, entries_of_member, entries_of_page, member_view, named_members,
+    percentile_view, subset_view,
 };
 use super::App;
 use super::auth::Caller;
 use super::caching::{Caching, IfNoneMatch};
-use super::extract::{Json, Path, Query};
+use super::extract::{Json, MemberPath, Path, Query};
 use super::freshness::{self, NoCache};
 use super::problem::Problem;
 use super::rendered::{self, Rendered};

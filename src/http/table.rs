@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::http::Method;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
@@ -13,10 +14,11 @@ use utoipa_axum::routes;
 
 use super::auth::{Access, Gate};
 use super::standings::tiers;
+use super::streams::{self, Streams};
 use super::{
     App, api_keys, audit, boards, caching, closings, dead_letters, erasures, event_status, events,
     export, health, initial, leagues, moderation, profiles, quotas, results, rewards, standings,
-    streams, summary, tasks, upkeep, webhooks,
+    summary, tasks, upkeep, webhooks,
 };
 use crate::domain::access::Scope;
 use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
@@ -272,11 +274,20 @@ pub(super) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
         .collect()
 }
 
-/// The routes in a router, each behind its guard; without a gate they are there to be described only.
+/// What stands before the routes.
+pub(super) struct Before {
+    /// What finds out who calls.
+    pub(super) gate: Arc<Gate>,
+    /// Who watches what, for routes that answer with a stream.
+    pub(super) streams: Arc<Streams>,
+}
+
+/// The routes in a router, each behind its guard; with nothing before them they are there to be described only.
 pub(super) fn router(
     router: OpenApiRouter<Arc<App>>,
-    gate: Option<&Arc<Gate>>,
+    before: Option<&Before>,
 ) -> OpenApiRouter<Arc<App>> {
+    let gate = before.map(|before| &before.gate);
     let mut router = gate.into_iter().fold(router, members_named_query);
     for tag in &TAGS {
         for (access, mut route) in (tag.rows)() {
@@ -285,7 +296,7 @@ pub(super) fn router(
                     describe(operation, tag, access);
                 }
             }
-            router = router.routes(guarded(route, access, gate));
+            router = router.routes(guarded(route, access, before));
         }
     }
     router
@@ -320,15 +331,20 @@ fn describe(operation: &mut Operation, tag: &Tag, access: Access) {
 fn guarded(
     route: UtoipaMethodRouter<Arc<App>>,
     access: Access,
-    gate: Option<&Arc<Gate>>,
+    before: Option<&Before>,
 ) -> UtoipaMethodRouter<Arc<App>> {
     if access.scope.is_none() {
         return route.map(|methods| methods.route_layer(map_response(caching::unkept)));
     }
-    let Some(gate) = gate else {
+    let Some(Before { gate, streams }) = before else {
         return route;
     };
     route.map(|methods| {
+        let methods = if access.is_stream {
+            methods.route_layer(Extension(Arc::clone(streams)))
+        } else {
+            methods
+        };
         let methods = if access.is_audited {
             methods.route_layer(from_fn_with_state(Arc::clone(gate), audit::carry_out))
         } else {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::audit::Audit;
+use super::audited::Audit;
 use super::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
 use super::problem::Problem;
 use crate::domain::ids::BoardId;

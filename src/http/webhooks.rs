@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::audit::Audit;
+use super::audited::Audit;
 use super::auth::Caller;
 use super::extract::{
     Answer, Json, JsonResponse, PartParams, Path, Query, Shared, State, part_params,

@@ -8,14 +8,12 @@ use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::engine::ATTEMPTS_MAX;
-use crate::engine::keyring;
+use crate::engine::keyring::{self, SECRET_PREFIX};
 use crate::problems::Problem;
 use crate::store::api_keys::{self, API_KEYS_MAX, ApiKey, Previous};
 use crate::store::random;
 use crate::store::stored::{Changed, Stored};
 
-/// What the secret of every API key begins with.
-pub const SECRET_PREFIX: &str = "st_";
 /// How many random bytes follow, each as two hexadecimal digits.
 const SECRET_BYTES: usize = 32;
 

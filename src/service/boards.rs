@@ -19,7 +19,7 @@ use crate::engine::attempts::until_unchanged;
 use crate::engine::closings;
 use crate::problems::Problem;
 use crate::store::boards::{self, Defined, StoredBoard};
-use crate::store::reshard;
+use crate::store::moving;
 
 /// How many definitions are read side by side.
 const LOADS_MAX: usize = 64;
@@ -134,7 +134,7 @@ pub async fn define(
         }
         let board = Arc::new(board);
         if board.placement.next.is_some() {
-            reshard::mark_moving(store, id, true).await?;
+            moving::mark_moving(store, id, true).await?;
         }
         let seen = change.seen().map(Arc::as_ref);
         let defined = boards::define(store, &board, seen, change.unused_since);
@@ -160,7 +160,7 @@ pub async fn define(
     };
     if board.placement.next.is_some() {
         // Another instance may have found that it was not yet so.
-        reshard::mark_moving(store, id, true).await?;
+        moving::mark_moving(store, id, true).await?;
     }
     let live = engine.with_batchers(board.clone());
     engine.hold(id, Some(&live), drops);

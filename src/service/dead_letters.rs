@@ -14,7 +14,7 @@ use crate::engine::queue::replaying;
 use crate::join::try_join_all;
 use crate::store::Store;
 use crate::store::dead_letters::{self, DeadLetter, LetterId};
-use crate::store::queued::EntryId;
+use crate::store::entry::EntryId;
 
 /// The most letters that one call reads.
 const PART_MAX: usize = 100;

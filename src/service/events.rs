@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use metrics::{Counter, counter};
 
 use super::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
@@ -13,38 +12,6 @@ pub use crate::engine::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Sub
 use crate::engine::queue::putting;
 use crate::engine::submission::Budget;
 use crate::join::join_all;
-
-/// How many events there were, by what became of them.
-#[derive(Debug)]
-pub(super) struct Counters {
-    queued: Counter,
-    taken: Counter,
-    duplicate: Counter,
-    rejected: Counter,
-}
-
-impl Counters {
-    /// Those of the recorder of metrics that there is by now.
-    pub(super) fn new() -> Self {
-        let of = |status| counter!("standings_events_total", "status" => status);
-        Self {
-            queued: of("queued"),
-            taken: of("taken"),
-            duplicate: of("duplicate"),
-            rejected: of("rejected"),
-        }
-    }
-
-    fn count(&self, result: &Result<Received, Error>) {
-        let counter = match result {
-            Ok(Received::Queued(_)) => &self.queued,
-            Ok(Received::Taken(submitted)) if submitted.is_duplicate => &self.duplicate,
-            Ok(Received::Taken(_)) => &self.taken,
-            Err(_) => &self.rejected,
-        };
-        counter.increment(1);
-    }
-}
 
 /// How the events of a request are to be taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,7 +105,14 @@ async fn submit_to(
 /// Counts results, and returns them.
 fn counted(service: &Service, results: Results) -> Results {
     for (_, result) in &results {
-        service.events.count(result);
+        let counters = &service.events;
+        let counter = match result {
+            Ok(Received::Queued(_)) => &counters.queued,
+            Ok(Received::Taken(submitted)) if submitted.is_duplicate => &counters.duplicate,
+            Ok(Received::Taken(_)) => &counters.taken,
+            Err(_) => &counters.rejected,
+        };
+        counter.increment(1);
     }
     results
 }

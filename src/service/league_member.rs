@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::member::MemberView;
-use super::moderation::hide_of;
-use super::players::Playing;
+use super::playing::Playing;
 use super::standing::Attempt;
 use super::{Error, Service};
 use crate::domain::ids::BoardId;
@@ -117,10 +116,11 @@ impl MemberView {
     ) -> Result<(Neighbourhood, InLeague), Error> {
         let (reader, id) = (&attempt.reader, &attempt.live.board.id);
         let is_over = attempt.target.standing.period.end_ms <= attempt.now.ms();
+        let asked = std::slice::from_ref(&self.member);
         if is_over
             || attempt.playing.is_none()
             || (reader.sight() != Sight::Everybody
-                && hide_of(reader.engine, id, &self.member).await?.is_some())
+                && !reader.engine.hidden_among(id, asked).await?.is_empty())
         {
             return Err(self.not_found(attempt));
         }

@@ -18,6 +18,7 @@ pub mod page;
 pub mod period;
 pub mod periods;
 pub mod players;
+pub mod playing;
 pub mod profiles;
 pub mod quotas;
 pub mod results;
@@ -34,15 +35,39 @@ pub mod webhooks;
 
 use std::sync::Arc;
 
+use metrics::{Counter, counter};
+
 use crate::engine::Engine;
 pub use crate::engine::Error;
+
+/// How many events there were, by what became of them.
+#[derive(Debug)]
+pub(crate) struct EventCounters {
+    pub(crate) queued: Counter,
+    pub(crate) taken: Counter,
+    pub(crate) duplicate: Counter,
+    pub(crate) rejected: Counter,
+}
+
+impl EventCounters {
+    /// Those of the recorder of metrics that there is by now.
+    fn new() -> Self {
+        let of = |status| counter!("standings_events_total", "status" => status);
+        Self {
+            queued: of("queued"),
+            taken: of("taken"),
+            duplicate: of("duplicate"),
+            rejected: of("rejected"),
+        }
+    }
+}
 
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Service {
     /// What does the work.
     pub engine: Arc<Engine>,
-    events: events::Counters,
+    events: EventCounters,
 }
 
 impl Service {
@@ -50,7 +75,7 @@ impl Service {
     pub fn new(engine: Engine) -> Arc<Self> {
         Arc::new(Self {
             engine: Arc::new(engine),
-            events: events::Counters::new(),
+            events: EventCounters::new(),
         })
     }
 }

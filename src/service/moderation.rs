@@ -36,11 +36,7 @@ pub struct Moderated {
 }
 
 /// How a member of a board is hidden; `None` if it is not.
-pub(super) async fn hide_of(
-    engine: &Engine,
-    id: &BoardId,
-    member: &MemberId,
-) -> Result<Option<Hide>, Error> {
+async fn hide_of(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Option<Hide>, Error> {
     let asked = std::slice::from_ref(member);
     let hidden = engine.hidden_among(id, asked).await?;
     Ok(hidden.into_iter().next().map(|(_, hide)| hide))

@@ -9,12 +9,12 @@ use super::standing::{Attempt, View};
 use super::{Error, Service};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
+use crate::domain::profile::Profiles;
 use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::engine::merge::Merged;
 use crate::engine::reader::Reader;
 use crate::problems::Problem;
-use crate::store::profiles::Profiles;
 use crate::store::standings::{Page, Query, Selection};
 use crate::store::voters::Voters;
 

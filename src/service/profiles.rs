@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{Error, Service};
 use crate::domain::ids::MemberId;
 use crate::domain::part::Part;
+use crate::domain::profile::Profiles;
 use crate::domain::profile::{Draft, Record, Review, ReviewStatus, Rules, Verdict};
 use crate::domain::time::Timestamp;
 use crate::engine::ATTEMPTS_MAX;
 use crate::problems::Problem;
-use crate::store::profiles::{self, ProfileChange, ProfileWritten, Profiles, StoredProfile};
+use crate::store::profiles::{self, ProfileChange, ProfileWritten, StoredProfile};
 use crate::throttle;
 
 /// The most profiles of one request.

@@ -14,6 +14,7 @@ use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::engine::closings as engine_closings;
 use crate::engine::digests;
+use crate::engine::jobs::clock::trusted_now;
 use crate::engine::results as engine_results;
 use crate::engine::revisions;
 use crate::engine::turnover;
@@ -72,7 +73,7 @@ pub async fn close_period(
     window: &str,
     choice: &Choice,
 ) -> Result<Option<FoundResult>, Error> {
-    let now = engine_closings::trusted_now(&service.engine).await?;
+    let now = trusted_now(&service.engine).await?;
     let live = service.engine.live_board(id).await?;
     unit_of(&live, window)?;
     let target = Target::find(&live, window, Track::Shown, choice, now)?;

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::decode::{Done, Flat, Found, Tail};
 use super::dispatch::Store;
+use super::entry::EntryId;
 use super::kinds::SEPARATOR;
-use super::queued::EntryId;
 use super::reply::for_each_of;
 use super::stored::{read_json, to_json};
 use super::{StoreError, keys, random, script};

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::decode::{Done, Raw, Tail, decode, tie_key};
 use super::dispatch::Store;
+use super::entry::{EntryId, StreamEntry};
 use super::kinds::Kind;
-use super::queued::{EntryId, StreamEntry};
 use super::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
 use super::{StoreError, keys, script};
 use crate::domain::shard::{Shard, ShardId};

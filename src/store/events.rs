@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fred::types::Value;
 
 use super::dispatch::Store;
-use super::queued::Held;
+use super::held::Held;
 use super::reply::{Reply, require};
 use super::reservations::Token;
 use super::{StoreError, keys, script};

@@ -4,11 +4,12 @@
 //! replaces what is stored as JSON, and each of
 //! [`api_keys`], [`audit`], [`boards`], [`board_notes`], [`events`], [`standings`], [`voters`], [`quotas`], [`reservations`],
 //! [`dead_letters`], [`initial`], [`profiles`], [`hidden`], [`hide_ends`], [`erasures`], [`barriers`], [`closings`], [`decisions`], [`seats`], [`tasks`], [`orders`],
-//! [`outbox`], [`webhooks`], [`deliveries`], [`sessions`], [`staleness`], [`rollover`], [`reshard`], [`results`], [`revisions`], [`rewards`],
+//! [`outbox`], [`webhooks`], [`deliveries`], [`sessions`], [`staleness`], [`rollover`], [`moving`], [`reshard`], [`results`], [`revisions`], [`rewards`],
 //! [`purge`], [`sweep`], [`leases`] and [`check`] one typed call per script. A call is one round trip; what must be atomic is one
 //! script. `call.rs` puts a call together, `decode.rs` reads its reply. [`dispatch`] sends a call to the server of its keys, or to a replica of it. `topology.rs` and `replicas.rs` know
 //! these servers, `node.rs` has the connections to each, and `writer.rs` keeps writes in order. `contact.rs` checks a server
-//! at the start, `warnings.rs` from time to time.
+//! at the start, `warnings.rs` from time to time. [`entry`] has the ids of entries of streams, [`held`] how an instance has a queued
+//! event in hand.
 
 mod address;
 pub mod api_keys;
@@ -29,11 +30,13 @@ mod definitions;
 pub mod deliveries;
 pub mod dispatch;
 pub mod embedded;
+pub mod entry;
 pub mod erasures;
 pub mod events;
 mod failure;
 pub mod footprint;
 mod format;
+pub mod held;
 pub mod hidden;
 pub mod hide_ends;
 pub mod initial;
@@ -42,6 +45,7 @@ pub mod intake;
 pub mod keys;
 pub mod kinds;
 pub mod leases;
+pub mod moving;
 mod node;
 pub mod orders;
 pub mod outbox;

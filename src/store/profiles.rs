@@ -3,8 +3,7 @@
 //! They belong to no board. They lie in buckets by a hash of the member, each in a slot of its own, so that a page asks for
 //! all of its profiles at once, and so that they spread over a cluster.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -37,17 +36,6 @@ impl StoredProfile {
     /// Reads it.
     pub fn read(&self) -> Result<Record, StoreError> {
         read_json("a profile", &self.0)
-    }
-}
-
-/// Profiles by member, of those who have one; of nobody where they were not asked for.
-#[derive(Clone, Debug, Default)]
-pub struct Profiles(pub Option<Arc<HashMap<Arc<str>, Arc<Record>>>>);
-
-impl Profiles {
-    /// That of this member.
-    pub fn of(&self, member: &str) -> Option<&Arc<Record>> {
-        self.0.as_ref()?.get(member)
     }
 }
 

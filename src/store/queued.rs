@@ -1,94 +1,20 @@
 //! Events that come out of queues: read in their order, and ended if they are not applied. Those that are applied leave the queue with
 //! that (`events.rs`). What becomes of dead letters is told in `dead_letters.rs`.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::dead_letters::{DEAD_LETTERS_KEPT, DEAD_LETTERS_MAX, DeadReason};
-use super::decode::{Done, Flat, Raw, Tail, decode};
+use super::decode::{Done, Raw, Tail, decode};
 use super::dispatch::Store;
+use super::entry::{EntryId, StreamEntry};
 use super::kinds::Kind;
 use super::protocol::{ends, queues};
 use super::{StoreError, keys, script};
 use crate::domain::ids::EventId;
 use crate::domain::period::Period;
 use crate::domain::shard::Shard;
-use crate::domain::texts::serde_as_text;
 use crate::domain::time::Timestamp;
-
-/// An entry of a stream, such as a queue, by its place there.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct EntryId {
-    ms: u64,
-    number: u64,
-}
-
-impl EntryId {
-    /// The first one that there can be from a millisecond since the epoch on.
-    pub fn from_ms(ms: i64) -> Self {
-        Self {
-            ms: u64::try_from(ms).unwrap_or(0),
-            number: 0,
-        }
-    }
-
-    /// One of the same millisecond.
-    #[must_use]
-    pub fn numbered(self, number: u64) -> Self {
-        Self { number, ..self }
-    }
-
-    /// The next one that there can be.
-    #[must_use]
-    pub fn next(self) -> Self {
-        self.numbered(self.number.saturating_add(1))
-    }
-
-    /// When it was put into the stream, by the clock of Redis.
-    pub fn at(self) -> Timestamp {
-        Timestamp::from_ms_clamped(i64::try_from(self.ms).unwrap_or(i64::MAX))
-    }
-}
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.ms, self.number)
-    }
-}
-
-impl FromStr for EntryId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split_once('-');
-        let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
-        numbers
-            .map(|(ms, number)| Self { ms, number })
-            .ok_or("is no id of an entry of a stream")
-    }
-}
-
-serde_as_text!(EntryId);
-
-/// How somebody has an event of a queue in hand.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Held {
-    /// Its entry.
-    pub entry: EntryId,
-    /// How many bytes that counts in its queue.
-    pub bytes: usize,
-    /// The number of the lease of the queue.
-    pub lease: u64,
-    /// The barrier of the closing for which it is late, if it is.
-    pub late: Option<Timestamp>,
-    /// When it was queued: by this it is too late, or in the future.
-    pub queued_at: Timestamp,
-    /// Whether it comes out of the log: then an erasure after it was queued takes it away.
-    pub is_logged: bool,
-}
 
 /// An entry of a queue as it lies there.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -215,13 +141,6 @@ pub async fn refused(
         .iter()
         .map(|id| keys::named(shard, Kind::RefusedEvent, id));
     store.command("MGET", keys).await
-}
-
-/// An entry of a stream, with its fields.
-#[derive(Deserialize)]
-pub(super) struct StreamEntry {
-    pub(super) id: EntryId,
-    pub(super) fields: Flat<(Raw, Raw)>,
 }
 
 fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {

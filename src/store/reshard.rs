@@ -15,10 +15,10 @@ use super::decode::{Done, Flat, Raw};
 use super::dispatch::Store;
 use super::keys::Captured;
 use super::kinds::{Copying, Kind};
+use super::moving::RETIRED;
 use super::reply::Reply;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
-use crate::domain::ids::BoardId;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::ties::TIE_KEY_BYTES;
@@ -29,8 +29,6 @@ pub use self::copy_in::{CopyIn, copy_in};
 const CALL_ENTRIES_MAX: u32 = 300;
 /// How many changes one call tells at the most.
 pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
-/// The revision that shards are told from which a board has moved away: no definition has it, and none is newer.
-pub const RETIRED: u64 = (1 << 53) - 1;
 /// The revision of shards that have not been opened yet.
 const NOT_OPEN: u64 = 0;
 /// What stands in `copied` for what was copied, and not dropped afterwards.
@@ -151,18 +149,6 @@ pub struct Notes<'a> {
     pub changed: &'a [String],
     /// These changes, captured so often, were copied as they are; one that was captured again since stays noted.
     pub done: &'a [(String, String)],
-}
-
-/// Notes that a board is on its way to other shards, or is not any more.
-pub async fn mark_moving(store: &Store, id: &BoardId, is_moving: bool) -> Result<(), StoreError> {
-    let name = if is_moving { "SADD" } else { "SREM" };
-    store.command(name, [keys::MOVING, id.as_str()]).await
-}
-
-/// The boards that are noted so.
-pub async fn moving_boards(store: &Store) -> Result<Vec<BoardId>, StoreError> {
-    let ids: Vec<String> = store.command("SMEMBERS", [keys::MOVING]).await?;
-    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
 }
 
 /// Makes the shards of a sharding known that is not in use yet.

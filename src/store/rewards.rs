@@ -176,8 +176,8 @@ pub async fn hand_out(
     winners: &[Winner],
 ) -> Result<(), StoreError> {
     let members = winners.iter().map(|winner| {
-        let score = winner.score.scaled();
-        (&winner.member, winner.rank, score, &winner.rules)
+        let scaled = winner.score.scaled();
+        (&winner.member, winner.rank, scaled, &winner.rules)
     });
     let handed_out = call_walk(store, &script::HAND_OUT, shard, section, walk)
         .field("members", members.collect::<Vec<_>>());

@@ -22,8 +22,8 @@ use tokio::sync::Notify;
 use super::record::Record;
 use super::summary::Rejected;
 use super::*;
+use crate::cli::args::Secret;
 use crate::cli::text::printable;
-use crate::config::Secret;
 
 /// What the service does with a request.
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@
 //! - Idle items cost nothing. What is due comes either from a set in Redis that names what is to be done, or from a
 //!   [`schedule::Schedule`].
 
+pub mod clock;
 pub mod faults;
 pub mod lease;
 pub mod schedule;
@@ -25,27 +26,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 
 use self::faults::Subject;
-use super::announcements::Announcements;
-use super::audit;
-use super::closings::{self, ClosePeriods};
-use super::deliveries;
-use super::ended_hides::EndedHides;
-use super::erasures::Erasures;
-use super::hidden::HiddenLists;
-use super::keyring;
-use super::left_behind::LeftBehind;
-use super::moves::Moves;
-use super::outboxes::Outboxes;
-use super::purge::Purge;
-use super::queue::applying::ApplyQueues;
-use super::queue::listing::ListQueues;
-use super::revisions::Revisions;
-use super::rollover::Rollover;
-use super::sweep::Sweep;
-use super::tasks::Tasks;
-use super::warnings;
 use super::{Engine, Error};
-use crate::engine::queue::room;
 
 /// A kind of background work.
 pub trait Job: fmt::Debug + Send + Sync {
@@ -99,10 +80,10 @@ enum Doer {
     Anyone,
 }
 
-/// Declares the jobs: each with its name, who does it, for how many milliseconds its loop sleeps between two runs, and what does all
-/// that is due once.
+/// Declares the jobs: each with its name, who does it, and for how many milliseconds its loop sleeps between two runs. What a run does
+/// is not known here: `worker.rs` knows all rooms.
 macro_rules! jobs {
-    (|$engine:ident| $($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal, $run:expr;)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal;)*) => {
         /// The kinds of background work. Their names are told in the log, in metrics and in faults.
         #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
         pub enum JobKind {
@@ -112,68 +93,61 @@ macro_rules! jobs {
         impl JobKind {
             const ALL: &[(Self, &'static str, Doer, u64)] =
                 &[$((Self::$kind, $name, Doer::$doer, $interval_ms)),*];
-
-            /// Does all that is due once.
-            pub async fn run(self, $engine: &Engine) -> Result<(), Error> {
-                match self {
-                    $(Self::$kind => $run,)*
-                }
-            }
         }
     };
 }
 
-jobs! { |engine|
+jobs! {
     /// Comparing the clock with Redis' clock.
-    Clock = "clock", Everyone, 1_000, follow_clock(engine).await;
+    Clock = "clock", Everyone, 1_000;
     /// Holding the API keys in memory as they are stored.
-    ApiKeys = "api-keys", Everyone, 250, keyring::refresh(engine).await;
+    ApiKeys = "api-keys", Everyone, 250;
     /// Holding the definitions of boards in memory as they are stored.
-    Definition = "definition", Everyone, 250, engine.refresh_boards().await;
+    Definition = "definition", Everyone, 250;
     /// Telling in the log what of Redis somebody should look after.
-    Warnings = "warnings", Everyone, 10_000, warnings::log_new(engine).await;
+    Warnings = "warnings", Everyone, 10_000;
     /// Noting when API keys were used.
-    ApiKeyUses = "api-key-uses", Everyone, 10_000, keyring::note_uses(engine).await;
+    ApiKeyUses = "api-key-uses", Everyone, 10_000;
     /// Telling how old the answers of replicas may be.
-    Staleness = "staleness", Everyone, 1_000, Ok(engine.store.register_staleness().await?);
+    Staleness = "staleness", Everyone, 1_000;
     /// Telling others that the instance is there.
-    Instances = "instances", Everyone, 10_000, engine.tell_presence().await;
+    Instances = "instances", Everyone, 10_000;
     /// Looking how much waits in queues.
-    QueueSizes = "queue-sizes", Everyone, 1_000, { room::sample(engine).await; Ok(()) };
+    QueueSizes = "queue-sizes", Everyone, 1_000;
     /// Completing derived standings ahead of time.
-    Rollover = "rollover", Anyone, 500, engine.run(&Rollover).await;
+    Rollover = "rollover", Anyone, 500;
     /// Moving the data of a board to other shards.
-    Reshard = "reshard", Anyone, 1_000, engine.run(&Moves).await;
+    Reshard = "reshard", Anyone, 1_000;
     /// Unlinking data that is not needed any more.
-    Purge = "purge", Anyone, 1_000, engine.run(&Purge).await;
+    Purge = "purge", Anyone, 1_000;
     /// Announcing a change whose maker is gone.
-    Announcement = "announcement", Anyone, 1_000, engine.run(&Announcements::USUAL).await;
+    Announcement = "announcement", Anyone, 1_000;
     /// Looking among all keys for what deleted boards have left: one walk is for all that were deleted by then.
-    Sweep = "sweep", Anyone, 60_000, engine.run(&Sweep).await;
+    Sweep = "sweep", Anyone, 60_000;
     /// Settling reservations that are left behind.
-    Reservations = "reservations", Anyone, 1_000, engine.run(&LeftBehind::USUAL).await;
+    Reservations = "reservations", Anyone, 1_000;
     /// Dropping old lines of the audit log.
-    Audit = "audit", Anyone, 60_000, audit::trim(engine).await;
+    Audit = "audit", Anyone, 60_000;
     /// Finding more members for lists that are kept short and have many hidden members.
-    HiddenLists = "hidden-lists", Anyone, 1_000, engine.run(&HiddenLists).await;
+    HiddenLists = "hidden-lists", Anyone, 1_000;
     /// Ending hides whose end has come.
-    Hides = "hides", Anyone, 1_000, engine.run(&EndedHides).await;
+    Hides = "hides", Anyone, 1_000;
     /// Doing on all boards what somebody has ordered.
-    Tasks = "tasks", Anyone, 1_000, engine.run(&Tasks).await;
+    Tasks = "tasks", Anyone, 1_000;
     /// Removing what erased members have left.
-    Erasures = "erasures", Anyone, 1_000, engine.run(&Erasures).await;
+    Erasures = "erasures", Anyone, 1_000;
     /// Handing messages on from the outboxes of boards to the queues of webhooks.
-    Outboxes = "outboxes", Anyone, 1_000, engine.run(&Outboxes).await;
+    Outboxes = "outboxes", Anyone, 1_000;
     /// Sending what is queued for webhooks.
-    Webhooks = "webhooks", Anyone, 500, deliveries::deliver(engine).await;
+    Webhooks = "webhooks", Anyone, 500;
     /// Revising results after members were hidden or brought back.
-    Revisions = "revisions", Anyone, 1_000, engine.run(&Revisions).await;
+    Revisions = "revisions", Anyone, 1_000;
     /// Making periods final whose wait is over.
-    Closings = "closings", Anyone, 1_000, engine.run(&ClosePeriods).await;
+    Closings = "closings", Anyone, 1_000;
     /// Applying what waits in queues.
-    Queues = "queues", Anyone, 100, engine.run(&ApplyQueues).await;
+    Queues = "queues", Anyone, 100;
     /// Putting queues back into their index.
-    QueueIndex = "queue-index", Anyone, 1_000, engine.run(&ListQueues).await;
+    QueueIndex = "queue-index", Anyone, 1_000;
 }
 
 impl JobKind {
@@ -201,18 +175,6 @@ impl JobKind {
     pub fn in_background() -> impl Iterator<Item = Self> {
         Self::of(Doer::Anyone)
     }
-}
-
-async fn follow_clock(engine: &Engine) -> Result<(), Error> {
-    let followed = closings::follow_clock(engine).await;
-    gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
-    if let Some(jump_ms) = followed? {
-        counter!("standings_clock_jumps_total").increment(1);
-        let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
-                    quotas, standings with a retention); back, it stays for so much longer";
-        tracing::error!(jump_ms, "{what}");
-    }
-    Ok(())
 }
 
 impl Engine {

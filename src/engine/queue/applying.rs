@@ -31,7 +31,9 @@ use crate::engine::submission::Budget;
 use crate::engine::{Engine, Error, LiveBoard, LiveShard};
 use crate::store::StoreError;
 use crate::store::dead_letters::DeadReason;
-use crate::store::queued::{self, End, Ended, EntryId, Held, QueueEntry};
+use crate::store::entry::EntryId;
+use crate::store::held::Held;
+use crate::store::queued::{self, End, Ended, QueueEntry};
 use crate::store::queues::{self, QueueName};
 use crate::throttle;
 

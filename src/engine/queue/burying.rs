@@ -10,7 +10,7 @@ use crate::domain::queued::QueuedEvent;
 use crate::engine::{Engine, Error};
 use crate::join::join_all;
 use crate::store::dead_letters::DeadReason;
-use crate::store::queued::EntryId;
+use crate::store::entry::EntryId;
 use crate::store::queues::QueueName;
 use crate::throttle;
 

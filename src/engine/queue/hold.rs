@@ -8,8 +8,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
 use crate::engine::jobs::lease::Lease;
 use crate::engine::{Engine, Error};
+use crate::store::entry::EntryId;
 use crate::store::leases::Leased;
-use crate::store::queued::EntryId;
 
 /// The pause before events are tried again that wait for others.
 pub(super) const WAITING_PAUSE: Duration = Duration::from_millis(20);

@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::{Engine, Error, LiveBoard, Outdated};
 use crate::problems::Problem;
 use crate::store::dead_letters::{self, DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
-use crate::store::queued::EntryId;
+use crate::store::entry::EntryId;
 use crate::store::queues::QueueName;
 
 impl DeadLetter {

@@ -7,11 +7,13 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use futures::FutureExt;
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::access::{Access, For};
 use super::keys::role_of;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};
-use crate::domain::ids::BoardId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
 use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
@@ -20,7 +22,6 @@ use crate::domain::time::Timestamp;
 use crate::engine::past::Asker;
 use crate::http::players::Player;
 use crate::http::problem::{FORBIDDEN, INTERNAL, Problem};
-use crate::http::standings::params::HiddenChoice;
 use crate::http::supply::{Taker, Takers};
 use crate::service::events::Incoming;
 use crate::store::standings::Sight;
@@ -37,6 +38,14 @@ pub struct Caller {
     pub(super) ip: Option<IpAddr>,
     /// What its token says of it, if it has one.
     pub(super) token: Option<Bounds>,
+}
+
+/// What a read does with hidden members.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HiddenChoice {
+    /// It shows them, too.
+    Include,
 }
 
 /// What bounds a caller that is known by a token.
@@ -105,6 +114,14 @@ impl Caller {
             KnownBy::Player(player) => Some((player, self.ip)),
             _ => None,
         }
+    }
+
+    /// A member that the caller may act for.
+    pub(in crate::http) fn own_member(&self, member: MemberId) -> Result<MemberId, Problem> {
+        if let Some((player, _)) = self.player() {
+            player.require_own(&member)?;
+        }
+        Ok(member)
     }
 
     /// An event as the caller may send it.

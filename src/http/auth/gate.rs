@@ -8,26 +8,43 @@ use axum::http::request::Parts;
 
 use super::access::Access;
 use super::caller::{Bounds, Caller, KnownBy};
-use super::keys::bearer;
-use crate::domain::access::{Boards, Grant, KeyName, Scope};
+use super::keys::{ApiKeys, bearer};
+use crate::domain::access::{Boards, Grant, KeyName, Scope, Spent};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
-use crate::engine::keyring::{LiveKey, Spent, Unfit};
+use crate::engine::keyring::{LiveKey, SECRET_PREFIX, Unfit};
+use crate::http::cors::CorsOrigins;
+use crate::http::players::PlayerKeys;
 use crate::http::problem::{Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED};
+use crate::http::proxies::TrustedProxies;
 use crate::http::supply::{Taker, Takers};
-use crate::http::{App, Options, local};
-use crate::service::api_keys::SECRET_PREFIX;
+use crate::http::{App, local};
 
 /// Tells who calls.
 pub struct Gate {
     pub(in crate::http) app: Arc<App>,
-    options: Options,
+    admitted: Admitted,
+}
+
+/// Whom a gate lets in, and from where.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The keys of the configuration.
+    pub keys: ApiKeys,
+    /// The keys of players' tokens.
+    pub players: PlayerKeys,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
+    /// The proxies that tell the addresses of clients.
+    pub proxies: TrustedProxies,
+    /// Whether the service is for its own machine: on a loopback address.
+    pub is_local: bool,
 }
 
 impl Gate {
-    /// A gate that knows the keys of these options.
-    pub fn new(app: Arc<App>, options: Options) -> Self {
-        Self { app, options }
+    /// A gate that lets these in.
+    pub fn new(app: Arc<App>, admitted: Admitted) -> Self {
+        Self { app, admitted }
     }
 
     /// Who sends a request, and what it leaves of the rate of its key.
@@ -39,11 +56,11 @@ impl Gate {
         if let Some(holder) = parts.extensions.get::<Holder>() {
             return Ok(holder.send());
         }
-        let players = &self.options.players;
+        let players = &self.admitted.players;
         if self.app.is_open {
-            if self.options.is_local {
+            if self.admitted.is_local {
                 let is_read = access.scope == Some(Scope::Read);
-                local::check(parts, is_read, &self.options.cors_origins)?;
+                local::check(parts, is_read, &self.admitted.cors_origins)?;
             }
             return Ok((Caller::anybody(), None));
         }
@@ -71,7 +88,7 @@ impl Gate {
 
     /// Who has a key of the configuration with this digest.
     fn configured(&self, digest: Digest) -> Option<Caller> {
-        let scopes = self.options.keys.scopes_of(|own| *own == digest)?;
+        let scopes = self.admitted.keys.scopes_of(|own| *own == digest)?;
         let known_by = KnownBy::Configuration(digest);
         Some(Caller::with(scopes, Boards::all(), known_by))
     }
@@ -86,7 +103,7 @@ impl Gate {
         let note = |digest: &Digest| meant.set(Some(*digest));
         let is_meant = |digest: &Digest| is_meant(digest).then(|| note(digest)).is_some();
         let Some(name) = name else {
-            let known = self.options.keys.scopes_of(is_meant).and(meant.get());
+            let known = self.admitted.keys.scopes_of(is_meant).and(meant.get());
             let caller = known.and_then(|digest| self.configured(digest));
             let caller = caller.ok_or_else(unknown)?;
             return Ok(Holder { caller, key: None });
@@ -116,7 +133,7 @@ impl Gate {
         sent: &str,
     ) -> Result<(Session, BegunBy), Problem> {
         let digest = Digest::of(sent);
-        if let Some(place) = self.options.keys.place_of(&digest) {
+        if let Some(place) = self.admitted.keys.place_of(&digest) {
             let session = Session::new(id, None, &digest);
             return Ok((session, BegunBy::Configuration(place)));
         }
@@ -135,7 +152,7 @@ impl Gate {
 
     /// The address of the client that has sent a request.
     pub(in crate::http) fn client(&self, parts: &Parts) -> Option<IpAddr> {
-        let proxies = &self.options.proxies;
+        let proxies = &self.admitted.proxies;
         proxies.client(&parts.headers, &parts.extensions)
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
 use axum::routing::future::RouteFuture;
@@ -18,8 +18,7 @@ use tower::{Layer, Service};
 use super::access::{Access, For};
 use super::caller::{Caller, KnownBy, board_of};
 use super::gate::{Gate, check_rate};
-use crate::domain::access::{Boards, Scope, Scopes};
-use crate::engine::keyring::Spent;
+use crate::domain::access::{Boards, Scope, Scopes, Spent};
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::http::{caching, ratelimit};
 use crate::service::Error;
@@ -116,6 +115,10 @@ impl Gate {
         if caller.ip.is_none() && !caller.has_sent_key() {
             caller.ip = self.client(parts);
         }
+        // Of other requests no body is read.
+        if ![Method::GET, Method::HEAD].contains(&parts.method) {
+            parts.extensions.insert(caller.takers());
+        }
         parts.extensions.insert(caller);
     }
 
@@ -147,7 +150,7 @@ impl Gate {
 
     /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
     fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
-        caching::rule_answer(access, self.app.is_open, &mut response);
+        caching::rule_answer(access.scope, self.app.is_open, &mut response);
         let headers = response.headers_mut();
         let rule = headers.get(header::CACHE_CONTROL);
         let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));

@@ -11,9 +11,9 @@ mod keys;
 mod streams;
 
 pub use self::access::{Access, For};
-pub use self::caller::Caller;
 pub(super) use self::caller::caller_of;
-pub use self::gate::Gate;
+pub use self::caller::{Caller, HiddenChoice};
 pub(super) use self::gate::Holder;
+pub use self::gate::{Admitted, Gate};
 pub use self::keys::ApiKeys;
 pub(super) use self::streams::Needs;

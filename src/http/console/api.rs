@@ -1,21 +1,16 @@
 //! The routes of `/v1`, as a page calls them: for whoever is signed in, and without a connection between.
 
-use std::fmt;
-
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use tower::ServiceExt;
 
 use super::Answer;
-use super::address::{uri, v1};
+use super::address::v1;
 use super::session::Visitor;
-use crate::http::problem::{Kind, Own, Problem};
-use crate::http::proxies::Arrival;
+use crate::http::inner::{ask, fault, parsed, uri};
+use crate::http::problem::{Kind, Problem};
 
 /// What was found; `None` if it was refused by a kind of problem that says that there is nothing.
 pub(super) fn unless<T>(
@@ -99,37 +94,4 @@ impl Visitor {
         let body = body.to_string().replace('\'', r"'\''");
         format!("{call} -H 'Content-Type: application/json' -d '{body}'")
     }
-}
-
-/// What routes answer to a request of a page that has come like this.
-pub(in crate::http) async fn ask(
-    table: &Router,
-    arrival: &Arrival,
-    mut request: Request,
-) -> Answer {
-    arrival.carry_over(&mut request);
-    let Ok(mut response) = table.clone().oneshot(request).await;
-    if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-        // The guard says so of a key that is used too fast.
-        let wait_s = response.headers().get(header::RETRY_AFTER);
-        let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
-        problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
-        return Err(problem);
-    }
-    let status = response.status();
-    if !status.is_success() {
-        return Err(Problem::of_status(status));
-    }
-    Ok(response)
-}
-
-/// The JSON of an answer; one without a body is null.
-pub(in crate::http) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    let body = body.collect().await.map_err(fault)?.to_bytes();
-    let json = if body.is_empty() { b"null" } else { &body[..] };
-    serde_json::from_slice(json).map_err(fault)
-}
-
-fn fault(error: impl fmt::Display) -> Problem {
-    Problem::internal(format!("a page: {error}"))
 }

@@ -1,15 +1,12 @@
 //! What pages are made of beside their text: a stylesheet, a module, an icon.
 
 use axum::extract::Path;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use xxhash_rust::xxh3::xxh3_128;
+use axum::http::HeaderMap;
+use axum::response::Response;
 
+use crate::http::files::{CSS, JAVASCRIPT, answer};
 use crate::http::problem::{NOT_FOUND, Problem};
 
-/// Types of files.
-pub(in crate::http) const CSS: &str = "text/css; charset=utf-8";
-pub(in crate::http) const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 /// The name of a file, its type, and what is in it.
 const FILES: [(&str, &str, &str); 3] = [
     ("console.css", CSS, include_str!("assets/console.css")),
@@ -26,21 +23,4 @@ pub(super) async fn file(
     let none = || Problem::new(NOT_FOUND, "the console has no such file");
     let (_, kind, text) = file.ok_or_else(none)?;
     Ok(answer(&headers, kind, text))
-}
-
-/// A file of this type, or that a browser has it already.
-pub(in crate::http) fn answer(headers: &HeaderMap, kind: &'static str, text: &str) -> Response {
-    let etag = format!("\"{:032x}\"", xxh3_128(text.as_bytes()));
-    let known = headers.get(header::IF_NONE_MATCH);
-    let is_known =
-        known.is_some_and(|known| known.to_str().is_ok_and(|known| known.contains(&etag)));
-    let about = [
-        (header::ETAG, etag.as_str()),
-        (header::CACHE_CONTROL, "public, no-cache"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    if is_known {
-        return (StatusCode::NOT_MODIFIED, about).into_response();
-    }
-    (about, [(header::CONTENT_TYPE, kind)], text.to_owned()).into_response()
 }

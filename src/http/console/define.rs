@@ -13,7 +13,7 @@ use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::boards::BoardPreview;
-use crate::http::docs;
+use crate::http::packed;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
 /// How the form is divided: the name of each part, and its settings. What is named in no part is behind them.
@@ -50,7 +50,7 @@ struct Setting {
 
 /// The parts of the form, each with its name and its settings.
 static PARTS: LazyLock<Vec<(&str, Vec<Setting>)>> = LazyLock::new(|| {
-    let document: Value = serde_json::from_slice(&docs::document()).unwrap_or_default();
+    let document: Value = serde_json::from_slice(&packed::document()).unwrap_or_default();
     let fields = &document["components"]["schemas"]["Definition"]["properties"];
     let setting = |name: &str| Setting {
         name: name.to_owned(),

@@ -53,8 +53,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
-use self::address::{address, v1, v1_with};
-use self::api::{if_there, parsed, unless};
+use self::address::{v1, v1_with};
+use self::api::{if_there, unless};
 use self::events::EventsPage;
 use self::forms::{Form, add};
 use self::initial::InitialPage;
@@ -67,6 +67,7 @@ use self::upkeep::UpkeepPage;
 use self::webhooks::{WebhookPage, WebhooksPage};
 use super::auth::Gate;
 use super::extract::{Path, Query};
+use super::inner::{address, parsed};
 use super::problem::{NOT_FOUND, Problem};
 use super::{App, local};
 

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::address::address;
 use super::{Frame, Visitor, html};
+use crate::http::inner::address;
 use crate::http::observe::HasBody;
 use crate::http::problem::{FORBIDDEN, Problem, RATE_LIMITED, UNAUTHENTICATED};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::http::console::address::address;
+use crate::http::inner::address;
 
 /// Up to this brightness of the ground a text on it is white. There black and white are equally easy to read (WCAG 2).
 const DARK_MAX: f64 = 0.179;

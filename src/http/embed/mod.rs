@@ -20,10 +20,9 @@ use serde::Deserialize;
 use self::colours::Colours;
 pub use self::origins::EmbedOrigins;
 use super::App;
-use super::console::address::{address, uri};
-use super::console::api::{ask, parsed};
-use super::console::assets;
 use super::extract::{Path, Query, board_id, bounded};
+use super::files::{self, CSS, JAVASCRIPT};
+use super::inner::{address, ask, parsed, uri};
 use super::observe::HasBody;
 use super::problem::{BOARD_NOT_FOUND, Problem};
 use super::proxies::Arrival;
@@ -101,9 +100,8 @@ pub(super) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Ro
     let policy = format!("{POLICY} {origins}");
     let policy = HeaderValue::try_from(policy).expect("invariant: origins are header values");
     let embed = Arc::new(Embed { app, table, policy });
-    let of_css = |headers: HeaderMap| async move { assets::answer(&headers, assets::CSS, STYLE) };
-    let of_js =
-        |headers: HeaderMap| async move { assets::answer(&headers, assets::JAVASCRIPT, MODULE) };
+    let of_css = |headers: HeaderMap| async move { files::answer(&headers, CSS, STYLE) };
+    let of_js = |headers: HeaderMap| async move { files::answer(&headers, JAVASCRIPT, MODULE) };
     Router::new()
         .route("/embed/{board}/{window}", get(show))
         .route("/embed/colours.css", get(colours))
@@ -114,7 +112,7 @@ pub(super) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Ro
 
 /// The stylesheet with the colours that a page asks for.
 async fn colours(headers: HeaderMap, Query(colours): Query<Colours>) -> Response {
-    assets::answer(&headers, assets::CSS, &colours.stylesheet())
+    files::answer(&headers, CSS, &colours.stylesheet())
 }
 
 /// The page.

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
-use super::params::{AcrossParams, MemberPath, ReadParams, includes};
+use super::params::{AcrossParams, ReadParams, includes};
 use super::queries::{Found, answers, read};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
 use crate::http::auth::Caller;
-use crate::http::extract::{Path, Query, member_id};
+use crate::http::extract::{MemberPath, Path, Query, member_id};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::service::period::CohortChoice;

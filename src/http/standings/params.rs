@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
@@ -16,7 +16,7 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::score::{Decimals, Score, ShownScore};
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, HiddenChoice};
 use crate::http::extract::{Path, Query, board_id, bounded, choice, invalid, member_id};
 use crate::http::problem::Problem;
 use crate::http::supply::Takers;
@@ -85,15 +85,6 @@ pub struct WindowPath {
     /// The board's window
     #[param(example = "day")]
     window: String,
-}
-
-/// The member that a path names.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct MemberPath {
-    /// The member's id
-    #[param(example = "999")]
-    pub(in crate::http) member: String,
 }
 
 /// The tier that a path names.
@@ -166,14 +157,6 @@ impl Named<'_> {
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// What they say of the standing.
     fn named(&self) -> Named<'_>;
-}
-
-/// What a read does with hidden members.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum HiddenChoice {
-    /// It shows them, too.
-    Include,
 }
 
 /// Parameters of a read: these, those that name the standing, and of reads of entries `include`.

@@ -10,14 +10,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
 use super::params::{
-    HiddenChoice, Named, entries_of_member, entries_of_page, includes, member_view, named_members,
-    page_view,
+    Named, entries_of_member, entries_of_page, includes, member_view, named_members, page_view,
 };
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
+use crate::domain::profile::Profiles;
 use crate::engine::reader::Size;
 use crate::http::App;
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, HiddenChoice};
 use crate::http::extract::{Json, Query, require_count};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
@@ -27,7 +27,6 @@ use crate::service::league_member;
 use crate::service::profiles;
 use crate::service::standing::{self, FoundIn, StandingRequest, View};
 use crate::service::stats::StatsView;
-use crate::store::profiles::Profiles;
 use crate::store::{Dated, Freshness};
 
 /// Who asks, how fresh the answers have to be, and what entries have beside their scores.

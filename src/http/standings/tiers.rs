@@ -9,16 +9,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{PlayedBody, StandingBody};
-use super::params::{
-    CohortsParams, HiddenChoice, MemberPath, Read, TierPath, TiersParams, WindowPath,
-};
+use super::params::{CohortsParams, Read, TierPath, TiersParams, WindowPath};
 use super::show;
 use crate::domain::include::Includes;
 use crate::domain::league::Share;
 use crate::http::App;
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, HiddenChoice};
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{LeaguePath, Path, Query, board_id, list_limit, member_id};
+use crate::http::extract::{LeaguePath, MemberPath, Path, Query, board_id, list_limit, member_id};
 use crate::http::freshness::NoCache;
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;

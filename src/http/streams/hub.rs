@@ -57,7 +57,7 @@ impl Drop for Watching {
 impl Hub {
     /// Begins to watch a topic, with the entry of a member or without one.
     pub(super) async fn join(
-        &self,
+        self: &Arc<Self>,
         app: &Arc<App>,
         name: &TopicName,
         member: Option<&MemberId>,
@@ -73,10 +73,10 @@ impl Hub {
     }
 
     /// One more who watches a topic, which begins if nobody else does.
-    fn sit_down(&self, app: &Arc<App>, name: TopicName) -> Watching {
+    fn sit_down(self: &Arc<Self>, app: &Arc<App>, name: TopicName) -> Watching {
         let mut boards = self.boards.lock();
         if !boards.contains_key(&name.board) {
-            follow(app, name.board.clone());
+            self.follow(app, name.board.clone());
         }
         let topics = boards.entry(name.board.clone()).or_default();
         let topic = match topics.get(&name) {
@@ -90,6 +90,14 @@ impl Hub {
             }
         };
         Watching::new(&topic)
+    }
+
+    /// Begins the task of a board.
+    fn follow(self: &Arc<Self>, app: &Arc<App>, board: BoardId) {
+        let (hub, app) = (Arc::clone(self), Arc::clone(app));
+        tokio::spawn(restarted("streams", move || {
+            follow_on(Arc::clone(&hub), Arc::clone(&app), board.clone())
+        }));
     }
 
     /// The topics of a board that are watched; `None` if there are none, and the board's task has to end.
@@ -108,23 +116,15 @@ impl Hub {
     }
 }
 
-/// Begins the task of a board.
-fn follow(app: &Arc<App>, board: BoardId) {
-    let app = Arc::clone(app);
-    tokio::spawn(restarted("streams", move || {
-        follow_on(Arc::clone(&app), board.clone())
-    }));
-}
-
 /// Keeps the topics of a board up to date, as long as they are watched.
-async fn follow_on(app: Arc<App>, board: BoardId) {
+async fn follow_on(hub: Arc<Hub>, app: Arc<App>, board: BoardId) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first to be served by the next tick.
     let mut first = 0;
     loop {
         ticks.tick().await;
-        let Some(topics) = app.streams.hub.topics(&board) else {
+        let Some(topics) = hub.topics(&board) else {
             return;
         };
         match look::at(&app.service, &board).await {

@@ -14,6 +14,7 @@ mod watcher;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
@@ -46,7 +47,7 @@ const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferi
 /// Who watches what on this instance.
 #[derive(Debug)]
 pub struct Streams {
-    hub: Hub,
+    hub: Arc<Hub>,
     permits: Permits,
 }
 
@@ -54,7 +55,7 @@ impl Streams {
     /// None yet; there may be so many.
     pub fn new(limits: StreamLimits) -> Self {
         Self {
-            hub: Hub::default(),
+            hub: Arc::default(),
             permits: Permits::new(limits),
         }
     }
@@ -126,6 +127,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 )]
 pub async fn stream(
     State(app): State<Arc<App>>,
+    Extension(streams): Extension<Arc<Streams>>,
     caller: Caller,
     read: Read<StreamParams>,
 ) -> Result<Response, Problem> {
@@ -149,9 +151,8 @@ pub async fn stream(
         },
         includes: name.includes,
     };
-    let permit = app.streams.permits.take(&read.by)?;
-    let hub = &app.streams.hub;
-    let (watching, news) = hub.join(&app, &name, member.as_ref()).await?;
+    let permit = streams.permits.take(&read.by)?;
+    let (watching, news) = streams.hub.join(&app, &name, member.as_ref()).await?;
     let known = read.headers.get(LAST_EVENT_ID);
     let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);

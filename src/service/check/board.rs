@@ -11,6 +11,7 @@ use crate::engine::ATTEMPTS_MAX;
 use crate::store::boards;
 use crate::store::check::{self, Head};
 use crate::store::kinds::{Copying, Kind};
+use crate::store::moving;
 use crate::store::queues::{self, QueueName};
 use crate::store::reshard;
 use crate::store::{StoreError, keys};
@@ -95,7 +96,7 @@ impl Check<'_> {
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
-            if reshard::moving_boards(self.store).await?.contains(id) {
+            if moving::moving_boards(self.store).await?.contains(id) {
                 return Ok(());
             }
             if attempt == 0 {
@@ -106,7 +107,7 @@ impl Check<'_> {
             }
         }
         if self.mends {
-            reshard::mark_moving(self.store, id, true).await?;
+            moving::mark_moving(self.store, id, true).await?;
         }
         let detail = "it is to move to other shards, but is not noted for that";
         self.report
@@ -296,12 +297,12 @@ impl Check<'_> {
             if self.mends {
                 let store = self.store;
                 let was_defined = wrong.version.is_some();
-                boards::announce(&store, id, was_defined, None).await?;
+                boards::announce(store, id, was_defined, None).await?;
                 // Nobody else may have defined or deleted it meanwhile.
-                let head = check::load_head(&store, id.as_str()).await?;
+                let head = check::load_head(store, id.as_str()).await?;
                 let is_defined = head.definition.is_some();
                 if is_defined != was_defined {
-                    boards::announce(&store, id, is_defined, None).await?;
+                    boards::announce(store, id, is_defined, None).await?;
                 }
             }
             let detail = match (&wrong.version, wrong.is_listed) {

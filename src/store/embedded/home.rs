@@ -128,8 +128,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
 
 /// The file, opened and locked; `None` if someone else has the lock.
 fn lock_file(path: &Path) -> io::Result<Option<File>> {
-    let mut options = File::options();
-    let file = options
+    let file = File::options()
         .read(true)
         .write(true)
         .create(true)

@@ -11,13 +11,13 @@ use crate::domain::data::EntryData;
 use crate::domain::export::ExportLine;
 use crate::domain::ids::{MemberId, shown_member};
 use crate::domain::include::Includes;
+use crate::domain::profile::Profiles;
 use crate::domain::score::Score;
 use crate::domain::state::PeriodState;
 use crate::domain::ties::{TIE_KEY_BYTES, TieKey};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
 use crate::store::args::{shown_score, stored_score};
-use crate::store::profiles::Profiles;
 use crate::store::voters::Voters;
 
 /// One line of a standing.

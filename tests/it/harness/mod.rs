@@ -29,11 +29,12 @@ use standings::engine::intake::EventLog;
 use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
 use standings::engine::sender::Sender;
+use standings::http::App;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
+use standings::http::router::{Options, reserve, router};
 use standings::http::streams::{StreamLimits, Streams};
-use standings::http::{App, Options, reserve, router};
 use standings::service::Service;
 use standings::service::shards;
 use standings::setup::{self, Setup};
@@ -276,14 +277,13 @@ impl Instance {
             is_open: options.is_open(),
             profile_rules: options.profile_rules.clone(),
             memory: Memory::new(memory_mb << 20),
-            streams,
             shutdown: shutdown.clone(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
         let routers = Routers {
             reserve: reserve(Arc::clone(&app)),
-            all: router(app, &options),
+            all: router(app, streams, &options),
         };
         let limits = (limits, options.proxies.clone());
         let serving = listener::serve(listener, routers, limits, CancellationToken::new());

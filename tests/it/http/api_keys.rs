@@ -12,6 +12,7 @@ use standings::engine::jobs::JobKind;
 use standings::engine::keyring;
 use standings::store::api_keys::{self, ApiKey};
 use standings::store::stored::Changed;
+use standings::worker;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::redis::eventually;
@@ -410,8 +411,7 @@ async fn when_a_key_was_last_used_is_known_to_all_instances() {
         other.get("/v1/keys/site").await.expect(200)["last_used"].clone()
     };
     assert_eq!(last_used().await, Value::Null);
-    JobKind::ApiKeyUses
-        .run(&world.service().engine)
+    worker::run(JobKind::ApiKeyUses, &world.service().engine)
         .await
         .unwrap();
     assert_eq!(last_used().await, "2026-11-21T12:00:00.000Z");

@@ -10,14 +10,15 @@ use standings::domain::audit::Intent;
 use standings::domain::ids::MemberId;
 use standings::domain::time::Span;
 use standings::engine::jobs::JobKind;
-use standings::http::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
+use standings::http::router::Options;
 use standings::http::table::routes;
 use standings::service::audit as service_audit;
 use standings::service::audit::Request;
 use standings::store::audit;
 use standings::store::{Address, Store};
+use standings::worker;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -591,7 +592,7 @@ async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
             .define(&format!("b{number}"), definition.clone())
             .await;
     }
-    let trim = async |service| JobKind::Audit.run(service).await.unwrap();
+    let trim = async |service| worker::run(JobKind::Audit, service).await.unwrap();
     let engine = &world.service().engine;
     trim(engine).await;
     assert_eq!(lines(client, "limit=1000&member=ann").await.len(), 120);

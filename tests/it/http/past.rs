@@ -2,9 +2,9 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use standings::http::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
+use standings::http::router::Options;
 use standings::store::{Address, Store};
 
 use crate::harness::client::Answer;

@@ -6,11 +6,11 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyP
 use ring::{digest, hmac};
 use serde_json::{Value, json};
 use standings::domain::access::Scope;
-use standings::http::Options;
 use standings::http::auth::For;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
 use standings::http::players::PlayerKeys;
+use standings::http::router::Options;
 use standings::http::table::routes;
 use standings::store::{Address, Store};
 

@@ -7,9 +7,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use standings::domain::blocklist::Blocklist;
 use standings::domain::profile::Rules;
-use standings::http::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
+use standings::http::router::Options;
 use standings::store::{Address, Store};
 use tokio_util::task::AbortOnDropHandle;
 

@@ -19,6 +19,7 @@ use standings::store::boards;
 use standings::store::deliveries;
 use standings::store::outbox;
 use standings::store::webhooks;
+use standings::worker;
 
 use super::api_keys::make_key;
 use crate::harness::jobs::{ClosePeriods, Outboxes, Purge, Revisions};
@@ -901,6 +902,6 @@ async fn the_loop_ends_when_nothing_is_due() {
     let world = World::start(NOW).await;
     let engine = &world.service().engine;
     for kind in [JobKind::Outboxes, JobKind::Webhooks] {
-        kind.run(engine).await.unwrap();
+        worker::run(kind, engine).await.unwrap();
     }
 }

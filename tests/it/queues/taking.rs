@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::engine::jobs::JobKind;
 use standings::engine::queue::room::QueueBounds;
+use standings::worker;
 
 use crate::harness::jobs::ApplyQueues;
 use crate::harness::redis::{Reply, eventually};
@@ -601,7 +602,7 @@ async fn all_queues_together_take_no_more_than_they_may() {
 
 /// Has an instance look how much waits, as it does every second.
 async fn look(instance: &Instance) {
-    let looked = JobKind::QueueSizes.run(&instance.service.engine);
+    let looked = worker::run(JobKind::QueueSizes, &instance.service.engine);
     looked.await.unwrap();
 }
 
@@ -709,7 +710,7 @@ async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
         let path = format!("/v1/boards/{board}/events");
         client.once().post(&path, event).await.expect(202)
     };
-    let sample = async || JobKind::QueueSizes.run(engine).await.unwrap();
+    let sample = async || worker::run(JobKind::QueueSizes, engine).await.unwrap();
     let is_told = async || {
         let ready = client.get("/readyz").await.expect(200);
         ready["faults"].to_string().contains("queue-sizes")

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use standings::http::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
+use standings::http::router::Options;
 use standings::http::streams::StreamLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use standings::engine::jobs::JobKind;
+use standings::worker;
 
 use super::browser::Browser;
 use super::{KEYS, NOW, post, world};
@@ -10,7 +11,7 @@ use crate::harness::{Instance, World};
 
 async fn tell(instance: &Instance) {
     let engine = &instance.service.engine;
-    JobKind::Instances.run(engine).await.unwrap();
+    worker::run(JobKind::Instances, engine).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

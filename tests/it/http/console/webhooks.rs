@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use standings::engine::jobs::JobKind;
+use standings::worker;
 
 use super::browser::Browser;
 use super::{KEYS, NOW};
@@ -62,7 +63,7 @@ async fn a_webhook_is_made_changed_tested_and_deleted_and_its_deliveries_are_sen
     assert!(tested.contains("webhook.test") && tested.contains("pending"));
     let send = async || {
         let engine = &world.service().engine;
-        JobKind::Webhooks.run(engine).await.unwrap();
+        worker::run(JobKind::Webhooks, engine).await.unwrap();
     };
     send().await;
     assert_eq!(receiver.count(), 1);

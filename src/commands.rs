@@ -1,0 +1,44 @@
+//! Carries out a command of the program.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{Failure, check, healthcheck, import, reshard};
+use crate::config::Command;
+use crate::{http, server, setup};
+
+/// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate
+/// that calls it.
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
+    tokio::runtime::Runtime::new()?.block_on(async {
+        match command {
+            Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
+            Command::Worker(args) => server::work(*args, stop_signal()?).await?,
+            Command::Import(args) => return Ok(import::command(*args).await),
+            Command::Reshard(args) => reshard::command(*args).await?,
+            Command::Check(args) => {
+                return Ok(check::command(*args, setup::service, stop_signal()?).await);
+            }
+            Command::Openapi => {
+                let document = http::document::text()?;
+                writeln!(io::stdout(), "{document}")?;
+            }
+            Command::Healthcheck { url } => healthcheck::command(&url).await?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Ends when the process is told to stop.
+fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,31 @@
+//! Requests with many items, each of which is taken or refused by itself.
+
+use axum::http::StatusCode;
+use serde_json::value::RawValue;
+
+use super::problem::{LOG_UNAVAILABLE, Problem, QUEUE_FULL};
+use crate::service::Error;
+
+/// What became of the items of a batch, in their order: of those that are sound what `results` say, of the others why not.
+/// If the store is missing, nothing is known of any of them.
+pub(super) fn results_of<R>(
+    (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
+    mut results: impl Iterator<Item = Result<R, Problem>>,
+    rejected: impl Fn(&RawValue, &Problem) -> R,
+) -> Result<Vec<R>, Problem> {
+    let items = items.iter().zip(checked);
+    items
+        .map(|(item, checked)| {
+            let busy = || Err(Error::busy().into());
+            match checked.and_then(|()| results.next().unwrap_or_else(busy)) {
+                Err(problem)
+                    if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
+                        && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>
+                {
+                    Err(problem)
+                }
+                result => Ok(result.unwrap_or_else(|problem| rejected(item, &problem))),
+            }
+        })
+        .collect()
+}

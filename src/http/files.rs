@@ -1,0 +1,26 @@
+//! Files that are in the program, for pages: a browser keeps them, and asks each time whether they are still the same.
+
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Types of files.
+pub(super) const CSS: &str = "text/css; charset=utf-8";
+pub(super) const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// A file of this type, or that a browser has it already.
+pub(super) fn answer(headers: &HeaderMap, kind: &'static str, text: &str) -> Response {
+    let etag = format!("\"{:032x}\"", xxh3_128(text.as_bytes()));
+    let known = headers.get(header::IF_NONE_MATCH);
+    let is_known =
+        known.is_some_and(|known| known.to_str().is_ok_and(|known| known.contains(&etag)));
+    let about = [
+        (header::ETAG, etag.as_str()),
+        (header::CACHE_CONTROL, "public, no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, about).into_response();
+    }
+    (about, [(header::CONTENT_TYPE, kind)], text.to_owned()).into_response()
+}
