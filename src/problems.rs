@@ -303,7 +303,7 @@ problems! {
     SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "The score is out of range",
         "The score has more decimals than the board keeps, or is not within the board's `score_min` and `score_max`. Or the score, or a sum with it, is beyond what every JSON client can represent exactly: ±(2^53 − 1) for whole numbers, 15 digits on boards with decimals. The event was not accepted.",
         "Do not send the event again. Check the score, and the board's `decimals`, `score_min` and `score_max`.",
-        "score 12.345 has more digits behind the point (3) than are kept (0)";
+        "score 12.345 has more decimals (3) than the board keeps (0)";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
         "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The event was not accepted.",
         "Correct the clock of the machine that sends the event, or omit `at`.",

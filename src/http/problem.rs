@@ -37,7 +37,7 @@ pub struct ProblemBody {
     #[schema(example = 422, minimum = 400, maximum = 599)]
     pub status: u16,
     /// What exactly is wrong.
-    #[schema(example = "score 12.345 has more digits behind the point (3) than are kept (0)")]
+    #[schema(example = "score 12.345 has more decimals (3) than the board keeps (0)")]
     pub detail: String,
     /// Where in the body it is wrong, if it is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
