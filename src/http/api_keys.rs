@@ -67,7 +67,7 @@ pub enum Belongings {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct KeyDeletionParams {
-    /// With `webhooks` the service also deletes the webhooks that the key has created, or changed last.
+    /// With `webhooks`, the webhooks that the key created or was the last to change are deleted too.
     #[param(inline)]
     with: Option<Belongings>,
 }
@@ -158,15 +158,15 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 
 /// Create an API key.
 ///
-/// The answer has the secret of the key, and the service shows it this once. If the answer is lost, delete the key and create
-/// it anew. All instances accept the key within a second. A service without keys in its configuration is open: it lets
-/// everybody do everything, with or without a key, and says so in `warning`.
+/// The response has the secret of the key, which is shown only this once. If you lose the response, delete the key and
+/// create it again. All instances accept the key within a second. A service without keys in its configuration is open: it
+/// lets everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", operation_id = "put_key",
     request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
-        (status = 201, description = "The service has created the API key", body = KeyWithSecret),
+        (status = 201, description = "The API key was created", body = KeyWithSecret),
         (status = 409, description = "`key-exists`, `too-many-keys`"),
     )
 )]
@@ -181,14 +181,14 @@ pub async fn put(
     Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
 }
 
-/// Give an API key another secret.
+/// Rotate the secret of an API key.
 ///
-/// The answer has the new secret, and the service shows it this once. With `grace` the service accepts the secret before for a
-/// while too, so that clients can change over. It does not accept one that was replaced still earlier.
+/// The response has the new secret, which is shown only this once. With `grace` the service also accepts the previous secret
+/// for a while, so that clients can switch. Older secrets are no longer accepted.
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", operation_id = "rotate_key",
     request_body(content = Rotation, example = json!({"grace": "1h"})),
-    responses((status = 200, description = "The API key has another secret", body = KeyWithSecret))
+    responses((status = 200, description = "The API key has a new secret", body = KeyWithSecret))
 )]
 pub async fn rotate(
     State(app): Shared,
@@ -210,7 +210,7 @@ pub async fn rotate(
 #[utoipa::path(
     get, path = "/v1/keys", operation_id = "list_keys",
     params(PartParams),
-    responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
+    responses((status = 200, description = "The API keys, ordered by name, without their secrets", body = KeyList))
 )]
 pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answer<KeyList> {
     let (after, limit) = params.part(KeyName::parse)?;
@@ -231,14 +231,14 @@ pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
 
 /// Delete an API key.
 ///
-/// No instance accepts it any more within a second. Its webhooks outlive it, unless the request says `with=webhooks`.
+/// Within a second no instance accepts it any more. Its webhooks are kept, unless the request has `with=webhooks`.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", operation_id = "delete_key",
     params(KeyDeletionParams),
     responses(
-        (status = 200, description = "The service has deleted the API key, which had webhooks", body = KeyDeletion, example = json!({
+        (status = 200, description = "The API key was deleted; it had webhooks", body = KeyDeletion, example = json!({
             "webhooks_deleted": [], "webhooks_left": ["site"]})),
-        (status = 204, description = "The service has deleted the API key, which had no webhooks"),
+        (status = 204, description = "The API key was deleted; it had no webhooks"),
     )
 )]
 pub async fn delete(

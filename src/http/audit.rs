@@ -203,7 +203,7 @@ part_params! {
         /// Only lines that name this member.
         #[param(max_length = 128)]
         member: Option<String>,
-        /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
+        /// Only lines of this caller, written as in `by`: the name of an API key, or another value.
         key: Option<String>,
     }
     limit(default = 100, maximum = 1000, example = 1)
@@ -235,9 +235,9 @@ impl From<Line> for AuditLine {
 
 /// Read the audit log.
 ///
-/// It has a line of each request that defined, changed or deleted a board, set initial scores, hid, brought back or erased members, reviewed names,
-/// created, changed or deleted an API key or a webhook, and of those that tried to. The newest line is the first. One request looks at 10,000 lines at
-/// the most: a part may have few lines or none, though `next` leads on.
+/// It has a line for each request that defined, changed or deleted a board, set initial scores, hid, brought back or erased
+/// members, reviewed names, or created, changed or deleted an API key or a webhook, or tried to. The newest line comes
+/// first. A request scans at most 10,000 lines: a part may have few lines or none even if `next` is set.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_audit",
     params(AuditParams),

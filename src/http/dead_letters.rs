@@ -123,7 +123,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LetterId {
 
 /// List dead letters.
 ///
-/// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
+/// Queued events that could not be applied are kept for seven days, up to 1,000 per shard.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", operation_id = "list_dead_letters",
     params(PartParams),
@@ -143,13 +143,13 @@ pub async fn list(
 
 /// Replay a dead letter.
 ///
-/// The service puts the event back into its queue as it was, with its id, its `at` and the time at which it was queued, and removes the
-/// letter. The event is judged when it is applied, as every queued event is. An event that was queued more than 24 hours ago is not
-/// taken again.
+/// The service puts the event back into its queue unchanged, with its id, its `at` and the time at which it was queued, and
+/// removes the letter. The event is checked when it is applied, like every queued event. An event that was queued more than
+/// 24 hours ago can't be replayed.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/dead-letters/{id}/replay", operation_id = "replay_dead_letter",
     responses(
-        (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
+        (status = 202, description = "The event was queued again. The body is the removed letter", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
         (status = 409, description = "`not-replayable`, `board-moving`, `member-erased`"),
         (status = 422, description = "`event-id-reused`: another event took the id before the board moved to other shards"),
@@ -170,11 +170,11 @@ pub async fn replay(
 
 /// Delete a dead letter.
 ///
-/// Its event never counts, unless it is sent again.
+/// Its event never counts unless it is sent again.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/dead-letters/{id}", operation_id = "delete_dead_letter",
     responses(
-        (status = 204, description = "The service has deleted the dead letter"),
+        (status = 204, description = "The dead letter was deleted"),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
     )
 )]

@@ -27,8 +27,9 @@ pub struct EventStatusParams {
     /// The event's id.
     #[param(min_length = 1, max_length = 128, example = "run-88231")]
     id: String,
-    /// The event's member. Without it the service asks all shards of the board. With it the list leaves out events of other members that
-    /// wait or are dead; of those that were applied or rejected the service does not remember whose they are.
+    /// The event's member. Without it the service asks all shards of the board. With it the list omits waiting and dead
+    /// events of other members. It does not omit applied and rejected ones, because the service doesn't store which member
+    /// they belonged to.
     #[param(max_length = 128, example = "999")]
     member: Option<String>,
 }
@@ -167,16 +168,16 @@ impl EventStatusBody {
     }
 }
 
-/// Find out what became of an event.
+/// Read the outcome of an event.
 ///
-/// The service knows an event that waits in a queue, one that is a dead letter, and for as long as the board's `idempotency` says one that was
-/// taken, or that was refused when it was to be applied. The answer is an empty list if it knows none under this id, or none any more. A
-/// player finds the events that it has sent itself.
+/// The service knows events that wait in a queue, dead letters, and for the board's `idempotency` also events that were
+/// applied, or rejected from a queue. The list is empty if the service doesn't know the id, or no longer does. A player
+/// finds only the events that it sent itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/events", operation_id = "get_events",
     params(BoardPath, EventStatusParams),
     responses(
-        (status = 200, description = "What became of the events of this id", body = EventStatuses, example = json!({"events": [
+        (status = 200, description = "The events with this id", body = EventStatuses, example = json!({"events": [
             {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
                 "standings": [{"window": "day", "key": "2026-11-21", "score": 71}]}]})),
         (status = 503, description = "`log-unavailable`, `log-too-long`, with `Retry-After`"),

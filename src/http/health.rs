@@ -24,7 +24,7 @@ pub struct Alive {
     status: &'static str,
 }
 
-/// The service can work.
+/// The service is ready.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Ready {
     /// `ok`.
@@ -66,11 +66,11 @@ impl From<Fault> for FaultBody {
     }
 }
 
-/// See whether the process and its background tasks live.
+/// Check whether the process and its background tasks are alive.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", security(()),
     responses(
-        (status = 200, description = "They live", body = Alive),
+        (status = 200, description = "They are alive", body = Alive),
         (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
     )
 )]
@@ -84,14 +84,14 @@ pub async fn livez() -> Answer<Alive> {
     Err(Problem::new(INTERNAL, detail))
 }
 
-/// See whether the service can work.
+/// Check whether the service is ready.
 ///
-/// It can if it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis takes no writes,
-/// because reads go on; then `warnings` says so.
+/// It is ready if it isn't shutting down, and Redis answers and has the scripts. It is also ready while Redis refuses
+/// writes, because reads still work; `warnings` then says so.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", security(()),
     responses(
-        (status = 200, description = "The service can work", body = Ready),
+        (status = 200, description = "The service is ready", body = Ready),
         (status = 503, description = "`store-unavailable`"),
     )
 )]

@@ -58,14 +58,15 @@ pub struct InitialList {
 
 /// Set initial scores.
 ///
-/// A member that the request does not name keeps its own. With them members stand in every period of the board's `initial` windows, past, running and to come, from its
-/// beginning; what they get there is added. If one of the scores is wrong, nothing is done. All others are set one after
-/// the other, each at once in all standings; a request that failed half-way can be sent again.
+/// Members that the request does not name keep theirs. With an initial score a member is listed in every period of the
+/// board's `initial` windows, past, running or future, from its beginning; events add to this score. If one of the scores is
+/// invalid, nothing is changed. Otherwise they are set one after the other, each in all standings at once; a request that
+/// failed halfway can be sent again.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", operation_id = "patch_initial_scores",
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
-        (status = 200, description = "The service has set the initial scores", body = InitialCount),
+        (status = 200, description = "The initial scores were set", body = InitialCount),
         (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
     )
 )]
@@ -94,7 +95,7 @@ pub async fn patch(
 
 /// List initial scores.
 ///
-/// On boards with `keep_top` only the best are listed.
+/// On boards with `keep_top`, only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", operation_id = "list_initial_scores",
     params(PartParams),

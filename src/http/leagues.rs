@@ -159,16 +159,16 @@ pub(super) fn own_member(caller: &Caller, member: MemberId) -> Result<MemberId, 
 
 /// Join a league.
 ///
-/// The member gets its seat in the running period: in the open cohort of its tier. It is listed there with its opening score: that of
-/// its entry bonus, or 0. A member that has its seat keeps it, so that the request can be sent again. To join takes back that the
-/// member has left.
+/// The member gets a seat in the running period, in the open cohort of its tier. It is listed there with its opening score:
+/// its entry bonus, or 0. A member that already has a seat keeps it, so the request can be repeated. Joining also undoes an
+/// earlier leave.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/members", operation_id = "join_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
         (status = 201, description = "The member has joined", body = LeagueSeat),
-        (status = 200, description = "The member has its seat already", body = LeagueSeat),
+        (status = 200, description = "The member already has a seat", body = LeagueSeat),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
     )
 )]
@@ -190,14 +190,14 @@ pub async fn join(
 
 /// Leave a league.
 ///
-/// That holds from the next period on: then events of the member do not seat it, and are refused. In the running period it keeps its
-/// seat. To join again takes it back.
+/// It takes effect in the next period: from then on events of the member do not seat it, and are rejected. In the running
+/// period the member keeps its seat. Joining again undoes it.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/leave", operation_id = "leave_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
-        (status = 200, description = "The member has left", body = LeftLeague),
+        (status = 200, description = "The member has left the league", body = LeftLeague),
         (status = 409, description = "`board-closed`"),
     )
 )]
@@ -218,14 +218,14 @@ pub async fn leave(
 
 /// Order the tier of a member.
 ///
-/// The member plays in it from the next period on, whatever the running one leads to. The member need not have joined yet. An order
-/// that was given before for the next period is replaced.
+/// The member plays in this tier from the next period on, whatever the outcome of the running one. The member need not have
+/// joined yet. An earlier order for the next period is replaced.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/league/members/{member}", operation_id = "put_league_member",
     params(LeaguePath, MemberPath),
     request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
     responses(
-        (status = 200, description = "The order is given", body = LeagueMemberState),
+        (status = 200, description = "The order was stored", body = LeagueMemberState),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
         (status = 422, description = "`validation-failed`: also where the next period has no such tier"),
     )
@@ -248,13 +248,13 @@ pub async fn put(
 
 /// Get a member of a league.
 ///
-/// For those who moderate: also of members who are hidden. Anybody else is known by `GET …/standings/{window}/members/{member}`. A
-/// member that never joined is told as it would begin.
+/// For moderators: it includes hidden members. Other clients use `GET …/standings/{window}/members/{member}`. A member that
+/// never joined is described as it would start.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/league/members/{member}", operation_id = "get_league_member",
     params(LeaguePath, MemberPath),
     responses(
-        (status = 200, description = "What is known of the member", body = LeagueMemberState),
+        (status = 200, description = "The state of the member", body = LeagueMemberState),
         (status = 409, description = "`board-closed`"),
     )
 )]

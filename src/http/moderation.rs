@@ -69,7 +69,7 @@ pub struct HiddenList {
 part_params! {
     /// Which part of the list the answer has.
     HiddenParams {
-        /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
+        /// Only the member with this hide, as in the `hide` of a webhook message, regardless of `after`.
         hide: Option<String>,
     }
     limit(default = 100, maximum = 1000)
@@ -234,9 +234,9 @@ impl ModerationBody {
 
 /// Hide a member of a board.
 ///
-/// When this is answered, no read that begins later shows the member: no page, rank, count, neighbour, percentile, subset or
-/// sum of any window. Its events go on counting out of sight. A member that is not on the board yet can be hidden. A member
-/// that is hidden already gets the new reason and the new end; the answer is the same.
+/// Once this returns, the member is hidden: no later read shows it in a page, rank, count, neighbour, percentile, subset or
+/// sum of any window. Its events still count, unseen. You can hide a member that is not on the board yet. A member that is
+/// already hidden gets the new reason and end; the response is the same.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/hidden/{member}", operation_id = "put_hidden",
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
@@ -263,7 +263,7 @@ pub async fn put(
 
 /// Bring a hidden member of a board back.
 ///
-/// When this is answered, every read that begins later shows the member where its events have put it, ties too.
+/// Once this returns, every later read shows the member in the place that its events gave it, including ties.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/hidden/{member}", operation_id = "delete_hidden",
     responses(
@@ -299,7 +299,7 @@ pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer
     get, path = "/v1/boards/{board}/hidden", operation_id = "list_hidden",
     params(HiddenParams),
     responses(
-        (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
+        (status = 200, description = "The hidden members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
     )
@@ -323,19 +323,19 @@ pub async fn hidden(
 
 /// Hide a member on many boards, or bring it back.
 ///
-/// With a list of boards the answer has a result for each, and holds as that of a single hide. With `*` for all boards a job
-/// hides the member on one board after the other, and the answer names the job; the member is also hidden on boards that are
-/// created later, before their creation is answered (a *standing order*). `unhide` on all boards ends that. The last order
-/// for a member counts: it takes the place of a job that is under way.
+/// With a list of boards the response has a result for each, and gives the guarantee of a single hide. With `*`, for all
+/// boards, a job hides the member on one board after the other, and the response names the job; the member is also hidden on
+/// boards created later, as part of their creation (a *standing order*). `unhide` on all boards ends that. The last order
+/// for a member counts: it replaces a running job.
 #[utoipa::path(
     post, path = "/v1/moderation", operation_id = "post_moderation",
     request_body(content = ModerationBody, example = json!({
         "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
     responses(
-        (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
+        (status = 200, description = "The result on each board of the list", body = ModerationResults, example = json!({
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating",
                 "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
-        (status = 202, description = "A job does it on all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
+        (status = 202, description = "A job was started for all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
         (status = 409, description = "`too-many-orders`"),
     )
 )]
@@ -395,14 +395,14 @@ pub async fn post(
     Ok(JsonResponse(results).into_response())
 }
 
-/// List who is hidden on all boards.
+/// List the members hidden on all boards.
 ///
-/// These are the standing orders: each hides a member also on boards that are created later.
+/// These are the standing orders: each also hides a member on boards created later.
 #[utoipa::path(
     get, path = "/v1/moderation", operation_id = "list_orders",
     params(HiddenParams),
     responses(
-        (status = 200, description = "The members in the order of the bytes of their ids", body = HiddenList, example = json!({
+        (status = 200, description = "The members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
     )

@@ -21,19 +21,19 @@ use crate::store::quotas::Taken;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct QuotasParams {
-    /// Who would send the event.
+    /// The voter who would send the event.
     #[param(max_length = 128, example = "v-1")]
     voter: Option<String>,
     /// The member whose score would change.
     #[param(max_length = 128)]
     member: Option<String>,
-    /// Through which channel the event would come.
+    /// The channel through which the event would come.
     #[param(max_length = 128)]
     channel: Option<String>,
-    /// From which device the event would come.
+    /// The device from which the event would come.
     #[param(max_length = 128)]
     device: Option<String>,
-    /// From which address the event would come.
+    /// The address from which the event would come.
     ip: Option<String>,
 }
 
@@ -101,15 +101,15 @@ impl QuotaState {
     }
 }
 
-/// Read what is left of a board's quotas.
+/// Read the remaining quotas of a board.
 ///
-/// The answer tells what an event of this voter, for this member, … would find now. It leaves out the quotas that count by
-/// something which the request does not name. Who names a voter, a member, a device or an address needs the scope
-/// `configure`. A player reads what is left for itself.
+/// It returns what remains now for an event of this voter, for this member, …, omitting quotas that count by something that
+/// the request does not name. Naming a voter, a member, a device or an address requires the scope `configure`. A player
+/// reads its own remaining quotas.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", operation_id = "get_quotas",
     params(QuotasParams),
-    responses((status = 200, description = "What is left of each quota", body = QuotaStates))
+    responses((status = 200, description = "What remains of each quota", body = QuotaStates))
 )]
 pub async fn get(
     State(app): Shared,

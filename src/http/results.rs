@@ -181,7 +181,7 @@ pub struct PeriodsParams {
     before: Option<String>,
     /// Only periods after the one with this key.
     after: Option<String>,
-    /// How many periods the answer has at the most.
+    /// The maximum number of periods to return.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u64>,
 }
@@ -265,7 +265,7 @@ pub(super) fn answer<T: Serialize>(
 
 /// List the periods of a window.
 ///
-/// Those that have data or a result, the newest first. They are not one snapshot.
+/// Periods with data or a result, the newest first. They are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods", operation_id = "list_periods",
     params(StandingPath, PeriodsParams, IfNoneMatch),
@@ -297,8 +297,8 @@ pub async fn list(
 
 /// Read a period and its result.
 ///
-/// A final period has a result, which stays when its entries are gone. The digest is made when it is first asked for. In a league
-/// each cohort has a result of its own; without `cohort` the answer tells how many cohorts have one.
+/// A final period has a result, which is kept when its entries expire. The digest is computed at the first request for it.
+/// In a league each cohort has its own result; without `cohort` the response has the number of cohorts with one.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}", operation_id = "get_period",
     params(PeriodPath, CohortParams, IfNoneMatch),

@@ -71,9 +71,9 @@ pub struct RewardsBody {
 part_params! {
     /// Which rewards.
     RewardsParams {
-        /// Only what this member has won, all at once. In a league its cohort is found by itself.
+        /// Only the rewards of this member, all in one response. In a league its cohort is found automatically.
         member: Option<String>,
-        /// In a league, which cohort of the period.
+        /// In a league, the cohort.
         cohort: Option<String>,
     }
     limit(default = 100, maximum = 1000)
@@ -151,13 +151,13 @@ pub struct RevisionsBody {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct RevisionsParams {
-    /// The list begins behind this revision: `next` of the part before.
+    /// The list begins after this revision: the `next` of the previous part.
     #[param(minimum = 1)]
     after: Option<u64>,
-    /// How many revisions the answer has at the most.
+    /// The maximum number of revisions to return.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u64>,
-    /// In a league, which cohort of the period.
+    /// In a league, the cohort.
     cohort: Option<String>,
 }
 
@@ -240,7 +240,7 @@ impl From<FoundRevision> for RevisionBody {
 
 /// List the rewards of a final period.
 ///
-/// By rules, then by ranks. All hides that were answered before are taken into account.
+/// Ordered by rule, then by rank. All hides that returned before are taken into account.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", operation_id = "list_rewards",
     params(PeriodPath, RewardsParams),
@@ -271,15 +271,15 @@ pub async fn list(
 
 /// Claim a reward.
 ///
-/// Claim a reward before you grant it, and grant it under the name `by`. The same request again has the same answer, so it can
-/// be repeated as often as is needed. A claim under another name is refused.
+/// Claim a reward before you grant it, and grant it under the name `by`. Repeating the request returns the same response, so
+/// you can retry it as often as needed. A claim under another name is refused.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim", operation_id = "claim_reward",
     params(RewardPath),
     request_body(content = ClaimBody, example = json!({"by": "grant-88"})),
     responses(
-        (status = 201, description = "The reward is claimed now", body = RewardBody),
-        (status = 200, description = "It was claimed before, under the same name", body = RewardBody),
+        (status = 201, description = "The reward was claimed", body = RewardBody),
+        (status = 200, description = "The reward was claimed before, under the same name", body = RewardBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `reward-not-found`"),
         (status = 409, description = "`period-not-final`, `already-claimed`, `reward-revoked`"),
     )
@@ -310,7 +310,7 @@ pub async fn claim(
 
 /// List how the result of a final period was revised.
 ///
-/// When a member of the standing is hidden or brought back, the result gets another revision. One revision may be that of several
+/// When a member of the standing is hidden or brought back, the result gets a new revision. One revision may cover several
 /// members.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", operation_id = "list_revisions",

@@ -86,7 +86,7 @@ impl From<&Summary> for SummaryBody {
 
 /// Read what a frontend needs to know of a board.
 ///
-/// The answer tells how to show scores and times, and for each window the running period and how many members it has. The
+/// It has what you need to display scores and times, and for each window the running period with its number of members. The
 /// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", operation_id = "get_summary",

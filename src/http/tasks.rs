@@ -57,7 +57,7 @@ pub struct JobList {
 part_params! {
     /// Which part of the list the answer has.
     JobListParams {
-        /// Which jobs: those that are under way, or those at their end.
+        /// Which jobs: running or finished ones.
         #[param(value_type = Option<TaskStatus>, required = false, inline)]
         status: Option<TaskStatus>,
     }
@@ -101,10 +101,10 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
 }
 
-/// Read how far a job has come.
+/// Read the progress of a job.
 ///
-/// A job does something on all boards, one after the other, and survives a restart of the service. When its `status` is
-/// `done`, what it has done holds for every read, by any instance. It is kept for seven days after its end.
+/// A job works on all boards, one after the other, and survives restarts of the service. When its `status` is `done`, its
+/// effects hold for every read, on any instance. It is kept for seven days after its end.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id", example = "1")),
@@ -126,8 +126,8 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
 
 /// List jobs.
 ///
-/// `status=running`, which is the default, lists those under way, in the order in which they were begun; `status=done` those at their
-/// end, for seven days, the one first that ended last. A job that a newer release has begun, and that this one can't read, is left out.
+/// `status=running`, the default, lists running jobs in the order in which they were started; `status=done` lists finished
+/// ones, for seven days, the latest first. A job of a newer release that this one can't read is omitted.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs",
     params(JobListParams),

@@ -71,7 +71,7 @@ impl QueueBody {
     }
 }
 
-/// Read how much waits on a board.
+/// Read the queue of a board.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/queue", operation_id = "get_queue",
     responses((status = 200, description = "What waits", body = QueueBody))
@@ -81,13 +81,13 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
     Ok(JsonResponse(QueueBody::new(&board, &waiting)))
 }
 
-/// List boards with events that wait.
+/// List boards with queued events.
 ///
-/// The service looks at `limit` boards. A part may have fewer, though more follow.
+/// A request checks `limit` boards. A part may have fewer even if more follow.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues",
     params(PartParams),
-    responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
+    responses((status = 200, description = "The boards, ordered by id", body = QueueList))
 )]
 pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
     let (after, limit) = params.part(BoardId::parse)?;
@@ -98,11 +98,11 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
 
 /// Read how much waits in Kafka.
 ///
-/// What waits in the queues of boards, in Redis, is not counted.
+/// Events that wait in the queues of boards, in Redis, are not counted.
 #[utoipa::path(
     get, path = "/v1/log", operation_id = "get_log",
     responses(
-        (status = 200, description = "What waits, by partition", body = LogBody,
+        (status = 200, description = "The waiting events, by partition", body = LogBody,
             example = json!({"partitions": [{"partition": "events/0", "end": 1200, "taken": 1180, "left": 20}]})),
         (status = 503, description = "`log-unavailable`, with `Retry-After`"),
     )
@@ -133,13 +133,13 @@ pub struct MemoryBody {
     pub sampled: u64,
 }
 
-/// Read about how much memory of Redis a board takes.
+/// Estimate how much of Redis' memory a board takes.
 ///
-/// The service asks Redis for the sizes of up to 128 keys, which it chooses by chance. So with more keys the answer is another one
-/// each time. Counts of quotas that expire are not in it.
+/// The service measures up to 128 random keys, so with more keys the estimate varies. It does not include counts of quotas
+/// that expire.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/memory", operation_id = "get_memory",
-    responses((status = 200, description = "How much it takes", body = MemoryBody))
+    responses((status = 200, description = "The estimate", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
     let footprint = upkeep::footprint(&app.service, &board).await?;
@@ -161,15 +161,15 @@ pub struct SpreadBody {
     count: u16,
 }
 
-/// Spread a board over another number of shards.
+/// Change the number of shards of a board.
 ///
-/// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
+/// The service moves the data in the background, while events and reads continue. Repeating the request changes nothing.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/shards", operation_id = "put_shards",
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
-        (status = 200, description = "The board is spread over this number of shards", body = Spread),
-        (status = 202, description = "A move to this number of shards is under way", body = Spread),
+        (status = 200, description = "The board already has this number of shards", body = Spread),
+        (status = 202, description = "A move to this number of shards is in progress", body = Spread),
         (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
     )
 )]
@@ -189,10 +189,10 @@ pub async fn spread(
     Ok((status, JsonResponse(spread)))
 }
 
-/// Read how a board is spread, and how far a move has come.
+/// Read the number of shards of a board, and the progress of a move.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", operation_id = "get_shards",
-    responses((status = 200, description = "How it is spread", body = Spread))
+    responses((status = 200, description = "The shards of the board", body = Spread))
 )]
 pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
     Ok(JsonResponse(shards::progress(&app.service, &board).await?))

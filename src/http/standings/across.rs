@@ -80,12 +80,12 @@ impl BoardEntry {
 
 /// Read where a member stands on many boards.
 ///
-/// Up to 100 boards, each in the same window. They are not one snapshot. On a league it is the member's cohort.
+/// Up to 100 boards, in the same window. They are not one snapshot. In a league, the member's cohort is read.
 #[utoipa::path(
     get, path = "/v1/members/{member}/standings", operation_id = "get_member_standings",
     params(MemberPath, AcrossParams, NoCache),
     responses(
-        (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
+        (status = 200, description = "A result for each board, in the order of the request", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: the maximum age of the oldest result in milliseconds"))),
     )
 )]
 pub async fn standings_of(

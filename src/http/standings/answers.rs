@@ -114,7 +114,7 @@ pub struct PageBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub page: Option<u64>,
-    /// How many entries a page has at the most.
+    /// The maximum number of entries on a page.
     pub size: u64,
     /// The entries in order. Behind the last page the list is empty.
     pub entries: Vec<EntryBody>,

@@ -38,10 +38,11 @@ pub struct StreamTokenBody {
     expires_at: Timestamp,
 }
 
-/// Make a token for streams.
+/// Create a stream token.
 ///
-/// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. It opens the streams of one standing for an hour,
-/// again and again, and nothing else; in a league, those of all cohorts. It is gone with the API key that has made it.
+/// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. For an hour it opens streams of one standing,
+/// any number of times, and nothing else; in a league, those of all cohorts. It becomes invalid when the API key that
+/// created it is deleted.
 #[utoipa::path(
     post, path = "/v1/stream-tokens", operation_id = "make_stream_token",
     request_body(content = NewStreamTokenBody, example = json!({"board": "run_hero", "window": "day"})),
