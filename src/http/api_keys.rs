@@ -28,29 +28,29 @@ pub struct KeyBody {
     pub name: String,
     /// What its bearer may do.
     pub scopes: Scopes,
-    /// Which boards it is for.
+    /// The boards that it is for.
     pub boards: Boards,
-    /// How many requests it may send; null for as many as the service can answer.
+    /// How many requests it may send; null for no limit.
     pub rate: Option<Rate>,
-    /// The time from which on the service refuses it; null if it never expires.
+    /// When it expires; null if it never does.
     pub expires_at: Option<Timestamp>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last used, by the clock of the service; null if it never was. A use on another instance shows here some
-    /// seconds later.
+    /// When it was last used, by the service's clock; null if it never was. Uses on other instances appear some seconds
+    /// later.
     pub last_used: Option<Timestamp>,
-    /// Until when the service also accepts the secret before the present one; null if it does not.
+    /// Until when the previous secret is also accepted; null if it is not.
     pub previous_until: Option<Timestamp>,
-    /// The names of the webhooks that it has created, or changed last. They outlive the key.
+    /// The names of the webhooks that it created or was the last to change. They outlive the key.
     pub webhooks: Vec<String>,
 }
 
-/// What an API key that was deleted has made.
+/// The webhooks of a deleted API key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyDeletion {
-    /// The names of its webhooks that the service has deleted with it.
+    /// The names of its webhooks that were deleted too.
     pub webhooks_deleted: Vec<String>,
-    /// The names of its webhooks that are left: they go on to get messages.
+    /// The names of its webhooks that are left: they still get messages.
     pub webhooks_left: Vec<String>,
 }
 
@@ -78,10 +78,10 @@ pub struct KeyWithSecret {
     /// The key.
     #[serde(flatten)]
     pub key: KeyBody,
-    /// What clients send as `Authorization: Bearer SECRET`. The service shows it this once, and keeps only its SHA-256.
+    /// What clients send as `Authorization: Bearer SECRET`. It is shown only this once; the service stores only its SHA-256.
     #[schema(pattern = "^st_[0-9a-f]{64}$")]
     pub secret: String,
-    /// Why the key protects nothing yet: the service is open. Left out where it is not.
+    /// Why the key protects nothing yet: the service is open. Missing otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub warning: Option<String>,
@@ -90,17 +90,17 @@ pub struct KeyWithSecret {
 /// A part of the list of API keys.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct KeyList {
-    /// The keys, in the order of their names.
+    /// The keys, ordered by name.
     pub keys: Vec<KeyBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// How an API key gets another secret.
+/// How the secret of an API key is rotated.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// For how long the service also accepts the secret before: a duration up to `30d`. Left out: not any more.
+    /// How long the previous secret is also accepted: a duration up to `30d`. By default not at all.
     #[serde(default)]
     grace: Option<Span>,
 }

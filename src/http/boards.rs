@@ -42,16 +42,16 @@ impl From<Arc<Board>> for BoardBody {
 /// A part of the list of boards.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BoardList {
-    /// The boards, in the order of their ids.
+    /// The boards, ordered by id.
     pub boards: Vec<BoardBody>,
     /// The boards of this part whose stored definition the service can't read: a newer release may have written it.
     pub unreadable: Vec<UnreadableBoard>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// A board whose stored definition the service can't read. The board takes no events and answers no reads. It can be
-/// replaced and deleted.
+/// A board whose stored definition the service can't read. It accepts no events and no reads, but can be replaced and
+/// deleted.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
@@ -124,7 +124,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 pub struct BoardPreview {
     /// Whether the service would create the board.
     pub created: bool,
-    /// The fields that would change, in the order of their names.
+    /// The fields that would change, ordered by name.
     pub changes: Vec<FieldChange>,
     /// For each window, when its next periods begin.
     pub boundaries: Vec<Boundaries>,
@@ -135,7 +135,7 @@ pub struct BoardPreview {
 pub struct Boundaries {
     /// The window.
     pub window: String,
-    /// The next three instants at which one period ends and another begins; none for `all`.
+    /// The next three times at which one period ends and another begins; none for `all`.
     pub starts_at: Vec<String>,
 }
 
@@ -172,7 +172,7 @@ impl From<Preview> for ChangedBoard {
     }
 }
 
-/// What changes in a definition: a merge patch (RFC 7396). A field that it leaves out stays; null gives a field its default.
+/// A change of a definition: a merge patch (RFC 7396). Missing fields are kept; null gives a field its default.
 // The document puts its fields together from those of `Definition`.
 #[derive(ToSchema)]
 #[schema(as = DefinitionPatch)]

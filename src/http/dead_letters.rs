@@ -23,38 +23,38 @@ use crate::store::dead_letters::LetterId;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = DeadLetter)]
 pub struct DeadLetterBody {
-    /// The letter's id. It holds until the board moves to another number of shards.
+    /// The letter's id. It is valid until the board moves to another number of shards.
     pub id: String,
-    /// Why it is one: `unreadable`, `too-old`, `failed`, or another reason that a newer release has.
+    /// Why the event could not be applied: `unreadable`, `too-old`, `failed`, or a reason of a newer release.
     pub reason: String,
     /// The same for people.
     pub detail: String,
-    /// Since when it is one. It is kept for seven days.
+    /// Since when it is a dead letter. It is kept for seven days.
     pub died_at: Timestamp,
     /// The event; null if it can't be read.
     pub event: Option<DeadEvent>,
 }
 
-/// The event of a dead letter, without the address that it came from.
+/// The event of a dead letter, without the client's address.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadEvent {
     /// The event's id.
     pub id: String,
     /// The member.
     pub member: String,
-    /// The score that was sent; null if it is none any more, as after a change of the board's decimals.
+    /// The score that was sent; null if it is no longer valid, for example after a change of the board's decimals.
     pub score: Option<ShownScore>,
-    /// The instant that the event counts for.
+    /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was queued.
     pub queued_at: Timestamp,
-    /// Who sent it; null if that was not told.
+    /// The voter; null if there is none.
     pub voter: Option<String>,
-    /// By which channel it came; null if that was not told.
+    /// The channel; null if there is none.
     pub channel: Option<String>,
-    /// From which device it came; null if that was not told.
+    /// The device; null if there is none.
     pub device: Option<String>,
-    /// Its data; null if it has none.
+    /// The event's data; null if there is none.
     #[schema(required = true)]
     pub data: Option<EntryData>,
 }
@@ -64,7 +64,7 @@ pub struct DeadEvent {
 pub struct DeadLetterList {
     /// The dead letters, the oldest first.
     pub dead_letters: Vec<DeadLetterBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 

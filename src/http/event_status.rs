@@ -34,15 +34,15 @@ pub struct EventStatusParams {
     member: Option<String>,
 }
 
-/// What became of the events of an id.
+/// The events with an id.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct EventStatuses {
-    /// The events; none if the service knows none, or none any more. There may be several: an event that waits blocks no other
-    /// with its id.
+    /// The events; none if the service doesn't know the id, or no longer does. There may be several, because several events
+    /// can wait under one id.
     pub events: Vec<EventStatusBody>,
 }
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 #[schema(as = EventStatus)]
@@ -51,9 +51,9 @@ pub enum EventStatusBody {
     Queued(WaitingEvent),
     /// It was taken.
     Applied(AppliedEvent),
-    /// It was refused when it was to be applied.
+    /// It was rejected when it was applied.
     Rejected(Box<RefusedEvent>),
-    /// It could not be applied, and is kept aside.
+    /// It could not be applied, and is a dead letter.
     Dead(BuriedEvent),
 }
 
@@ -64,49 +64,50 @@ pub struct WaitingEvent {
     pub id: String,
     /// The member.
     pub member: String,
-    /// The instant that the event counts for.
+    /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was queued.
     pub queued_at: Timestamp,
 }
 
-/// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
+/// An accepted event. The service remembers it for the board's `idempotency`.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
     /// The event's id.
     pub id: String,
-    /// The instant that the event counted for.
+    /// The time that the event counted for.
     pub at: Timestamp,
-    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none.
+    /// `applied` if the event changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
     pub outcome: EventOutcome,
-    /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event was sent
-    /// with `standings=false`, or if the member may have been erased since: so it may be if any member of the board was ever erased.
+    /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event
+    /// was sent with `standings=false`, or if the member may have been erased since, which is the case if any member of the
+    /// board was ever erased.
     pub standings: Vec<StandingScore>,
 }
 
-/// A queued event that was refused when it was to be applied. Its id is free.
+/// A queued event that was rejected when it was applied. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct RefusedEvent {
     /// The event's id.
     pub id: String,
-    /// The instant that the event would have counted for.
+    /// The time that the event would have counted for.
     pub at: Timestamp,
-    /// Why it was refused.
+    /// Why it was rejected.
     pub problem: ProblemBody,
 }
 
-/// A queued event that could not be applied, and is kept as a dead letter. It does not count, unless an operator replays the letter. Its
-/// id is free.
+/// A queued event that could not be applied, and is kept as a dead letter. It does not count unless an operator replays the
+/// letter. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BuriedEvent {
     /// The event's id.
     pub id: String,
     /// The member; `null` if the event can't be read.
     pub member: Option<String>,
-    /// The instant that the event would count for; `null` if the event can't be read.
+    /// The time that the event would count for; `null` if the event can't be read.
     pub at: Option<Timestamp>,
-    /// Why: `unreadable`, `too-old`, `failed`, or what a newer release says.
+    /// Why: `unreadable`, `too-old`, `failed`, or a reason of a newer release.
     pub reason: String,
     /// Since when it is a dead letter.
     pub died_at: Timestamp,

@@ -49,7 +49,7 @@ pub struct EventSchema {}
 #[serde(deny_unknown_fields)]
 #[schema(as = Batch)]
 struct BatchBody<'a> {
-    /// The events. The service takes or rejects each by itself.
+    /// The events. Each is accepted or rejected separately.
     #[serde(borrow)]
     #[schema(value_type = Vec<EventBody>, min_items = 1, max_items = 1000)]
     events: Vec<&'a RawValue>,
@@ -84,37 +84,37 @@ impl SubmitParams {
     }
 }
 
-/// What became of one event. `status` says whether the service took it.
+/// The result of one event, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum EventResult {
     /// It changed a standing.
     Applied(TakenEvent),
-    /// It changed none: a `max` that did not improve.
+    /// It changed none, such as a `max` that did not improve.
     Unchanged(TakenEvent),
-    /// The service had taken it before.
+    /// It was accepted before.
     Duplicate(TakenEvent),
     /// It waits to be applied.
     Queued(QueuedEventBody),
-    /// The service did not take it.
+    /// It was not accepted.
     Rejected(Box<RejectedEvent>),
 }
 
-/// An event that waits to be applied. What becomes of it is told by `GET /v1/boards/{board}/events`.
+/// An event that waits to be applied. `GET /v1/boards/{board}/events` returns its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = QueuedEvent)]
 pub struct QueuedEventBody {
-    /// The event's id. The service has given it one if it had none.
+    /// The event's id. The service generates one if it had none.
     pub id: String,
     /// The board.
     pub board: BoardId,
     /// The member.
     pub member: MemberId,
-    /// The instant that the event counts for: its `at`, or when it was queued.
+    /// The time that the event counts for: its `at`, or when it was queued.
     pub at: Timestamp,
 }
 
-/// An event that the service took, now or before.
+/// An event that was accepted, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
     /// The event's id; null if the event had none.
@@ -123,33 +123,33 @@ pub struct TakenEvent {
     pub board: BoardId,
     /// The member.
     pub member: MemberId,
-    /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
+    /// The time that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the
+    /// first one.
     pub at: Timestamp,
-    /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
-    /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
-    /// was erased since.
+    /// The event's effect on each of its standings, in the order of the board's windows; for a duplicate, the effect that it
+    /// had the first time. The list is empty with `standings=false`, and for a duplicate whose member was erased since.
     pub standings: Vec<StandingChange>,
-    /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
-    /// answers. Missing for a duplicate that was taken before the board moved to other shards.
+    /// The board's revision with the event: a read with this `min_revision` includes the event, on any instance. Missing for
+    /// a duplicate of an event that was accepted before the board moved to other shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
 }
 
-/// An event of a batch that the service did not take.
+/// A rejected event of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedEvent {
-    /// The event's id; null if the service can read none in the event.
+    /// The event's id; null if the event has none that can be read.
     pub id: Option<String>,
-    /// The board; null if the service can read none in the event.
+    /// The board; null if the event has none that can be read.
     pub board: Option<String>,
-    /// The member; null if the service can read none in the event.
+    /// The member; null if the event has none that can be read.
     pub member: Option<String>,
-    /// Why the service did not take the event.
+    /// Why the event was rejected.
     pub problem: ProblemBody,
 }
 
-/// What an event did to its member in one standing.
+/// An event's effect on its member in one standing.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
@@ -169,7 +169,7 @@ pub struct StandingChange {
     pub ranks: Option<Ranks>,
 }
 
-/// What became of the events of a batch.
+/// The results of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BatchResult {
     /// A result for each event, in the order of the events.

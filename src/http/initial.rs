@@ -19,7 +19,7 @@ use crate::service::initial::{self, INITIAL_MAX};
 #[serde(deny_unknown_fields)]
 #[schema(as = InitialScores)]
 pub struct InitialBody {
-    /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
+    /// 1 to 10,000 scores by member id; null removes one. Members that are not named keep theirs.
     #[schema(value_type = BTreeMap<MemberId, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
     scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
 }
@@ -52,7 +52,7 @@ pub struct InitialList {
     pub total: u64,
     /// The scores, best first.
     pub entries: Vec<InitialEntry>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 

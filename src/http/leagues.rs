@@ -24,12 +24,12 @@ use crate::domain::time::Timestamp;
 use crate::engine::seats::FoundPlayer;
 use crate::service::players::{self, Joined};
 
-/// Who joins or leaves.
+/// The member that joins or leaves.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LeagueMember)]
 pub struct LeagueMemberBody {
-    /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token its `sub`.
+    /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token, its `sub`.
     member: MemberId,
 }
 
@@ -51,7 +51,7 @@ pub struct LeagueSeat {
     pub score: Option<ShownScore>,
     /// When it joined.
     pub joined_at: Timestamp,
-    /// How many members the cohort has so far, without those who are hidden.
+    /// How many members the cohort has so far, without hidden ones.
     pub size: u64,
 }
 
@@ -60,11 +60,11 @@ pub struct LeagueSeat {
 pub struct LeftLeague {
     /// The member.
     pub member: String,
-    /// The key of the period from which on events do not seat it.
+    /// The key of the first period in which events do not seat it.
     pub left_from: String,
 }
 
-/// A tier that is ordered.
+/// An order of a member's tier.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TierOrder)]
@@ -73,29 +73,29 @@ pub struct TierOrderBody {
     tier: String,
 }
 
-/// An order that is not carried out yet.
+/// An order for a future period.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct OrderedTier {
     /// The tier.
     pub tier: String,
-    /// The key of the period from which on the member plays in it.
+    /// The key of the first period in which the member plays in it.
     pub from: String,
 }
 
-/// What is known of a member of a league.
+/// The state of a member of a league.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct LeagueMemberState {
     /// The member.
     pub member: String,
-    /// The key of the period that runs.
+    /// The key of the running period.
     pub key: String,
-    /// The tier in which it plays, or would play; null while its last period is turned over.
+    /// The tier in which it plays, or would play; null while the outcome of its last period is being decided.
     pub tier: Option<String>,
     /// The cohort of its seat; null if it has none.
     pub cohort: Option<String>,
-    /// What a moderator has ordered for the next period.
+    /// The tier that a moderator has ordered for the next period.
     pub order: Option<OrderedTier>,
-    /// The key of the period from which on events do not seat it; null if it has not left.
+    /// The key of the first period in which events do not seat it; null if it has not left.
     pub left_from: Option<String>,
 }
 

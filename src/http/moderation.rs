@@ -34,7 +34,7 @@ pub struct HideBody {
     /// Why: 1 to 500 characters.
     #[schema(min_length = 1, max_length = 500, example = "cheating")]
     reason: String,
-    /// When the hide ends. The member comes back some seconds later. Left out: it does not end by itself.
+    /// When the hide ends. The member reappears some seconds later. By default it has no end.
     #[serde(default)]
     until: Option<Timestamp>,
 }
@@ -44,25 +44,25 @@ pub struct HideBody {
 pub struct HiddenMember {
     /// The member.
     pub member: String,
-    /// The id of the hide, as messages to webhooks name it. It stays as long as the member is hidden.
+    /// The id of the hide, as webhook messages name it. It stays the same as long as the member is hidden.
     pub hide: String,
     /// Why it is hidden.
     pub reason: String,
-    /// Who has hidden it: the name of an API key, `configuration:` and the role of a key of the configuration, `anonymous`
-    /// where there are no keys.
+    /// Who hid it: the name of an API key; `configuration:` and the role of a key of the configuration; or `anonymous` on a
+    /// service without keys.
     pub by: String,
-    /// Since when.
+    /// Since when it is hidden.
     pub since: Timestamp,
-    /// When the hide ends; null if it does not end by itself.
+    /// When the hide ends; null if it has no end.
     pub until: Option<Timestamp>,
 }
 
 /// A part of the list of hidden members.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 pub struct HiddenList {
-    /// The members, in the order of the bytes of their ids.
+    /// The members, ordered by the bytes of their ids.
     pub hidden: Vec<HiddenMember>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -85,23 +85,23 @@ pub enum ModerationAction {
     Unhide,
 }
 
-/// What is done with a member, and on which boards.
+/// An action for a member, on some boards or on all.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Moderation)]
 pub struct ModerationBody {
-    /// What is done.
+    /// The action.
     #[schema(inline)]
     action: ModerationAction,
     /// The member: 1 to 128 bytes of UTF-8 without control characters.
     member: MemberId,
-    /// Why: 1 to 500 characters. Whoever hides a member says why.
+    /// Why: 1 to 500 characters. Required to hide a member.
     #[serde(default)]
     reason: Option<String>,
-    /// When the hide ends. Left out: it does not end by itself.
+    /// When the hide ends. By default it has no end.
     #[serde(default)]
     until: Option<Timestamp>,
-    /// The ids of up to 100 boards; or `*` for all boards, also those that are created later.
+    /// The ids of up to 100 boards; or `*` for all boards, including those created later.
     #[schema(schema_with = boards)]
     boards: Boards,
 }
@@ -125,7 +125,7 @@ fn boards() -> Array {
         .build()
 }
 
-/// What has become of a member on one board. `status` says whether it was done.
+/// The result on one board, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ModerationResult {
@@ -153,7 +153,7 @@ pub struct RefusedBoard {
     pub problem: ProblemBody,
 }
 
-/// What has become of a member on each board.
+/// The result on each board.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModerationResults {
     /// A result for each board, in the order of the request.

@@ -28,7 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::service::profiles::{self, FoundProfile, Incoming, PROFILES_MAX};
 
-/// A profile as it is written, with its member.
+/// A profile to write, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMemberProfile)]
@@ -48,19 +48,19 @@ pub struct MemberProfileBody {
     attributes: Option<Box<RawValue>>,
 }
 
-/// The profile of a member, and what was said of its name.
+/// The profile of a member, with the review of its name.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberProfile {
     /// The member.
     pub member: String,
-    /// What the member is called.
+    /// The member's name.
     pub name: String,
-    /// Where its picture is; null if it has none.
+    /// The address of its picture; null if it has none.
     pub avatar_url: Option<String>,
-    /// What the operator's backend has added.
+    /// Attributes that the operator's backend has added.
     #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
     pub attributes: Box<RawValue>,
-    /// What was said of the name and the picture.
+    /// The review of the name and the picture.
     pub review: Review,
     /// When the profile last changed.
     pub updated_at: Timestamp,
@@ -85,54 +85,54 @@ impl From<FoundProfile> for MemberProfile {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewProfiles)]
 struct ProfilesBody<'a> {
-    /// The profiles. The service writes or rejects each by itself.
+    /// The profiles. Each is written or rejected separately.
     #[serde(borrow)]
     #[schema(value_type = Vec<MemberProfileBody>, min_items = 1, max_items = 1000)]
     profiles: Vec<&'a RawValue>,
 }
 
-/// What became of one profile. `status` says whether the service wrote it.
+/// The result of one profile, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProfileResult {
-    /// The service wrote it.
+    /// It was written.
     Stored(StoredProfile),
-    /// The service did not write it.
+    /// It was not written.
     Rejected(Box<RejectedProfile>),
 }
 
-/// A profile that the service wrote.
+/// A profile that was written.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StoredProfile {
     /// The current profile.
     pub profile: MemberProfile,
 }
 
-/// A profile that the service did not write.
+/// A profile that was not written.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedProfile {
-    /// The member; null if the service can read none.
+    /// The member; null if it can't be read.
     pub member: Option<String>,
-    /// Why the service did not write the profile.
+    /// Why the profile was not written.
     pub problem: ProblemBody,
 }
 
-/// What became of many profiles.
+/// The results of many profiles.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProfileResults {
     /// A result for each profile, in the order of the profiles.
     pub results: Vec<ProfileResult>,
 }
 
-/// What a moderator says of a name.
+/// A moderator's review of a name.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NameReview)]
 pub struct ReviewBody {
-    /// The name that was judged: the text that the moderator saw.
+    /// The reviewed name: the text that the moderator saw.
     #[schema(min_length = 1, example = "Ann")]
     name: String,
-    /// The address of the picture that was judged with it. Left out: the review holds for whatever picture there is.
+    /// The address of the picture that was reviewed with it. If missing, the review applies to whatever picture there is.
     #[serde(default)]
     avatar_url: Option<String>,
     /// Whether boards may show the name and the picture.
@@ -167,9 +167,9 @@ part_params! {
 /// A part of the list of names.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NameReviews {
-    /// The profiles with these names, in the order of their members.
+    /// The profiles with these names, ordered by member.
     pub reviews: Vec<MemberProfile>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 

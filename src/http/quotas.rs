@@ -40,7 +40,7 @@ pub struct QuotasParams {
 /// How much of an allowance is used.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Allowance {
-    /// How much the board takes at the most.
+    /// How much is allowed.
     pub max: ShownScore,
     /// How much of it is used.
     pub used: ShownScore,
@@ -49,7 +49,7 @@ pub struct Allowance {
     pub left: ShownScore,
 }
 
-/// What is left of a quota.
+/// The state of a quota.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaState {
     /// The quota's name.
@@ -59,17 +59,17 @@ pub struct QuotaState {
     /// The allowance for all channels.
     #[serde(flatten)]
     pub base: Allowance,
-    /// The allowances on top that the event's channel has.
+    /// The extra allowances of the event's channel.
     pub extra: Vec<Allowance>,
-    /// When more will be left: the end of the period; for a sliding window that is used up, the time at which the board would
-    /// take an event of 1. Null if all is left, or if the quota never frees.
+    /// When more will be available: the end of the period; for a used-up sliding window, the time at which the board would
+    /// accept an event of 1. Null if nothing is used, or if that is never.
     pub frees_at: Option<Timestamp>,
 }
 
-/// What is left of a board's quotas.
+/// The remaining quotas of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaStates {
-    /// The quotas that count by nothing else than what the request names, in the order of the definition.
+    /// The quotas that count only by what the request names, in the order of the definition.
     pub quotas: Vec<QuotaState>,
 }
 

@@ -12,7 +12,7 @@ use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
 use crate::service::moderation;
 
-/// Something that the service does on all boards, one after the other.
+/// Work on all boards, one after the other.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Job)]
 pub struct TaskBody {
@@ -21,22 +21,22 @@ pub struct TaskBody {
     /// What it does.
     #[schema(inline)]
     pub kind: TaskKind,
-    /// Whether it is under way, or at its end.
+    /// Whether it is running or finished.
     #[schema(inline)]
     pub status: TaskStatus,
-    /// How many boards it has come to.
+    /// How many boards it has processed.
     pub done: u64,
-    /// How many boards it is to come to, as far as it is known.
+    /// How many boards there are to process, as far as known.
     pub total: u64,
-    /// The boards at which it has failed, the first 1,000 of them. It does not come to them again.
+    /// The boards where it failed, up to 1,000. It does not retry them.
     pub failed: Vec<FailedBoard>,
-    /// When it was begun.
+    /// When it was started.
     pub created_at: Timestamp,
-    /// When it came to its end; null before that.
+    /// When it finished; null before that.
     pub finished_at: Option<Timestamp>,
 }
 
-/// A board at which a job has failed.
+/// A board where a job failed.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct FailedBoard {
     /// The board.
@@ -50,7 +50,7 @@ pub struct FailedBoard {
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<TaskBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 

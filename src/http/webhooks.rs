@@ -29,18 +29,18 @@ pub struct WebhookBody {
     pub name: String,
     /// Where the service sends messages.
     pub url: String,
-    /// What it is told of.
+    /// The events that it gets.
     #[schema(value_type = Vec<WebhookEventSchema>)]
     pub events: Vec<MessageKind>,
-    /// Of which boards.
+    /// The boards whose events it gets.
     pub boards: Boards,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Until when the secret before signs too; null if it does not.
+    /// Until when messages are also signed with the previous secret; null if they are not.
     pub previous_until: Option<Timestamp>,
-    /// Since when nothing is sent; null if messages are sent. `PUT` enables it again.
+    /// Since when the webhook is disabled; null if it is not. `PUT` enables it again.
     pub disabled_at: Option<Timestamp>,
-    /// Why nothing is sent; null if messages are sent.
+    /// Why the webhook is disabled; null if it is not.
     pub disabled_because: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct WebhookWithSecret {
     /// The webhook.
     #[serde(flatten)]
     pub webhook: WebhookBody,
-    /// By what the receiver checks signatures. The service shows it this once.
+    /// The secret with which the receiver verifies signatures. It is shown only this once.
     #[schema(pattern = "^whsec_[A-Za-z0-9+/]{43}=$")]
     pub secret: String,
 }
@@ -58,9 +58,9 @@ pub struct WebhookWithSecret {
 /// A part of the list of webhooks.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WebhookList {
-    /// The webhooks, in the order of their names.
+    /// The webhooks, ordered by name.
     pub webhooks: Vec<WebhookBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -69,11 +69,11 @@ pub struct WebhookList {
 #[schema(as = Message)]
 #[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
 pub struct MessageSchema {
-    /// What it tells of.
+    /// What it reports.
     r#type: String,
     /// When that happened.
     timestamp: Timestamp,
-    /// What exactly: never members, and never scores.
+    /// The details: never members or scores.
     data: serde_json::Value,
 }
 
@@ -83,21 +83,21 @@ pub struct MessageSchema {
 pub struct DeliveryBody {
     /// Its id, which is `webhook-id` of each try.
     pub id: String,
-    /// What the message tells of; null if a newer release has written it.
+    /// What the message reports; null if a newer release wrote it.
     pub event: Option<String>,
-    /// How far it is.
+    /// Its status.
     pub status: DeliveryStatus,
     /// When it was queued.
     pub created_at: Timestamp,
-    /// How many times it was tried.
+    /// The number of tries.
     pub tries: u32,
-    /// When it is tried next; null if it is not. While a try is under way, when it was due.
+    /// When it will be tried next; null if it won't. During a try, when that was due.
     pub next_try_at: Option<Timestamp>,
-    /// When it was last tried; null if it was not.
+    /// When it was last tried; null if it never was.
     pub last_try_at: Option<Timestamp>,
-    /// The status of the last answer; null if there was none. The service keeps nothing else of answers.
+    /// The status of the last response; null if there was none. Nothing else of responses is stored.
     pub last_status: Option<u16>,
-    /// Why the last try has failed; null if it has not.
+    /// Why the last try failed; null if it did not.
     pub last_error: Option<String>,
     /// What the receiver gets.
     #[schema(value_type = MessageSchema)]
@@ -113,9 +113,9 @@ pub struct DeliveryPath {
 /// A part of a list of deliveries.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeliveryList {
-    /// The deliveries: those that are pending, the dead letters, those that were delivered; of each the newest first.
+    /// The deliveries: pending ones, dead letters, delivered ones; in each group the newest first.
     pub deliveries: Vec<DeliveryBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 

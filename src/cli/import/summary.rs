@@ -157,7 +157,10 @@ impl Summary {
              again: import fixed rows alone. The same file ",
         )?;
         match self.remembered_until {
-            Some(until) => write!(f, "counts nothing twice until {until}, and is refused after that"),
+            Some(until) => write!(
+                f,
+                "counts nothing twice until {until}, and is refused after that"
+            ),
             None => f.write_str("is refused from now on"),
         }
     }

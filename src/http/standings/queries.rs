@@ -66,7 +66,8 @@ macro_rules! queries {
             #[serde(default)]
             #[schema(format = DateTime)]
             at: Option<String>,
-            /// The cohort, on a board with a league. Without one a member is found in its own; other queries need it there.
+            /// The cohort, on a board with a league. Queries of a member use its own cohort by default; other queries need
+            /// one.
             #[serde(default)]
             cohort: Option<String>,
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
@@ -130,7 +131,7 @@ queries! {
         ids: Vec<String>,
     }
 
-    /// What a standing amounts to.
+    /// Statistics of a standing.
     StatsQuery {}
 }
 
@@ -164,40 +165,40 @@ pub struct QueryParams {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
-    /// The queries; each is answered by itself, and they are not one snapshot. Together they ask for 10,000 entries at the
-    /// most: a page for its `size`, and one more with `member`; a member for one and twice its `around`, which counts as 1
-    /// at least; a subset for each of its `ids`.
+    /// The queries. Each has its own result, and they are not one snapshot. In total they may request 10,000 entries: a page
+    /// counts as its `size`, plus one with `member`; a member as 1 + 2 · `around`, but at least 3; a subset as the number of
+    /// its `ids`.
     #[schema(min_items = 1, max_items = 100)]
     pub queries: Vec<QueryBody>,
 }
 
-/// The answer to one query, with the query's `type`; or `problem`.
+/// The result of one query, with the query's `type`; or `problem`.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum QueryResult {
-    /// To a query of type `page`.
+    /// The result of a query of type `page`.
     Page(Box<PageBody>),
-    /// To a query of type `member`.
+    /// The result of a query of type `member`.
     Member(Box<MemberBody>),
-    /// To a query of type `subset`.
+    /// The result of a query of type `subset`.
     Subset(SubsetBody),
-    /// To a query of type `stats`.
+    /// The result of a query of type `stats`.
     Stats(StatsBody),
-    /// There is no answer.
+    /// There is no result.
     Problem(NoAnswer),
 }
 
 /// Why a query has no answer.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NoAnswer {
-    /// Why the query has no answer.
+    /// Why there is no result for the query.
     pub problem: ProblemBody,
 }
 
-/// The answers, in the order of the queries.
+/// The results, in the order of the queries.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QueryResults {
-    /// An answer for each query, in the order of the queries.
+    /// A result for each query, in the order of the queries.
     pub results: Vec<QueryResult>,
 }
 

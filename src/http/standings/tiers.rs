@@ -34,13 +34,13 @@ use crate::store::standings::Sight;
 pub struct TierBody {
     /// Its name.
     pub tier: String,
-    /// The share of a cohort that goes up.
+    /// The share of a cohort that is promoted.
     pub promote: Share,
-    /// The share of a cohort that goes down.
+    /// The share of a cohort that is demoted.
     pub demote: Share,
     /// How many cohorts were opened.
     pub cohorts: u64,
-    /// How many members have a seat in them, hidden ones too.
+    /// How many members have a seat in them, including hidden ones.
     pub members: u64,
 }
 
@@ -74,13 +74,13 @@ pub struct CohortsBody {
     pub standing: StandingBody,
     /// The tier.
     pub tier: String,
-    /// Its cohorts by their numbers.
+    /// Its cohorts, ordered by number.
     pub cohorts: Vec<CohortBody>,
-    /// What `after` has to be for the next part; null at the end.
+    /// The `after` of the next part; null at the end.
     pub next: Option<String>,
 }
 
-/// The seats that a member of a league had.
+/// The past seats of a member of a league.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = History)]
 pub struct HistoryBody {
@@ -90,7 +90,7 @@ pub struct HistoryBody {
     pub member: String,
     /// Its seats in periods that are decided, the newest first.
     pub seats: Vec<PlayedBody>,
-    /// What `before` has to be for the next part; null at the end.
+    /// The `before` of the next part; null at the end.
     pub next: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::http::extract::Json;
 use crate::http::problem::Problem;
 use crate::service::look;
 
-/// What a token is to open.
+/// What a stream token is for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewStreamToken)]
@@ -28,13 +28,13 @@ pub struct NewStreamTokenBody {
     window: String,
 }
 
-/// A token for streams.
+/// A stream token.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StreamToken)]
 pub struct StreamTokenBody {
-    /// The token. It is shown here only.
+    /// The token. It is shown only this once.
     token: String,
-    /// Until when it opens streams, and streams go on that it has opened.
+    /// When it expires, which also ends the streams that it opened.
     expires_at: Timestamp,
 }
 
