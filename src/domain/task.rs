@@ -38,7 +38,7 @@ words! {
     }
 }
 
-/// How far it has come.
+/// Its status.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {

@@ -27,7 +27,7 @@ pub struct DeadLetterBody {
     pub id: String,
     /// Why the event could not be applied: `unreadable`, `too-old`, `failed`, or a reason of a newer release.
     pub reason: String,
-    /// The same for people.
+    /// The reason in detail, for people.
     pub detail: String,
     /// Since when it is a dead letter. It is kept for seven days.
     pub died_at: Timestamp,
@@ -152,7 +152,7 @@ pub async fn list(
         (status = 202, description = "The event was queued again. The body is the removed letter", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
         (status = 409, description = "`not-replayable`, `board-moving`, `member-erased`"),
-        (status = 422, description = "`event-id-reused`: another event took the id before the board moved to other shards"),
+        (status = 422, description = "`event-id-reused`: another event used the id before the board moved to other shards"),
         (status = 503, description = "`queue-full`, with `Retry-After`"),
     )
 )]

@@ -70,7 +70,7 @@ impl From<Fault> for FaultBody {
     get, path = "/livez", operation_id = "livez", security(()),
     responses(
         (status = 200, description = "They are alive", body = Alive),
-        (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
+        (status = 500, description = "`internal`: a background task fails again and again; restart the service"),
     )
 )]
 pub async fn livez() -> Answer<Alive> {

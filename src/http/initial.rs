@@ -67,7 +67,7 @@ pub struct InitialList {
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The initial scores were set", body = InitialCount),
-        (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
+        (status = 422, description = "`validation-failed`: also if the board has no `initial` windows"),
     )
 )]
 pub async fn patch(

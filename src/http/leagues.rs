@@ -227,7 +227,7 @@ pub async fn leave(
     responses(
         (status = 200, description = "The order was stored", body = LeagueMemberState),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
-        (status = 422, description = "`validation-failed`: also where the next period has no such tier"),
+        (status = 422, description = "`validation-failed`: also if the next period has no such tier"),
     )
 )]
 pub async fn put(

@@ -30,7 +30,7 @@ pub struct ProblemBody {
     /// The kind for programs; it does not change in later releases.
     #[schema(schema_with = codes)]
     pub code: String,
-    /// The same for people.
+    /// The kind for people.
     #[schema(example = "Score out of range")]
     pub title: String,
     /// The HTTP status.

@@ -245,7 +245,7 @@ impl From<FoundRevision> for RevisionBody {
     params(PeriodPath, RewardsParams),
     responses(
         (status = 200, description = "The rewards", body = RewardsBody),
-        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has its own result"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`period-not-final`"),
     )
@@ -316,7 +316,7 @@ pub async fn claim(
     params(PeriodPath, RevisionsParams),
     responses(
         (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),
-        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has its own result"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`period-not-final`"),
     )

@@ -171,7 +171,7 @@ pub struct SpreadBody {
     responses(
         (status = 200, description = "The board already has this number of shards", body = Spread),
         (status = 202, description = "A move to this number of shards is in progress", body = Spread),
-        (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
+        (status = 409, description = "`board-in-use`: a move to another number of shards is in progress"),
     )
 )]
 pub async fn spread(
