@@ -39,7 +39,7 @@ pub struct CheckArgs {
     /// The board to check; by default all.
     #[arg(value_parser = BoardId::parse)]
     pub board: Option<BoardId>,
-    /// Repair what follows from other data. The rest is reported and left as it is.
+    /// Repair what can be derived from other data. The rest is only reported.
     #[arg(long)]
     pub repair: bool,
     /// Print one JSON object.
@@ -143,7 +143,7 @@ fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> 
     }
     let found = match report.contradictions {
         0 => "no contradictions".to_owned(),
-        count => format!("{count} contradictions, {} of them mended", report.mended),
+        count => format!("{count} contradictions, {} of them repaired", report.mended),
     };
     let (boards, standings) = (report.boards, report.standings);
     writeln!(out, "{boards} boards, {standings} standings: {found}")

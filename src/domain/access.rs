@@ -22,8 +22,9 @@ pub const RATE_MAX: u32 = 1_000_000;
 const RATE_UNITS: [(&str, u32); 3] = [("s", 1), ("m", 60), ("h", 3_600)];
 
 words! {
-    /// What an API key allows: `read` standings; `write` events; `moderate`: hide and erase members; `configure` definitions,
-    /// weights, initial scores, true counts, and what others have taken of quotas; `admin`: everything, and API keys.
+    /// What an API key allows: `read` standings; `write` events; `moderate`: hide members and review names; `configure`
+    /// definitions, weights, initial scores, true counts, and anyone's remaining quotas; `admin`: everything, including API
+    /// keys.
     #[derive(Ord, PartialOrd, ToSchema)]
     pub enum Scope {
         /// Reading standings.
@@ -248,12 +249,12 @@ checked_text! {
 pub struct Grant {
     /// What its bearer may do; `admin` includes all other scopes.
     pub scopes: Scopes,
-    /// Which boards it is for: patterns of their ids, where `*` stands for any characters.
+    /// The boards that it is for: patterns of their ids, where `*` stands for any characters.
     pub boards: Boards,
-    /// How many requests it may send in a second (`s`), a minute (`m`) or an hour (`h`), to each instance of the service. A
-    /// batch is one request. Left out: as many as the service can answer.
+    /// How many requests per second (`s`), minute (`m`) or hour (`h`) it may send to each instance of the service. A batch
+    /// is one request. The default is no limit.
     pub rate: Option<Rate>,
-    /// The time from which on the service refuses it. Left out: it never expires.
+    /// When it expires. By default it never does.
     pub expires_at: Option<Timestamp>,
 }
 

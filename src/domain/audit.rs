@@ -61,22 +61,22 @@ pub struct Intent {
     pub request_id: String,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(default)]
 #[schema(as = AuditOutcome)]
 pub struct Outcome {
-    /// When it was answered.
+    /// When the response was sent.
     pub at: Option<Timestamp>,
-    /// The status of the answer.
+    /// The status of the response.
     #[schema(required = true)]
     pub status: u16,
     /// The code of the problem; null if the request was carried out.
     pub code: Option<String>,
-    /// What was there before; null where nothing was, and where the request does not tell.
+    /// The data before the change; null if there was none, or if it is not logged for this request.
     #[schema(required = true)]
     pub before: Value,
-    /// What is there now; null where nothing is, and where the request does not tell.
+    /// The data after the change; null if there is none, or if it is not logged for this request.
     #[schema(required = true)]
     pub after: Value,
 }

@@ -24,7 +24,7 @@ const JITTER_PARTS: u64 = 10;
 
 words! {
     // Deliveries are listed in this order.
-    /// How far a delivery is.
+    /// The status of a delivery.
     #[derive(Ord, PartialOrd, ToSchema)]
     pub enum DeliveryStatus {
         /// It will be tried, or tried again.
@@ -41,7 +41,7 @@ words! {
 pub struct Delivery {
     /// What the receiver gets.
     pub body: String,
-    /// How far it is.
+    /// Its status.
     pub status: DeliveryStatus,
     /// When it was queued.
     pub created_at: Timestamp,

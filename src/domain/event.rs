@@ -172,7 +172,7 @@ impl Detail {
 pub enum Status {
     /// It changed a standing.
     Applied,
-    /// It changed none: a `max` that did not improve.
+    /// It changed none, such as a `max` that did not improve.
     Unchanged,
 }
 
@@ -187,7 +187,7 @@ pub struct Outcome {
     pub changes: Vec<Change>,
 }
 
-/// What an event did to its member in one standing.
+/// An event's effect on its member in one standing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change {
     /// Which standing, together with the event's instant.

@@ -21,7 +21,7 @@ pub struct Hide {
     pub reason: Reason,
     /// Who has hidden it: the name of an API key, the subject of a token, `anonymous`.
     pub by: String,
-    /// Since when.
+    /// Since when it is hidden.
     pub since: Timestamp,
     /// When it ends; `None`: never by itself.
     pub until: Option<Timestamp>,

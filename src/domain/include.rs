@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use super::texts::words;
 
 words! {
-    /// One thing that entries can have beside their scores.
+    /// An additional field of entries.
     #[derive(Ord, PartialOrd, ToSchema)]
     pub enum Include {
         /// The profile of the member: its name, its picture and its attributes.

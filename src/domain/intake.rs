@@ -36,7 +36,7 @@ impl fmt::Display for Partition {
 pub struct Extent {
     /// The offset of the first one; that of the next one, if there is none. (Kafka calls it the low watermark.)
     pub first: i64,
-    /// The offset of the next record that is written. (Kafka calls it the high watermark.)
+    /// The offset of the next record to be written. (Kafka calls it the high watermark.)
     pub end: i64,
 }
 
@@ -91,7 +91,7 @@ impl KnownOffsets {
 pub struct Backlog {
     /// The partition.
     pub partition: Partition,
-    /// The offset of the next record that is written.
+    /// The offset of the next record to be written.
     pub end: i64,
     /// Up to which offset consumers have told lately that records were taken; `None`: they have told nothing yet.
     pub taken: Option<i64>,

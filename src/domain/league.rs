@@ -41,32 +41,32 @@ const NO_SCORE: &str = "must be 0 or more, with no more decimals than the board 
 /// One whole in the unit of [`Share`].
 const WHOLE: i64 = 10_000;
 
-/// The settings of a league. Changed settings hold from the next period on.
+/// The settings of a league. Changed settings apply from the next period on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct League {
-    /// How many members a cohort has at the most.
+    /// The maximum number of members in a cohort.
     #[serde(default = "cohort_size")]
     #[schema(minimum = 2, maximum = 1_000, default = 100)]
     pub cohort_size: u32,
-    /// How long after the start of a period seats that erased members have left stay empty in older cohorts: a duration. After
-    /// that, new members take those seats before a new cohort opens. Null: until the period ends.
+    /// How long after the start of a period the seats of erased members stay empty in older cohorts: a duration. After that,
+    /// new members take those seats before a new cohort opens. Null: until the period ends.
     pub join_until: Option<Span>,
-    /// In a cohort with fewer members nobody moves, and nobody has a bonus or a reward.
+    /// In a cohort with fewer members nobody changes tier, and nobody gets a bonus or a reward.
     #[serde(default = "super::board::one")]
     #[schema(minimum = 1, maximum = 1_000, default = 1)]
     pub min_cohort: u32,
-    /// Nobody with a smaller score goes up.
+    /// Members with a smaller score are not promoted.
     #[serde(default = "nothing")]
     #[schema(value_type = f64, minimum = 0, default = 0)]
     pub min_score_to_promote: Bound,
-    /// What a period that a member misses does to its tier.
+    /// What happens to the tier of a member that misses a period.
     #[serde(default)]
     pub idle: Idle,
     /// The levels, the lowest first, where new members begin: 1 to 20.
     #[schema(min_items = 1, max_items = 20)]
     pub tiers: Vec<Tier>,
-    /// With which score the best of a cohort open their next seat; up to 20 rules, which add up.
+    /// Scores with which the best of a cohort start their next period; up to 20 rules, which add up.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub entry_bonus: Vec<EntryBonus>,
@@ -77,11 +77,11 @@ pub struct League {
 #[serde(deny_unknown_fields)]
 #[schema(as = LeagueTier)]
 pub struct Tier {
-    /// Its name; no two tiers have the same.
+    /// Its name, which is unique among the tiers.
     pub name: TierName,
-    /// The share of a cohort that goes up by a tier, from 0 to 1 with up to 4 decimals; 0 in the last tier.
+    /// The share of a cohort that is promoted by one tier, from 0 to 1 with up to 4 decimals; 0 in the last tier.
     pub promote: Share,
-    /// The share that goes down by a tier; 0 in the first.
+    /// The share that is demoted by one tier; 0 in the first.
     pub demote: Share,
 }
 
@@ -94,7 +94,7 @@ checked_text! {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Share(i64);
 
-/// What a period that a member misses does to its tier.
+/// What happens to the tier of a member that misses a period.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = LeagueIdle)]
@@ -106,11 +106,11 @@ pub enum Idle {
     Demote,
 }
 
-/// With which score some members of a cohort open their next seat.
+/// A score with which some members of a cohort start their next period.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryBonus {
-    /// The first and the last of them, by their places in the cohort: `[1, 3]`.
+    /// The first and the last place in the cohort that get it: `[1, 3]`.
     #[schema(value_type = Vec<u64>, min_items = 2, max_items = 2, example = json!([1, 3]))]
     pub ranks: [u64; 2],
     /// The score.

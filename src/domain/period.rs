@@ -90,17 +90,15 @@ impl Unit {
     }
 }
 
-/// Seasons: equal lengths of time, one of which begins at `start`. Instants before `start` are in
-/// earlier seasons.
+/// Seasons of equal length, one of which begins at `start`. Times before `start` are in earlier seasons.
 ///
-/// In JSON it is `{"start": "2026-01-05T00:00:00+08:00", "length": "14d"}`. The start is kept, and
-/// written, in UTC.
+/// In JSON it is `{"start": "2026-01-05T00:00:00+08:00", "length": "14d"}`. The start is stored and returned in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "SeasonFields")]
 pub struct Season {
-    /// The instant at which one season begins; the others lie before and after it.
+    /// When one of the seasons begins.
     start: Timestamp,
-    /// How long each is: a duration of at least one minute.
+    /// The length of a season: a duration of at least one minute.
     length: Span,
 }
 

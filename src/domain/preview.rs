@@ -16,9 +16,9 @@ const BOUNDARIES: usize = 3;
 pub struct FieldChange {
     /// Its name.
     pub field: String,
-    /// The value that it has; null if the board is new.
+    /// Its current value; null if the board is new.
     pub from: Value,
-    /// The value that it would have.
+    /// Its new value.
     pub to: Value,
     /// What the change would do to the data.
     pub effect: String,

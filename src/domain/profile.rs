@@ -32,14 +32,14 @@ const BLOCKED_MAX: usize = 32;
 /// What stands for who has blocked a name that the list of patterns blocks.
 pub const BLOCKLIST: &str = "blocklist";
 
-/// What people see of a member beside its scores.
+/// A member's name, picture and attributes.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Profile {
-    /// What the member is called.
+    /// The member's name.
     pub name: Name,
-    /// Where its picture is; null if it has none.
+    /// The address of its picture; null if it has none.
     pub avatar_url: Option<String>,
-    /// What the operator's backend has added.
+    /// Attributes that the operator's backend has added.
     #[schema(value_type = Map<String, Value>)]
     pub attributes: Box<RawValue>,
 }
@@ -52,20 +52,19 @@ impl PartialEq for Profile {
     }
 }
 
-/// A profile as it is written.
+/// A profile to write.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewProfile)]
 pub struct Draft {
-    /// What the member is called: 1 to 64 characters of any script, without control characters and without characters that
-    /// show nothing.
+    /// The member's name: 1 to 64 characters of any script, without control characters and invisible characters.
     #[schema(min_length = 1, example = "Ann")]
     pub name: String,
-    /// Where its picture is: an address that begins with `https://`.
+    /// The address of its picture, which begins with `https://`.
     #[serde(default)]
     #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
-    /// Anything that an app shows of the member, nested up to 8 deep. Players can't send it.
+    /// Anything that an app displays, nested up to 8 levels deep. Players can't send it.
     // Without them the attributes stay as they are.
     #[serde(default)]
     #[schema(value_type = Option<Map<String, Value>>, example = json!({"country": "NZ"}))]
@@ -228,7 +227,7 @@ fn depth(text: &str) -> usize {
 }
 
 words! {
-    /// What was said of a name.
+    /// The status of a name's review.
     #[derive(Hash, ToSchema)]
     pub enum ReviewStatus {
         /// Nothing yet.
@@ -247,14 +246,14 @@ pub struct Review {
     pub status: ReviewStatus,
     /// Why.
     pub reason: Option<String>,
-    /// Who said so: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` where
-    /// there are no keys; `blocklist` for the operator's list of patterns; null as long as nobody has.
+    /// The reviewer: the name of an API key; `configuration:` and the role of a key of the configuration; `anonymous` on a
+    /// service without keys; `blocklist` for the operator's list of patterns; null if nobody has reviewed it yet.
     pub by: Option<String>,
-    /// When that was said; of a name that nobody has reviewed, when it was written.
+    /// When it was reviewed; if nobody has reviewed it yet, when the name was written.
     pub at: Timestamp,
 }
 
-/// What a moderator says of a name.
+/// A moderator's review of a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verdict {
     /// The name that was judged.

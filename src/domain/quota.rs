@@ -38,30 +38,30 @@ const SEPARATOR: &str = "\u{1f}";
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// The quota's name, which a problem tells: 1 to 64 of `a-z 0-9 -`.
+    /// The quota's name, as problems name it: 1 to 64 of `a-z 0-9 -`.
     #[schema(pattern = "^[a-z0-9-]{1,64}$", example = "voter-minute")]
     pub name: String,
-    /// By what the quota counts apart. An event has to have these fields.
+    /// The fields by which the quota counts separately. An event must have them.
     #[schema(min_items = 1, max_items = 5, example = json!(["voter"]))]
     pub by: Vec<Dimension>,
-    /// In no stretch of this length (`90s`, `10m`) more than `max`; or in each period (`minute`, `hour`,
-    /// `day`, `week`, `month`, `year`, `season`) of the board's time zone; or in `total`.
+    /// The time in which no more than `max` is allowed: any interval of this length (`90s`, `10m`); each period (`minute`,
+    /// `hour`, `day`, `week`, `month`, `year`, `season`) in the board's time zone; or `total`.
     pub window: QuotaWindow,
-    /// How much the board takes at the most.
+    /// How much is allowed, in events or points.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
     pub max: u64,
     /// What the quota counts.
     #[serde(default)]
     #[schema(default = "events")]
     pub measure: Measure,
-    /// Allowances on top for some channels, used when `max` is reached.
+    /// Extra allowances for some channels, used when `max` is reached.
     #[serde(default)]
     #[schema(max_items = 4, default = json!([]))]
     pub extra: Vec<Extra>,
 }
 
 words! {
-    /// What a quota counts apart.
+    /// What a quota counts separately.
     #[derive(Ord, PartialOrd, ToSchema)]
     pub enum Dimension {
         /// Who sent the event.
@@ -88,14 +88,14 @@ pub enum Measure {
     Score,
 }
 
-/// An allowance on top.
+/// An extra allowance.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extra {
-    /// For events of these channels.
+    /// The channels of the events that it applies to.
     #[schema(min_items = 1, max_items = 32, example = json!(["partner-a"]))]
     pub channel: Vec<Label>,
-    /// How much the board takes at the most.
+    /// How much is allowed, in events or points.
     #[schema(minimum = 1, maximum = 1_000_000_000, example = 5)]
     pub max: u64,
 }

@@ -75,18 +75,18 @@ impl<'de> Deserialize<'de> for Reward {
 #[serde(deny_unknown_fields)]
 #[schema(as = RewardRule)]
 pub struct Rule {
-    /// Its name; no two rules of a board have the same.
+    /// Its name, which is unique on the board.
     pub id: RuleId,
-    /// In the standings of which window: a period, `season` or `all`. It is among the board's windows.
+    /// The window whose standings count: a period, `season` or `all`, among the board's windows.
     #[schema(value_type = super::period::Unit)]
     pub window: Window,
-    /// The first and the last rank that win, as ranks are shown: `[1, 3]`.
+    /// The first and the last public rank that win: `[1, 3]`.
     #[schema(value_type = Option<Vec<u64>>, min_items = 2, max_items = 2, example = json!([1, 3]))]
     pub ranks: Option<[u64; 2]>,
-    /// The best so many percent win: above 0, up to 100, at most 6 decimals. Of members that are tied all win if the first of
+    /// The best members that win, in percent: above 0, up to 100, at most 6 decimals. Tied members all win if the first of
     /// them does.
     pub top_percent: Option<Percent>,
-    /// Only members with this score or a better one win: on boards with `order: asc` this score or a smaller one.
+    /// Only members with at least this score win; on boards with `order: asc`, with at most this score.
     pub min_score: Option<Bound>,
     /// What is won: any JSON value of up to 1,024 bytes.
     pub reward: Reward,

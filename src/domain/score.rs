@@ -28,7 +28,7 @@ const SCORE_DIGITS_MAX: i64 = 16;
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum ScoreError {
     /// It has more digits behind the point than the board keeps.
-    #[error("has more digits behind the point ({found}) than are kept ({allowed})")]
+    #[error("has more decimals ({found}) than the board keeps ({allowed})")]
     Decimals {
         /// Digits behind the point, trailing zeros not counted.
         found: u64,

@@ -8,7 +8,7 @@ use super::texts::words;
 use super::time::Timestamp;
 
 words! {
-    /// How far a period has come.
+    /// The state of a period.
     #[derive(Hash, ToSchema)]
     pub enum PeriodState {
         /// It has not begun.

@@ -38,7 +38,7 @@ words! {
     }
 }
 
-/// How far it has come.
+/// Its status.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
@@ -94,7 +94,7 @@ pub struct Task {
     pub finished_at: Option<Timestamp>,
     /// How many boards there were when it began.
     pub total: u64,
-    /// How many boards it has come to.
+    /// How many boards it has processed.
     pub done: u64,
     /// The first of the boards at which it has failed.
     pub failed: Vec<Failed>,
@@ -130,7 +130,7 @@ impl Task {
         }
     }
 
-    /// How far it is.
+    /// Its status.
     pub fn status(&self) -> TaskStatus {
         match self.finished_at {
             Some(_) => TaskStatus::Done,

@@ -14,7 +14,7 @@ pub const TIE_KEY_BYTES: usize = 7;
 /// The greatest tie key, 2^53 − 1: how many microseconds lie between the first and the last timestamp.
 pub const TIE_KEY_MAX: u64 = (1 << 53) - 1;
 
-/// Who of two members with the same score is ahead.
+/// Which of two members with the same score ranks first.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ties {

@@ -78,7 +78,7 @@ impl SigningSecret {
     }
 }
 
-/// What webhooks can be told of.
+/// The events that webhooks can get.
 #[derive(ToSchema)]
 #[schema(as = WebhookEvent)]
 pub enum WebhookEventSchema {
@@ -96,7 +96,7 @@ pub enum WebhookEventSchema {
     LeagueTurned,
 }
 
-/// What a webhook is to be.
+/// The definition of a webhook.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = WebhookDefinition)]
@@ -104,11 +104,11 @@ pub struct Wanted {
     /// Where the service sends messages: an `https` URL of up to 2,048 bytes without user, password and fragment.
     #[schema(max_length = 2048, example = "https://app.example/standings")]
     pub url: String,
-    /// What it is told of.
+    /// The events that it gets.
     #[schema(value_type = Vec<WebhookEventSchema>, min_items = 1)]
     pub events: Vec<String>,
-    /// Of which boards: patterns of their ids, where `*` stands for any characters. They have to lie within the boards of the
-    /// key that sends this.
+    /// The boards whose events it gets: patterns of their ids, where `*` stands for any characters. They must be covered by
+    /// the boards of the API key that sends this.
     pub boards: Boards,
 }
 
@@ -119,7 +119,7 @@ pub struct Webhook {
     pub url: String,
     /// Which ones, in order.
     pub events: Vec<MessageKind>,
-    /// Of which boards.
+    /// The boards whose events it gets.
     pub boards: Boards,
     /// What signs them.
     pub secret: SigningSecret,
@@ -151,7 +151,7 @@ pub struct PreviousSecret {
 /// Why nothing is sent to a webhook.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disabled {
-    /// Since when.
+    /// Since when it is disabled.
     pub at: Timestamp,
     /// Why, for people.
     pub reason: String,

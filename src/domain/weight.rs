@@ -14,7 +14,7 @@ pub const WEIGHT_MAX: u32 = 1_000_000;
 /// The most members with weights of their own.
 pub const MEMBERS_MAX: usize = 10_000;
 
-/// How much one event counts in what a board shows: a score of 2 with a weight of 3 adds 6.
+/// How much an event counts in public standings: a score of 2 with a weight of 3 adds 6.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Weight)]
@@ -23,7 +23,7 @@ pub struct Weights {
     #[serde(default = "super::board::one")]
     #[schema(minimum = 1, maximum = 1_000_000, default = 1)]
     pub default: u32,
-    /// For members by their ids; up to 10,000.
+    /// The weights of members, by id; up to 10,000.
     #[serde(default)]
     #[schema(default = json!({}), example = json!({"alice": 3}))]
     pub members: BTreeMap<MemberId, u32>,

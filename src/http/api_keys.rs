@@ -28,29 +28,29 @@ pub struct KeyBody {
     pub name: String,
     /// What its bearer may do.
     pub scopes: Scopes,
-    /// Which boards it is for.
+    /// The boards that it is for.
     pub boards: Boards,
-    /// How many requests it may send; null for as many as the service can answer.
+    /// How many requests it may send; null for no limit.
     pub rate: Option<Rate>,
-    /// The time from which on the service refuses it; null if it never expires.
+    /// When it expires; null if it never does.
     pub expires_at: Option<Timestamp>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last used, by the clock of the service; null if it never was. A use on another instance shows here some
-    /// seconds later.
+    /// When it was last used, by the service's clock; null if it never was. Uses on other instances appear some seconds
+    /// later.
     pub last_used: Option<Timestamp>,
-    /// Until when the service also accepts the secret before the present one; null if it does not.
+    /// Until when the previous secret is also accepted; null if it is not.
     pub previous_until: Option<Timestamp>,
-    /// The names of the webhooks that it has created, or changed last. They outlive the key.
+    /// The names of the webhooks that it created or was the last to change. They outlive the key.
     pub webhooks: Vec<String>,
 }
 
-/// What an API key that was deleted has made.
+/// The webhooks of a deleted API key.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyDeletion {
-    /// The names of its webhooks that the service has deleted with it.
+    /// The names of its webhooks that were deleted too.
     pub webhooks_deleted: Vec<String>,
-    /// The names of its webhooks that are left: they go on to get messages.
+    /// The names of its webhooks that are left: they still get messages.
     pub webhooks_left: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub enum Belongings {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct KeyDeletionParams {
-    /// With `webhooks` the service also deletes the webhooks that the key has created, or changed last.
+    /// With `webhooks`, the webhooks that the key created or was the last to change are deleted too.
     #[param(inline)]
     with: Option<Belongings>,
 }
@@ -78,10 +78,10 @@ pub struct KeyWithSecret {
     /// The key.
     #[serde(flatten)]
     pub key: KeyBody,
-    /// What clients send as `Authorization: Bearer SECRET`. The service shows it this once, and keeps only its SHA-256.
+    /// What clients send as `Authorization: Bearer SECRET`. It is shown only this once; the service stores only its SHA-256.
     #[schema(pattern = "^st_[0-9a-f]{64}$")]
     pub secret: String,
-    /// Why the key protects nothing yet: the service is open. Left out where it is not.
+    /// Why the key protects nothing yet: the service is open. Missing otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub warning: Option<String>,
@@ -90,17 +90,17 @@ pub struct KeyWithSecret {
 /// A part of the list of API keys.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct KeyList {
-    /// The keys, in the order of their names.
+    /// The keys, ordered by name.
     pub keys: Vec<KeyBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// How an API key gets another secret.
+/// How the secret of an API key is rotated.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// For how long the service also accepts the secret before: a duration up to `30d`. Left out: not any more.
+    /// How long the previous secret is also accepted: a duration up to `30d`. By default not at all.
     #[serde(default)]
     grace: Option<Span>,
 }
@@ -158,15 +158,15 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 
 /// Create an API key.
 ///
-/// The answer has the secret of the key, and the service shows it this once. If the answer is lost, delete the key and create
-/// it anew. All instances accept the key within a second. A service without keys in its configuration is open: it lets
-/// everybody do everything, with or without a key, and says so in `warning`.
+/// The response has the secret of the key, which is shown only this once. If you lose the response, delete the key and
+/// create it again. All instances accept the key within a second. A service without keys in its configuration is open: it
+/// lets everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", operation_id = "put_key",
     request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(
-        (status = 201, description = "The service has created the API key", body = KeyWithSecret),
+        (status = 201, description = "The API key was created", body = KeyWithSecret),
         (status = 409, description = "`key-exists`, `too-many-keys`"),
     )
 )]
@@ -181,14 +181,14 @@ pub async fn put(
     Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
 }
 
-/// Give an API key another secret.
+/// Rotate the secret of an API key.
 ///
-/// The answer has the new secret, and the service shows it this once. With `grace` the service accepts the secret before for a
-/// while too, so that clients can change over. It does not accept one that was replaced still earlier.
+/// The response has the new secret, which is shown only this once. With `grace` the service also accepts the previous secret
+/// for a while, so that clients can switch. Older secrets are no longer accepted.
 #[utoipa::path(
     post, path = "/v1/keys/{name}/rotate", operation_id = "rotate_key",
     request_body(content = Rotation, example = json!({"grace": "1h"})),
-    responses((status = 200, description = "The API key has another secret", body = KeyWithSecret))
+    responses((status = 200, description = "The API key has a new secret", body = KeyWithSecret))
 )]
 pub async fn rotate(
     State(app): Shared,
@@ -210,7 +210,7 @@ pub async fn rotate(
 #[utoipa::path(
     get, path = "/v1/keys", operation_id = "list_keys",
     params(PartParams),
-    responses((status = 200, description = "The API keys in the order of their names, without their secrets", body = KeyList))
+    responses((status = 200, description = "The API keys, ordered by name, without their secrets", body = KeyList))
 )]
 pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answer<KeyList> {
     let (after, limit) = params.part(KeyName::parse)?;
@@ -231,14 +231,14 @@ pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
 
 /// Delete an API key.
 ///
-/// No instance accepts it any more within a second. Its webhooks outlive it, unless the request says `with=webhooks`.
+/// Within a second no instance accepts it any more. Its webhooks are kept, unless the request has `with=webhooks`.
 #[utoipa::path(
     delete, path = "/v1/keys/{name}", operation_id = "delete_key",
     params(KeyDeletionParams),
     responses(
-        (status = 200, description = "The service has deleted the API key, which had webhooks", body = KeyDeletion, example = json!({
+        (status = 200, description = "The API key was deleted; it had webhooks", body = KeyDeletion, example = json!({
             "webhooks_deleted": [], "webhooks_left": ["site"]})),
-        (status = 204, description = "The service has deleted the API key, which had no webhooks"),
+        (status = 204, description = "The API key was deleted; it had no webhooks"),
     )
 )]
 pub async fn delete(

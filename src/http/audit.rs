@@ -106,7 +106,7 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
     })
 }
 
-/// What became of a request.
+/// The outcome of a request.
 fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
     let change = audit.take();
@@ -124,7 +124,7 @@ fn ended(response: &Response, audit: &Audit) -> Outcome {
 pub struct AuditedMember {
     /// Its name in the log.
     pub pseudonym: String,
-    /// Who it is; null once it was erased, and once it was forgotten, since it was named long ago.
+    /// The member; null once it was erased, or forgotten because it was last named long ago.
     pub member: Option<String>,
 }
 
@@ -133,10 +133,10 @@ pub struct AuditedMember {
 pub struct AuditLine {
     /// The line's id.
     pub id: String,
-    /// When the request came.
+    /// When the request arrived.
     pub at: Option<Timestamp>,
     /// Who sent it: the name of an API key; `configuration:` and the role of a key of the configuration; `player:` and the
-    /// pseudonym of a player; or `anonymous`, where there are no keys.
+    /// pseudonym of a player; or `anonymous` on a service without keys.
     pub by: String,
     /// Its method.
     pub method: String,
@@ -152,14 +152,15 @@ pub struct AuditLine {
     /// The parameters of its query.
     #[schema(value_type = BTreeMap<String, String>)]
     pub query: Value,
-    /// Its body: members by their pseudonyms, without secrets. A body that is too large, or a list in it, is told by its size.
+    /// Its body: with pseudonyms instead of members, and without secrets. Of a body or list that is too large, only the size
+    /// is given.
     pub body: Value,
-    /// The address that it came from; null if that is not known.
+    /// The client's address; null if unknown.
     pub address: Option<String>,
     /// Its id, as in the header `X-Request-Id`.
     pub request_id: String,
-    /// What became of it; null if it has not been answered, or if the service or Redis broke down meanwhile. Then it may have
-    /// been carried out or not.
+    /// The outcome; null while the request runs, or if the service or Redis failed during it. It may then have been carried
+    /// out or not.
     pub outcome: Option<Outcome>,
 }
 
@@ -168,7 +169,7 @@ pub struct AuditLine {
 pub struct AuditLog {
     /// The lines, the newest first.
     pub lines: Vec<AuditLine>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -181,7 +182,7 @@ part_params! {
         /// Only lines that name this member.
         #[param(max_length = 128)]
         member: Option<String>,
-        /// Only lines of this caller, as `by` has it: the name of an API key, or another one.
+        /// Only lines of this caller, written as in `by`: the name of an API key, or another value.
         key: Option<String>,
     }
     limit(default = 100, maximum = 1000, example = 1)
@@ -213,9 +214,9 @@ impl From<Line> for AuditLine {
 
 /// Read the audit log.
 ///
-/// It has a line of each request that defined, changed or deleted a board, set initial scores, hid, brought back or erased members, reviewed names,
-/// created, changed or deleted an API key or a webhook, and of those that tried to. The newest line is the first. One request looks at 10,000 lines at
-/// the most: a part may have few lines or none, though `next` leads on.
+/// It has a line for each request that defined, changed or deleted a board, set initial scores, hid, brought back or erased
+/// members, reviewed names, or created, changed or deleted an API key or a webhook, or tried to. The newest line comes
+/// first. A request scans at most 10,000 lines: a part may have few lines or none even if `next` is set.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_audit",
     params(AuditParams),

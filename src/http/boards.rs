@@ -42,16 +42,16 @@ impl From<Arc<Board>> for BoardBody {
 /// A part of the list of boards.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BoardList {
-    /// The boards, in the order of their ids.
+    /// The boards, ordered by id.
     pub boards: Vec<BoardBody>,
     /// The boards of this part whose stored definition the service can't read: a newer release may have written it.
     pub unreadable: Vec<UnreadableBoard>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// A board whose stored definition the service can't read. The board takes no events and answers no reads. It can be
-/// replaced and deleted.
+/// A board whose stored definition the service can't read. It accepts no events and no reads, but can be replaced and
+/// deleted.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct UnreadableBoard {
     /// Its id.
@@ -65,11 +65,11 @@ pub struct UnreadableBoard {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeParams {
-    /// The windows to delete with all that they hold, separated by commas: `week,month`. The service deletes a window that
-    /// has data which it can't build again only if it is named here.
+    /// The windows to delete with their data, separated by commas: `week,month`. A window with data that can't be rebuilt is
+    /// deleted only if it is named here.
     #[param(value_type = Vec<String>, required = false, style = Form, explode = false)]
     drop_windows: Option<String>,
-    /// With `true` the service changes nothing. The answer has the board as it would be, and in `preview` what the change
+    /// With `true` nothing changes. The response has the board as it would be, and describes in `preview` what the change
     /// would do.
     #[param(default = false)]
     dry_run: Option<bool>,
@@ -89,7 +89,8 @@ impl ChangeParams {
 part_params! {
     /// Which part of the list the answer has.
     ListParams {
-        /// Only boards with this tag. A part then has those among the next `limit` boards: maybe none, though more follow.
+        /// Only boards with this tag. A part then has the matching ones of the next `limit` boards: it may be empty even if
+        /// more follow.
         tag: Option<String>,
     }
     limit(default = 100, maximum = 1000)
@@ -123,7 +124,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
 pub struct BoardPreview {
     /// Whether the service would create the board.
     pub created: bool,
-    /// The fields that would change, in the order of their names.
+    /// The fields that would change, ordered by name.
     pub changes: Vec<FieldChange>,
     /// For each window, when its next periods begin.
     pub boundaries: Vec<Boundaries>,
@@ -134,7 +135,7 @@ pub struct BoardPreview {
 pub struct Boundaries {
     /// The window.
     pub window: String,
-    /// The next three instants at which one period ends and another begins; none for `all`.
+    /// The next three times at which one period ends and another begins; none for `all`.
     pub starts_at: Vec<String>,
 }
 
@@ -171,7 +172,7 @@ impl From<Preview> for ChangedBoard {
     }
 }
 
-/// What changes in a definition: a merge patch (RFC 7396). A field that it leaves out stays; null gives a field its default.
+/// A change of a definition: a merge patch (RFC 7396). Missing fields are kept; null gives a field its default.
 // The document puts its fields together from those of `Definition`.
 #[derive(ToSchema)]
 #[schema(as = DefinitionPatch)]
@@ -179,15 +180,14 @@ pub struct DefinitionPatchSchema {}
 
 /// Create or replace a board.
 ///
-/// The body is the whole definition. A field that it leaves out gets its default; `shards` stays as it is. A definition moves
-/// no data: the service refuses a `PUT` with another number of shards. A field that would change stored data can't change
-/// while the board has events. The service deletes a window that has data only if `drop_windows` names it. What `GET` answers
-/// can be sent back.
+/// The body is the whole definition. A missing field gets its default, except that `shards` is kept. A definition moves no
+/// data: a `PUT` with another number of shards is refused. Fields that affect stored data can't change while the board has
+/// events. The service deletes a window that has data only if `drop_windows` names it. You can send back what `GET` returns.
 #[utoipa::path(
     put, path = "/v1/boards/{board}", operation_id = "put_board",
     params(
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service replaces only this version"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: the service creates the board, and never replaces one"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is replaced"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the board is created, and never replaced"),
         ChangeParams,
     ),
     request_body(content = Definition, example = json!({
@@ -195,8 +195,8 @@ pub struct DefinitionPatchSchema {}
         "initial": ["all"], "uniques": "board", "finalize": "10m",
         "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"item": "medal"}}]})),
     responses(
-        (status = 201, description = "The service has created the board", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
-        (status = 200, description = "The service has replaced the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 201, description = "The board was created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "The definition was replaced, or would be, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
         (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
         (status = 412, description = "`precondition-failed`"),
     )
@@ -215,17 +215,17 @@ pub async fn put(
 
 /// Change some fields of a board's definition.
 ///
-/// The body is a merge patch (RFC 7396) of the definition. A field that it leaves out stays; null gives a field its default.
-/// Members of objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` hold.
+/// The body is a merge patch (RFC 7396) of the definition. Missing fields are kept; null gives a field its default. Nested
+/// objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` apply.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}", operation_id = "patch_board",
     params(
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service changes only this version"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is changed"),
         ChangeParams,
     ),
     request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
     responses(
-        (status = 200, description = "The service has changed the definition, or would have, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "The definition was changed, or would be, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
         (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
         (status = 412, description = "`precondition-failed`"),
     )
@@ -283,7 +283,7 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
 #[utoipa::path(
     get, path = "/v1/boards", operation_id = "list_boards",
     params(ListParams),
-    responses((status = 200, description = "The boards in the order of their ids", body = BoardList))
+    responses((status = 200, description = "The boards, ordered by id", body = BoardList))
 )]
 pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
@@ -305,10 +305,10 @@ pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answe
 #[utoipa::path(
     delete, path = "/v1/boards/{board}", operation_id = "delete_board",
     params(
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: the service deletes the board only in this version"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is deleted"),
     ),
     responses(
-        (status = 204, description = "The service has deleted the board; it unlinks the data in the background"),
+        (status = 204, description = "The board was deleted; its data is unlinked in the background"),
         (status = 412, description = "`precondition-failed`"),
     )
 )]

@@ -17,7 +17,7 @@ use crate::domain::include::Includes;
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct IfNoneMatch {
-    /// The `ETag` of an answer: if nothing has changed since, the service answers 304
+    /// The `ETag` of a response: if nothing has changed since, the response is 304
     #[param(rename = "If-None-Match", nullable)]
     if_none_match: Option<String>,
 }

@@ -10,8 +10,8 @@ use crate::service::results;
 
 /// Make a period final now.
 ///
-/// The rest of the wait, `finalize`, is skipped. Every period of the board that ends no later becomes final, too. The same request
-/// again changes nothing.
+/// The rest of the wait (`finalize`) is skipped. Every period of the board that ended by then becomes final too. Repeating
+/// the request changes nothing.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/periods/{key}/close", operation_id = "close_period",
     params(PeriodPath),

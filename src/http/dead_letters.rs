@@ -23,38 +23,38 @@ use crate::store::dead_letters::LetterId;
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = DeadLetter)]
 pub struct DeadLetterBody {
-    /// The letter's id. It holds until the board moves to another number of shards.
+    /// The letter's id. It is valid until the board moves to another number of shards.
     pub id: String,
-    /// Why it is one: `unreadable`, `too-old`, `failed`, or another reason that a newer release has.
+    /// Why the event could not be applied: `unreadable`, `too-old`, `failed`, or a reason of a newer release.
     pub reason: String,
-    /// The same for people.
+    /// The reason in detail, for people.
     pub detail: String,
-    /// Since when it is one. It is kept for seven days.
+    /// Since when it is a dead letter. It is kept for seven days.
     pub died_at: Timestamp,
     /// The event; null if it can't be read.
     pub event: Option<DeadEvent>,
 }
 
-/// The event of a dead letter, without the address that it came from.
+/// The event of a dead letter, without the client's address.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeadEvent {
     /// The event's id.
     pub id: String,
     /// The member.
     pub member: String,
-    /// The score that was sent; null if it is none any more, as after a change of the board's decimals.
+    /// The score that was sent; null if it is no longer valid, for example after a change of the board's decimals.
     pub score: Option<ShownScore>,
-    /// The instant that the event counts for.
+    /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was queued.
     pub queued_at: Timestamp,
-    /// Who sent it; null if that was not told.
+    /// The voter; null if there is none.
     pub voter: Option<String>,
-    /// By which channel it came; null if that was not told.
+    /// The channel; null if there is none.
     pub channel: Option<String>,
-    /// From which device it came; null if that was not told.
+    /// The device; null if there is none.
     pub device: Option<String>,
-    /// Its data; null if it has none.
+    /// The event's data; null if there is none.
     #[schema(required = true)]
     pub data: Option<EntryData>,
 }
@@ -64,7 +64,7 @@ pub struct DeadEvent {
 pub struct DeadLetterList {
     /// The dead letters, the oldest first.
     pub dead_letters: Vec<DeadLetterBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LetterId {
 
 /// List dead letters.
 ///
-/// Queued events that could not be applied are kept aside for seven days, up to 1,000 in a shard. The oldest is the first.
+/// Queued events that could not be applied are kept for seven days, up to 1,000 per shard.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/dead-letters", operation_id = "list_dead_letters",
     params(PartParams),
@@ -143,16 +143,16 @@ pub async fn list(
 
 /// Replay a dead letter.
 ///
-/// The service puts the event back into its queue as it was, with its id, its `at` and the time at which it was queued, and removes the
-/// letter. The event is judged when it is applied, as every queued event is. An event that was queued more than 24 hours ago is not
-/// taken again.
+/// The service puts the event back into its queue unchanged, with its id, its `at` and the time at which it was queued, and
+/// removes the letter. The event is checked when it is applied, like every queued event. An event that was queued more than
+/// 24 hours ago can't be replayed.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/dead-letters/{id}/replay", operation_id = "replay_dead_letter",
     responses(
-        (status = 202, description = "The event is queued again. The letter, as it was", body = DeadLetterBody),
+        (status = 202, description = "The event was queued again. The body is the removed letter", body = DeadLetterBody),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
         (status = 409, description = "`not-replayable`, `board-moving`, `member-erased`"),
-        (status = 422, description = "`event-id-reused`: another event took the id before the board moved to other shards"),
+        (status = 422, description = "`event-id-reused`: another event used the id before the board moved to other shards"),
         (status = 503, description = "`queue-full`, with `Retry-After`"),
     )
 )]
@@ -170,11 +170,11 @@ pub async fn replay(
 
 /// Delete a dead letter.
 ///
-/// Its event never counts, unless it is sent again.
+/// Its event never counts unless it is sent again.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/dead-letters/{id}", operation_id = "delete_dead_letter",
     responses(
-        (status = 204, description = "The service has deleted the dead letter"),
+        (status = 204, description = "The dead letter was deleted"),
         (status = 404, description = "`board-not-found`, `dead-letter-not-found`"),
     )
 )]

@@ -33,7 +33,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing depends only on which events were accepted: late, duplicate or batched events never distort ranks.\n\nThe examples of requests work as they stand, from the top to the bottom of this page, if you leave the `DELETE`s for the end. Those of `leagues` need a board `run_league`, and those of `results` work once the day is over.\n\nEvery error is `application/problem+json` (RFC 9457). Programs should use its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. In addition to the errors that an operation lists, the service may return 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` if the API key has a rate.",
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing depends only on which events were accepted: late, duplicate or batched events never distort ranks.\n\nThe request examples work as they are, from top to bottom of this page, if you leave the `DELETE`s for the end. Those of `leagues` need a board `run_league`, and those of `results` work when the day is over.\n\nEvery error is `application/problem+json` (RFC 9457). Programs should use its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. In addition to the errors that an operation lists, the service may return 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` if the API key has a rate.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     security((), ("api_key" = [])),
@@ -46,7 +46,7 @@ fn add_api_keys(document: &mut OpenApi) {
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "An API key, if the service has any, or the token of a player. Each operation names the scope that it needs; the scope `admin` includes all others.",
+            "An API key, if the service has any, or a player's token. Each operation names the scope that it needs; the scope `admin` includes all others.",
         ));
     let components = document.components.as_mut().expect("there are components");
     components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
@@ -130,12 +130,12 @@ fn describe_reads(document: &mut OpenApi) {
             let unchanged = RefOr::T(Response::new("Nothing has changed"));
             let responses = &mut operation.responses.responses;
             responses.insert("304".to_owned(), unchanged);
-            give_header::<String>(operation, "ETag", "Of this content");
+            give_header::<String>(operation, "ETag", "The version of this content");
             let rule = "How long caches may keep it";
             give_header::<String>(operation, "Cache-Control", rule);
         }
         if takes(operation, "Cache-Control") {
-            let age = "From a replica: how many milliseconds old it is at the most";
+            let age = "From a replica: its maximum age in milliseconds";
             give_header::<u64>(operation, "Max-Staleness-Ms", age);
         }
     }

@@ -11,12 +11,12 @@ use crate::service::moderation;
 
 /// Erase a member of a board.
 ///
-/// From the answer on nothing of the member is shown: no score, no rank, no previous score. The service removes it from all
-/// standings in the background. An event of the member counts only if it lies after the erasure, and then the member begins
-/// from nothing. A hide of the member stays. Nobody need be there to be erased: the answer is the same.
+/// After the response nothing shows the member: no score, no rank, no previous score. The service removes its data from all
+/// standings in the background. Events of the member count only if they are after the erasure; the member then starts from
+/// nothing. A hide of the member is kept. The response is the same if the member doesn't exist.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/members/{member}", operation_id = "delete_member",
-    responses((status = 204, description = "The service has erased the member"))
+    responses((status = 204, description = "The member was erased"))
 )]
 pub async fn delete(
     State(app): Shared,
@@ -29,12 +29,12 @@ pub async fn delete(
 
 /// Erase a member of all boards.
 ///
-/// From the answer on nothing of the member is shown on any board, as if each had erased it by itself. The job removes what the
-/// member has left; its `failed` names boards on which that is not possible. Boards that are created later are not concerned.
+/// After the response nothing shows the member on any board, as if each board had erased it. The job removes the member's
+/// data; its `failed` names boards where that is not possible. Boards created later are not affected.
 #[utoipa::path(
     delete, path = "/v1/members/{member}", operation_id = "delete_member_everywhere",
     responses(
-        (status = 202, description = "The service has erased the member, and removes what it has left", body = TaskBody, headers(
+        (status = 202, description = "The member was erased; a job removes its data", body = TaskBody, headers(
             ("Location" = String, description = "The address of the job"))),
     )
 )]

@@ -27,21 +27,22 @@ pub struct EventStatusParams {
     /// The event's id.
     #[param(min_length = 1, max_length = 128, example = "run-88231")]
     id: String,
-    /// The event's member. Without it the service asks all shards of the board. With it the list leaves out events of other members that
-    /// wait or are dead; of those that were applied or rejected the service does not remember whose they are.
+    /// The event's member. Without it the service asks all shards of the board. With it the list omits waiting and dead
+    /// events of other members. It does not omit applied and rejected ones, because the service doesn't store which member
+    /// they belonged to.
     #[param(max_length = 128, example = "999")]
     member: Option<String>,
 }
 
-/// What became of the events of an id.
+/// The events with an id.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct EventStatuses {
-    /// The events; none if the service knows none, or none any more. There may be several: an event that waits blocks no other
-    /// with its id.
+    /// The events; none if the service doesn't know the id, or no longer does. There may be several, because several events
+    /// can wait under one id.
     pub events: Vec<EventStatusBody>,
 }
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 #[schema(as = EventStatus)]
@@ -50,9 +51,9 @@ pub enum EventStatusBody {
     Queued(WaitingEvent),
     /// It was taken.
     Applied(AppliedEvent),
-    /// It was refused when it was to be applied.
+    /// It was rejected when it was applied.
     Rejected(Box<RefusedEvent>),
-    /// It could not be applied, and is kept aside.
+    /// It could not be applied, and is a dead letter.
     Dead(BuriedEvent),
 }
 
@@ -63,49 +64,50 @@ pub struct WaitingEvent {
     pub id: String,
     /// The member.
     pub member: String,
-    /// The instant that the event counts for.
+    /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was queued.
     pub queued_at: Timestamp,
 }
 
-/// An event that was taken. The service remembers it for as long as the board's `idempotency` says.
+/// An accepted event. The service remembers it for the board's `idempotency`.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
     /// The event's id.
     pub id: String,
-    /// The instant that the event counted for.
+    /// The time that the event counted for.
     pub at: Timestamp,
-    /// How the event ended: `applied` if it changed a standing, `unchanged` if it changed none.
+    /// `applied` if the event changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
     pub outcome: EventOutcome,
-    /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event was sent
-    /// with `standings=false`, or if the member may have been erased since: so it may be if any member of the board was ever erased.
+    /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event
+    /// was sent with `standings=false`, or if the member may have been erased since, which is the case if any member of the
+    /// board was ever erased.
     pub standings: Vec<StandingScore>,
 }
 
-/// A queued event that was refused when it was to be applied. Its id is free.
+/// A queued event that was rejected when it was applied. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct RefusedEvent {
     /// The event's id.
     pub id: String,
-    /// The instant that the event would have counted for.
+    /// The time that the event would have counted for.
     pub at: Timestamp,
-    /// Why it was refused.
+    /// Why it was rejected.
     pub problem: ProblemBody,
 }
 
-/// A queued event that could not be applied, and is kept as a dead letter. It does not count, unless an operator replays the letter. Its
-/// id is free.
+/// A queued event that could not be applied, and is kept as a dead letter. It does not count unless an operator replays the
+/// letter. Its id is free.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct BuriedEvent {
     /// The event's id.
     pub id: String,
     /// The member; `null` if the event can't be read.
     pub member: Option<String>,
-    /// The instant that the event would count for; `null` if the event can't be read.
+    /// The time that the event would count for; `null` if the event can't be read.
     pub at: Option<Timestamp>,
-    /// Why: `unreadable`, `too-old`, `failed`, or what a newer release says.
+    /// Why: `unreadable`, `too-old`, `failed`, or a reason of a newer release.
     pub reason: String,
     /// Since when it is a dead letter.
     pub died_at: Timestamp,
@@ -167,16 +169,16 @@ impl EventStatusBody {
     }
 }
 
-/// Find out what became of an event.
+/// Read the outcome of an event.
 ///
-/// The service knows an event that waits in a queue, one that is a dead letter, and for as long as the board's `idempotency` says one that was
-/// taken, or that was refused when it was to be applied. The answer is an empty list if it knows none under this id, or none any more. A
-/// player finds the events that it has sent itself.
+/// The service knows events that wait in a queue, dead letters, and for the board's `idempotency` also events that were
+/// applied, or rejected from a queue. The list is empty if the service doesn't know the id, or no longer does. A player
+/// finds only the events that it sent itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/events", operation_id = "get_events",
     params(BoardPath, EventStatusParams),
     responses(
-        (status = 200, description = "What became of the events of this id", body = EventStatuses, example = json!({"events": [
+        (status = 200, description = "The events with this id", body = EventStatuses, example = json!({"events": [
             {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
                 "standings": [{"window": "day", "key": "2026-11-21", "score": 71}]}]})),
         (status = 503, description = "`log-unavailable`, `log-too-long`, with `Retry-After`"),

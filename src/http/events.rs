@@ -48,7 +48,7 @@ pub struct EventSchema {}
 #[serde(deny_unknown_fields)]
 #[schema(as = Batch)]
 struct BatchBody<'a> {
-    /// The events. The service takes or rejects each by itself.
+    /// The events. Each is accepted or rejected separately.
     #[serde(borrow)]
     #[schema(value_type = Vec<EventBody>, min_items = 1, max_items = 1000)]
     events: Vec<&'a RawValue>,
@@ -59,10 +59,11 @@ struct BatchBody<'a> {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitParams {
-    /// Whether the answer tells the member's rank before and after the event. Refused on boards of several shards, except leagues.
+    /// Whether the response has the member's rank before and after the event. Refused on boards with several shards, except
+    /// leagues.
     #[param(default = false)]
     ranks: Option<bool>,
-    /// Whether the answer tells what the event did to each standing. `false` is cheaper, for bulk loads. It holds for
+    /// Whether the response has the event's effect on each standing. `false` is cheaper, for bulk loads. It applies to
     /// duplicates too.
     #[param(default = true)]
     standings: Option<bool>,
@@ -82,37 +83,37 @@ impl SubmitParams {
     }
 }
 
-/// What became of one event. `status` says whether the service took it.
+/// The result of one event, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum EventResult {
     /// It changed a standing.
     Applied(TakenEvent),
-    /// It changed none: a `max` that did not improve.
+    /// It changed none, such as a `max` that did not improve.
     Unchanged(TakenEvent),
-    /// The service had taken it before.
+    /// It was accepted before.
     Duplicate(TakenEvent),
     /// It waits to be applied.
     Queued(QueuedEventBody),
-    /// The service did not take it.
+    /// It was not accepted.
     Rejected(Box<RejectedEvent>),
 }
 
-/// An event that waits to be applied. What becomes of it is told by `GET /v1/boards/{board}/events`.
+/// An event that waits to be applied. `GET /v1/boards/{board}/events` returns its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = QueuedEvent)]
 pub struct QueuedEventBody {
-    /// The event's id. The service has given it one if it had none.
+    /// The event's id. The service generates one if it had none.
     pub id: String,
     /// The board.
     pub board: BoardId,
     /// The member.
     pub member: MemberId,
-    /// The instant that the event counts for: its `at`, or when it was queued.
+    /// The time that the event counts for: its `at`, or when it was queued.
     pub at: Timestamp,
 }
 
-/// An event that the service took, now or before.
+/// An event that was accepted, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
     /// The event's id; null if the event had none.
@@ -121,33 +122,33 @@ pub struct TakenEvent {
     pub board: BoardId,
     /// The member.
     pub member: MemberId,
-    /// The instant that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the first one.
+    /// The time that the event counts for: its `at`, or when the service read it, to the microsecond. A duplicate has the
+    /// first one.
     pub at: Timestamp,
-    /// What the event did to each standing that it belongs to, in the order of the board's windows. For a duplicate:
-    /// what the event did the first time. With `standings=false` the list is empty, and so it is for a duplicate whose member
-    /// was erased since.
+    /// The event's effect on each of its standings, in the order of the board's windows; for a duplicate, the effect that it
+    /// had the first time. The list is empty with `standings=false`, and for a duplicate whose member was erased since.
     pub standings: Vec<StandingChange>,
-    /// What the board's standings have come to with the event: a read with `min_revision` has the event, whichever instance
-    /// answers. Missing for a duplicate that was taken before the board moved to other shards.
+    /// The board's revision with the event: a read with this `min_revision` includes the event, on any instance. Missing for
+    /// a duplicate of an event that was accepted before the board moved to other shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
 }
 
-/// An event of a batch that the service did not take.
+/// A rejected event of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedEvent {
-    /// The event's id; null if the service can read none in the event.
+    /// The event's id; null if the event has none that can be read.
     pub id: Option<String>,
-    /// The board; null if the service can read none in the event.
+    /// The board; null if the event has none that can be read.
     pub board: Option<String>,
-    /// The member; null if the service can read none in the event.
+    /// The member; null if the event has none that can be read.
     pub member: Option<String>,
-    /// Why the service did not take the event.
+    /// Why the event was rejected.
     pub problem: ProblemBody,
 }
 
-/// What an event did to its member in one standing.
+/// An event's effect on its member in one standing.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StandingChange {
     /// The window.
@@ -167,7 +168,7 @@ pub struct StandingChange {
     pub ranks: Option<Ranks>,
 }
 
-/// What became of the events of a batch.
+/// The results of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BatchResult {
     /// A result for each event, in the order of the events.
@@ -296,27 +297,27 @@ impl RejectedEvent {
 
 /// Send one event.
 ///
-/// The service changes all standings that the event belongs to in one atomic step, and answers after it. If the answer
-/// is lost, send the same event with the same `id` again.
+/// The service updates all standings of the event in one atomic step, and then responds. If you lose the response, send the
+/// same event again with the same `id`.
 ///
-/// On a board with `ingest: async`, or with the header `Prefer: respond-async`, the service answers 202 once the event is stored in a
-/// queue, and applies it as soon as it can. What can be judged at once is: such a refusal is answered as ever. What else becomes of the
-/// event, `GET /v1/boards/{board}/events` tells. A league applies events before it answers.
+/// On a board with `ingest: async`, or with the header `Prefer: respond-async`, the service returns 202 once the event is
+/// stored in a queue, and applies it as soon as it can. What it can check at once it rejects as usual.
+/// `GET /v1/boards/{board}/events` returns the event's outcome. A league applies events before it responds.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/events", operation_id = "post_event",
     params(
         BoardPath,
         SubmitParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "An id for the event, where the body has none"),
-        ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the event is queued (RFC 7240)"),
+        ("Idempotency-Key" = Option<String>, Header, description = "An id for the event, if the body has none"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: respond once the event is queued (RFC 7240)"),
     ),
     request_body(content = EventSchema, example = json!({"id": "run-88231", "member": "999", "score": 10, "voter": "v-1"})),
     responses(
-        (status = 200, description = "The service took the event, now or before", body = TakenEvent, headers(
-            ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what is left of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
+        (status = 200, description = "The event was accepted, now or before", body = TakenEvent, headers(
+            ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what remains of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
             ("RateLimit-Policy" = Option<String>, description = "What each quota allows"))),
         (status = 202, description = "The event is queued", body = QueuedEventBody, headers(
-            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request has asked for it")),
+            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request asked for it")),
             example = json!({"id": "run-88231", "board": "run_hero", "member": "999", "status": "queued", "at": "2026-11-21T12:00:00.000Z"})),
         (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`"),
@@ -358,29 +359,30 @@ pub async fn post_one(
 
 /// Send many events.
 ///
-/// A batch has 1 to 1,000 events of any boards. The service takes or rejects each event by itself, and tells the result of
-/// each, also where the data of a board is damaged (`internal`). It refuses a batch as a whole only if the batch isn't JSON
-/// of this form, or if Redis does not answer. In the second case it may have taken some of the events: send the same batch
-/// again if its events have ids.
+/// A batch has 1 to 1,000 events of any boards. Each event is accepted or rejected separately and has its own result, even
+/// if the data of a board is damaged (`internal`). A batch is refused as a whole only if it isn't JSON of this form, or if
+/// Redis does not answer. In the latter case some events may have been accepted: send the same batch again if its events
+/// have ids.
 ///
-/// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event that has
-/// an id of its own keeps it. So the same batch with the same key counts once.
+/// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event with
+/// its own id keeps it. So the same batch with the same key counts once.
 ///
-/// Events of boards with `ingest: async` are queued, and with the header `Prefer: respond-async` all but those of leagues. If there is no
-/// room for an event in its queue, its result is `queue-full`; if the log of queued events does not answer, `log-unavailable`.
+/// Events of boards with `ingest: async` are queued; with the header `Prefer: respond-async` all events except those of
+/// leagues. If an event's queue is full, its result is `queue-full`; if the log of queued events does not answer,
+/// `log-unavailable`.
 #[utoipa::path(
     post, path = "/v1/events", operation_id = "post_events",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Gives the events that have no id the ids `KEY/0`, `KEY/1`, …, by their places in the batch"),
-        ("Prefer" = Option<String>, Header, description = "`respond-async` asks for an answer once the events are queued (RFC 7240)"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Gives events without id the ids `KEY/0`, `KEY/1`, …, by their positions in the batch"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: respond once the events are queued (RFC 7240)"),
         SubmitParams,
     ),
     request_body(content = BatchBody, example = json!({"events": [
         {"board": "run_hero", "id": "run-88232", "member": "999", "score": 10, "voter": "v-1"},
         {"board": "run_hero", "id": "run-88233", "member": "alice", "score": 25, "voter": "v-2"}]})),
     responses(
-        (status = 200, description = "What became of each event", body = BatchResult, headers(
-            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request has asked for it, and an event was queued"))),
+        (status = 200, description = "The result of each event", body = BatchResult, headers(
+            ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request asked for it and an event was queued"))),
     )
 )]
 pub async fn post_many(

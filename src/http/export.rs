@@ -66,10 +66,10 @@ pub struct ExportParams {
     /// The form.
     #[param(inline, example = "ndjson")]
     format: ExportFormat,
-    /// What entries have beside their scores: `profile`.
+    /// Additional fields of entries: `profile`.
     #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
     include: Option<String>,
-    /// In a league, which cohort of the period.
+    /// In a league, the cohort.
     cohort: Option<String>,
 }
 
@@ -90,12 +90,12 @@ struct Outgoing {
 
 /// Export a final period.
 ///
-/// The whole standing in rank order. Cells of a CSV that a spreadsheet would take for formulas begin with an apostrophe.
+/// The whole standing in rank order. CSV cells that a spreadsheet would interpret as formulas begin with an apostrophe.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", operation_id = "export_period",
     params(PeriodPath, ExportParams),
     responses(
-        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether anything of the standing may have changed meanwhile", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
+        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
         (status = 400, description = "`cohort-required`: a league is exported cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`period-not-final`"),

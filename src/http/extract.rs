@@ -368,9 +368,10 @@ macro_rules! part_params {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($fields)*
-            /// The list begins behind this item: `next` of the part before. Where items are listed by their ids or names, any of these.
+            /// The list begins after this item: the `next` of the previous part. If items are listed by id or name, any id
+            /// or name.
             after: Option<String>,
-            /// How many items the answer has at the most.
+            /// The maximum number of items to return.
             #[param(minimum = 1, maximum = $max, default = $default $(, example = $example)?)]
             limit: Option<u64>,
         }

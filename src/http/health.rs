@@ -17,35 +17,34 @@ use crate::supervise;
 /// The most faults that readiness names.
 const FAULTS_SHOWN_MAX: usize = 20;
 
-/// The process lives.
+/// The process is alive.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Alive {
     /// `ok`.
     status: &'static str,
 }
 
-/// The service can work.
+/// The service is ready.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Ready {
     /// `ok`.
     pub(super) status: String,
-    /// Whether the service has completed the running standing of every rolling window ahead. Until then reads are right all
-    /// the same, but the first one may wait.
+    /// Whether the running standing of every rolling window has been prepared. Until then reads are still correct, but the
+    /// first one may wait.
     pub(super) windows_complete: bool,
-    /// What somebody should see to: Redis takes no writes just now (reads go on), or Redis is set up so that it may lose
-    /// data.
+    /// What needs attention: for example, Redis refuses writes (reads still work), or its configuration risks losing data.
     pub(super) warnings: Vec<String>,
-    /// The first 20 faults of the background work of this instance. The service works in spite of them.
+    /// The first 20 faults of this instance's background work. The service works despite them.
     pub(super) faults: Vec<FaultBody>,
-    /// How many faults there are.
+    /// The number of faults.
     pub(super) fault_count: usize,
 }
 
-/// A fault of one board, or of work for all boards. The service tries the job again until it succeeds.
+/// A fault of one board, or of work for all boards. The service retries the job until it succeeds.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Fault)]
 pub struct FaultBody {
-    /// The board; `*` if it is work for all boards.
+    /// The board; `*` for work for all boards.
     pub(super) board: String,
     /// The background job that fails, such as `rollover` or `queues`.
     pub(super) job: String,
@@ -66,12 +65,12 @@ impl From<Fault> for FaultBody {
     }
 }
 
-/// See whether the process and its background tasks live.
+/// Check whether the process and its background tasks are alive.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", security(()),
     responses(
-        (status = 200, description = "They live", body = Alive),
-        (status = 500, description = "`internal`: a background task fails again and again; start the service anew"),
+        (status = 200, description = "They are alive", body = Alive),
+        (status = 500, description = "`internal`: a background task fails again and again; restart the service"),
     )
 )]
 pub async fn livez() -> Answer<Alive> {
@@ -84,14 +83,14 @@ pub async fn livez() -> Answer<Alive> {
     Err(Problem::new(INTERNAL, detail))
 }
 
-/// See whether the service can work.
+/// Check whether the service is ready.
 ///
-/// It can if it isn't shutting down, and Redis answers and knows the scripts. It is ready also while Redis takes no writes,
-/// because reads go on; then `warnings` says so.
+/// It is ready if it isn't shutting down, and Redis answers and has the scripts. It is also ready while Redis refuses
+/// writes, because reads still work; `warnings` then says so.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", security(()),
     responses(
-        (status = 200, description = "The service can work", body = Ready),
+        (status = 200, description = "The service is ready", body = Ready),
         (status = 503, description = "`store-unavailable`"),
     )
 )]

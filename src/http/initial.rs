@@ -19,7 +19,7 @@ use crate::service::initial::{self, INITIAL_MAX};
 #[serde(deny_unknown_fields)]
 #[schema(as = InitialScores)]
 pub struct InitialBody {
-    /// 1 to 10,000 scores by the ids of their members; null takes one away. A member that is not named keeps its own.
+    /// 1 to 10,000 scores by member id; null removes one. Members that are not named keep theirs.
     #[schema(value_type = BTreeMap<MemberId, Option<f64>>, example = json!({"alice": 120, "bob": null}))]
     scores: BTreeMap<MemberId, Option<Box<RawValue>>>,
 }
@@ -52,21 +52,22 @@ pub struct InitialList {
     pub total: u64,
     /// The scores, best first.
     pub entries: Vec<InitialEntry>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
 /// Set initial scores.
 ///
-/// A member that the request does not name keeps its own. With them members stand in every period of the board's `initial` windows, past, running and to come, from its
-/// beginning; what they get there is added. If one of the scores is wrong, nothing is done. All others are set one after
-/// the other, each at once in all standings; a request that failed half-way can be sent again.
+/// Members that the request does not name keep theirs. With an initial score a member is listed in every period of the
+/// board's `initial` windows, past, running or future, from its beginning; events add to this score. If one of the scores is
+/// invalid, nothing is changed. Otherwise they are set one after the other, each in all standings at once; a request that
+/// failed halfway can be sent again.
 #[utoipa::path(
     patch, path = "/v1/boards/{board}/initial-scores", operation_id = "patch_initial_scores",
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
-        (status = 200, description = "The service has set the initial scores", body = InitialCount),
-        (status = 422, description = "`validation-failed`: also where the board has no `initial` windows"),
+        (status = 200, description = "The initial scores were set", body = InitialCount),
+        (status = 422, description = "`validation-failed`: also if the board has no `initial` windows"),
     )
 )]
 pub async fn patch(
@@ -94,7 +95,7 @@ pub async fn patch(
 
 /// List initial scores.
 ///
-/// On boards with `keep_top` only the best are listed.
+/// On boards with `keep_top`, only the best are listed.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/initial-scores", operation_id = "list_initial_scores",
     params(PartParams),

@@ -23,12 +23,12 @@ use crate::domain::time::Timestamp;
 use crate::engine::seats::FoundPlayer;
 use crate::service::players::{self, Joined};
 
-/// Who joins or leaves.
+/// The member that joins or leaves.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LeagueMember)]
 pub struct LeagueMemberBody {
-    /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token its `sub`.
+    /// The member: 1 to 128 bytes of UTF-8 without control characters. With a player's token, its `sub`.
     member: MemberId,
 }
 
@@ -50,7 +50,7 @@ pub struct LeagueSeat {
     pub score: Option<ShownScore>,
     /// When it joined.
     pub joined_at: Timestamp,
-    /// How many members the cohort has so far, without those who are hidden.
+    /// How many members the cohort has so far, without hidden ones.
     pub size: u64,
 }
 
@@ -59,11 +59,11 @@ pub struct LeagueSeat {
 pub struct LeftLeague {
     /// The member.
     pub member: String,
-    /// The key of the period from which on events do not seat it.
+    /// The key of the first period in which events do not seat it.
     pub left_from: String,
 }
 
-/// A tier that is ordered.
+/// An order of a member's tier.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TierOrder)]
@@ -72,29 +72,29 @@ pub struct TierOrderBody {
     tier: String,
 }
 
-/// An order that is not carried out yet.
+/// An order for a future period.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct OrderedTier {
     /// The tier.
     pub tier: String,
-    /// The key of the period from which on the member plays in it.
+    /// The key of the first period in which the member plays in it.
     pub from: String,
 }
 
-/// What is known of a member of a league.
+/// The state of a member of a league.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct LeagueMemberState {
     /// The member.
     pub member: String,
-    /// The key of the period that runs.
+    /// The key of the running period.
     pub key: String,
-    /// The tier in which it plays, or would play; null while its last period is turned over.
+    /// The tier in which it plays, or would play; null while the outcome of its last period is being decided.
     pub tier: Option<String>,
     /// The cohort of its seat; null if it has none.
     pub cohort: Option<String>,
-    /// What a moderator has ordered for the next period.
+    /// The tier that a moderator has ordered for the next period.
     pub order: Option<OrderedTier>,
-    /// The key of the period from which on events do not seat it; null if it has not left.
+    /// The key of the first period in which events do not seat it; null if it has not left.
     pub left_from: Option<String>,
 }
 
@@ -150,16 +150,16 @@ impl LeagueMemberState {
 
 /// Join a league.
 ///
-/// The member gets its seat in the running period: in the open cohort of its tier. It is listed there with its opening score: that of
-/// its entry bonus, or 0. A member that has its seat keeps it, so that the request can be sent again. To join takes back that the
-/// member has left.
+/// The member gets a seat in the running period, in the open cohort of its tier. It is listed there with its opening score:
+/// its entry bonus, or 0. A member that already has a seat keeps it, so the request can be repeated. Joining also undoes an
+/// earlier leave.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/members", operation_id = "join_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
         (status = 201, description = "The member has joined", body = LeagueSeat),
-        (status = 200, description = "The member has its seat already", body = LeagueSeat),
+        (status = 200, description = "The member already has a seat", body = LeagueSeat),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
     )
 )]
@@ -181,14 +181,14 @@ pub async fn join(
 
 /// Leave a league.
 ///
-/// That holds from the next period on: then events of the member do not seat it, and are refused. In the running period it keeps its
-/// seat. To join again takes it back.
+/// It takes effect in the next period: from then on events of the member do not seat it, and are rejected. In the running
+/// period the member keeps its seat. Joining again undoes it.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/league/leave", operation_id = "leave_league",
     params(LeaguePath),
     request_body(content = LeagueMemberBody, example = json!({"member": "999"})),
     responses(
-        (status = 200, description = "The member has left", body = LeftLeague),
+        (status = 200, description = "The member has left the league", body = LeftLeague),
         (status = 409, description = "`board-closed`"),
     )
 )]
@@ -209,16 +209,16 @@ pub async fn leave(
 
 /// Order the tier of a member.
 ///
-/// The member plays in it from the next period on, whatever the running one leads to. The member need not have joined yet. An order
-/// that was given before for the next period is replaced.
+/// The member plays in this tier from the next period on, whatever the outcome of the running one. The member need not have
+/// joined yet. An earlier order for the next period is replaced.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/league/members/{member}", operation_id = "put_league_member",
     params(LeaguePath, MemberPath),
     request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
     responses(
-        (status = 200, description = "The order is given", body = LeagueMemberState),
+        (status = 200, description = "The order was stored", body = LeagueMemberState),
         (status = 409, description = "`league-turning`, with the header `Retry-After`; `board-closed`"),
-        (status = 422, description = "`validation-failed`: also where the next period has no such tier"),
+        (status = 422, description = "`validation-failed`: also if the next period has no such tier"),
     )
 )]
 pub async fn put(
@@ -239,13 +239,13 @@ pub async fn put(
 
 /// Get a member of a league.
 ///
-/// For those who moderate: also of members who are hidden. Anybody else is known by `GET …/standings/{window}/members/{member}`. A
-/// member that never joined is told as it would begin.
+/// For moderators: it includes hidden members. Other clients use `GET …/standings/{window}/members/{member}`. A member that
+/// never joined is described as it would start.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/league/members/{member}", operation_id = "get_league_member",
     params(LeaguePath, MemberPath),
     responses(
-        (status = 200, description = "What is known of the member", body = LeagueMemberState),
+        (status = 200, description = "The state of the member", body = LeagueMemberState),
         (status = 409, description = "`board-closed`"),
     )
 )]

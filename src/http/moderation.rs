@@ -34,7 +34,7 @@ pub struct HideBody {
     /// Why: 1 to 500 characters.
     #[schema(min_length = 1, max_length = 500, example = "cheating")]
     reason: String,
-    /// When the hide ends. The member comes back some seconds later. Left out: it does not end by itself.
+    /// When the hide ends. The member reappears some seconds later. By default it has no end.
     #[serde(default)]
     until: Option<Timestamp>,
 }
@@ -44,32 +44,32 @@ pub struct HideBody {
 pub struct HiddenMember {
     /// The member.
     pub member: String,
-    /// The id of the hide, as messages to webhooks name it. It stays as long as the member is hidden.
+    /// The id of the hide, as webhook messages name it. It stays the same as long as the member is hidden.
     pub hide: String,
     /// Why it is hidden.
     pub reason: String,
-    /// Who has hidden it: the name of an API key, `configuration:` and the role of a key of the configuration, `anonymous`
-    /// where there are no keys.
+    /// Who hid it: the name of an API key; `configuration:` and the role of a key of the configuration; or `anonymous` on a
+    /// service without keys.
     pub by: String,
-    /// Since when.
+    /// Since when it is hidden.
     pub since: Timestamp,
-    /// When the hide ends; null if it does not end by itself.
+    /// When the hide ends; null if it has no end.
     pub until: Option<Timestamp>,
 }
 
 /// A part of the list of hidden members.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 pub struct HiddenList {
-    /// The members, in the order of the bytes of their ids.
+    /// The members, ordered by the bytes of their ids.
     pub hidden: Vec<HiddenMember>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
 part_params! {
     /// Which part of the list the answer has.
     HiddenParams {
-        /// Only the member with this hide, wherever it is in the list: `hide` of a message to a webhook.
+        /// Only the member with this hide, as in the `hide` of a webhook message, regardless of `after`.
         hide: Option<String>,
     }
     limit(default = 100, maximum = 1000)
@@ -85,23 +85,23 @@ pub enum ModerationAction {
     Unhide,
 }
 
-/// What is done with a member, and on which boards.
+/// An action for a member, on some boards or on all.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Moderation)]
 pub struct ModerationBody {
-    /// What is done.
+    /// The action.
     #[schema(inline)]
     action: ModerationAction,
     /// The member: 1 to 128 bytes of UTF-8 without control characters.
     member: MemberId,
-    /// Why: 1 to 500 characters. Whoever hides a member says why.
+    /// Why: 1 to 500 characters. Required to hide a member.
     #[serde(default)]
     reason: Option<String>,
-    /// When the hide ends. Left out: it does not end by itself.
+    /// When the hide ends. By default it has no end.
     #[serde(default)]
     until: Option<Timestamp>,
-    /// The ids of up to 100 boards; or `*` for all boards, also those that are created later.
+    /// The ids of up to 100 boards; or `*` for all boards, including those created later.
     #[schema(schema_with = boards)]
     boards: Boards,
 }
@@ -125,7 +125,7 @@ fn boards() -> Array {
         .build()
 }
 
-/// What has become of a member on one board. `status` says whether it was done.
+/// The result on one board, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ModerationResult {
@@ -153,7 +153,7 @@ pub struct RefusedBoard {
     pub problem: ProblemBody,
 }
 
-/// What has become of a member on each board.
+/// The result on each board.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModerationResults {
     /// A result for each board, in the order of the request.
@@ -234,9 +234,9 @@ impl ModerationBody {
 
 /// Hide a member of a board.
 ///
-/// When this is answered, no read that begins later shows the member: no page, rank, count, neighbour, percentile, subset or
-/// sum of any window. Its events go on counting out of sight. A member that is not on the board yet can be hidden. A member
-/// that is hidden already gets the new reason and the new end; the answer is the same.
+/// Once this returns, the member is hidden: no later read shows it in a page, rank, count, neighbour, percentile, subset or
+/// sum of any window. Its events still count, unseen. You can hide a member that is not on the board yet. A member that is
+/// already hidden gets the new reason and end; the response is the same.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/hidden/{member}", operation_id = "put_hidden",
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
@@ -263,7 +263,7 @@ pub async fn put(
 
 /// Bring a hidden member of a board back.
 ///
-/// When this is answered, every read that begins later shows the member where its events have put it, ties too.
+/// Once this returns, every later read shows the member in the place that its events gave it, including ties.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}/hidden/{member}", operation_id = "delete_hidden",
     responses(
@@ -299,7 +299,7 @@ pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer
     get, path = "/v1/boards/{board}/hidden", operation_id = "list_hidden",
     params(HiddenParams),
     responses(
-        (status = 200, description = "The hidden members in the order of the bytes of their ids", body = HiddenList, example = json!({
+        (status = 200, description = "The hidden members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
     )
@@ -323,19 +323,19 @@ pub async fn hidden(
 
 /// Hide a member on many boards, or bring it back.
 ///
-/// With a list of boards the answer has a result for each, and holds as that of a single hide. With `*` for all boards a job
-/// hides the member on one board after the other, and the answer names the job; the member is also hidden on boards that are
-/// created later, before their creation is answered (a *standing order*). `unhide` on all boards ends that. The last order
-/// for a member counts: it takes the place of a job that is under way.
+/// With a list of boards the response has a result for each, and gives the guarantee of a single hide. With `*`, for all
+/// boards, a job hides the member on one board after the other, and the response names the job; the member is also hidden on
+/// boards created later, as part of their creation (a *standing order*). `unhide` on all boards ends that. The last order
+/// for a member counts: it replaces a running job.
 #[utoipa::path(
     post, path = "/v1/moderation", operation_id = "post_moderation",
     request_body(content = ModerationBody, example = json!({
         "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
     responses(
-        (status = 200, description = "What has become of it on each board of the list", body = ModerationResults, example = json!({
+        (status = 200, description = "The result on each board of the list", body = ModerationResults, example = json!({
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating",
                 "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}}]})),
-        (status = 202, description = "A job does it on all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
+        (status = 202, description = "A job was started for all boards", body = TaskBody, headers(("Location" = String, description = "The address of the job"))),
         (status = 409, description = "`too-many-orders`"),
     )
 )]
@@ -395,14 +395,14 @@ pub async fn post(
     Ok(JsonResponse(results).into_response())
 }
 
-/// List who is hidden on all boards.
+/// List the members hidden on all boards.
 ///
-/// These are the standing orders: each hides a member also on boards that are created later.
+/// These are the standing orders: each also hides a member on boards created later.
 #[utoipa::path(
     get, path = "/v1/moderation", operation_id = "list_orders",
     params(HiddenParams),
     responses(
-        (status = 200, description = "The members in the order of the bytes of their ids", body = HiddenList, example = json!({
+        (status = 200, description = "The members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
             "next": null})),
     )

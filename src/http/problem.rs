@@ -19,38 +19,38 @@ use crate::throttle;
 /// What clients are told to wait after a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;
 
-/// The body of every response with a status from 400 on (RFC 9457).
+/// The body of every response with a status of 400 or above (RFC 9457).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// What kind of problem: the address of a page that explains it.
+    /// The kind of problem: the address of a page that explains it.
     #[serde(rename = "type")]
     #[schema(example = "/problems/score-out-of-range")]
     pub kind: String,
-    /// The same for programs: it stays as it is in later releases.
+    /// The kind for programs; it does not change in later releases.
     #[schema(schema_with = codes)]
     pub code: String,
-    /// The same for people.
+    /// The kind for people.
     #[schema(example = "Score out of range")]
     pub title: String,
     /// The HTTP status.
     #[schema(example = 422, minimum = 400, maximum = 599)]
     pub status: u16,
     /// What exactly is wrong.
-    #[schema(example = "score 12.345 has more digits behind the point (3) than are kept (0)")]
+    #[schema(example = "score 12.345 has more decimals (3) than the board keeps (0)")]
     pub detail: String,
-    /// Where in the body it is wrong, if it is there.
+    /// The errors in the body, if that is what is wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
     /// The name of the quota that is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "voter-minute")]
     pub quota: Option<String>,
-    /// When more of that quota will be left; missing if that is never.
+    /// When more of that quota will be available; missing if that is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub frees_at: Option<Timestamp>,
-    /// Under which name the reward was claimed.
+    /// The name under which the reward was claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "grant-87")]
     pub claimed_by: Option<String>,

@@ -28,7 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::service::Error;
 use crate::service::profiles::{self, FoundProfile, Incoming, PROFILES_MAX};
 
-/// A profile as it is written, with its member.
+/// A profile to write, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMemberProfile)]
@@ -48,19 +48,19 @@ pub struct MemberProfileBody {
     attributes: Option<Box<RawValue>>,
 }
 
-/// The profile of a member, and what was said of its name.
+/// The profile of a member, with the review of its name.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberProfile {
     /// The member.
     pub member: String,
-    /// What the member is called.
+    /// The member's name.
     pub name: String,
-    /// Where its picture is; null if it has none.
+    /// The address of its picture; null if it has none.
     pub avatar_url: Option<String>,
-    /// What the operator's backend has added.
+    /// Attributes that the operator's backend has added.
     #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
     pub attributes: Box<RawValue>,
-    /// What was said of the name and the picture.
+    /// The review of the name and the picture.
     pub review: Review,
     /// When the profile last changed.
     pub updated_at: Timestamp,
@@ -85,54 +85,54 @@ impl From<FoundProfile> for MemberProfile {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewProfiles)]
 struct ProfilesBody<'a> {
-    /// The profiles. The service writes or rejects each by itself.
+    /// The profiles. Each is written or rejected separately.
     #[serde(borrow)]
     #[schema(value_type = Vec<MemberProfileBody>, min_items = 1, max_items = 1000)]
     profiles: Vec<&'a RawValue>,
 }
 
-/// What became of one profile. `status` says whether the service wrote it.
+/// The result of one profile, with its `status`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProfileResult {
-    /// The service wrote it.
+    /// It was written.
     Stored(StoredProfile),
-    /// The service did not write it.
+    /// It was not written.
     Rejected(Box<RejectedProfile>),
 }
 
-/// A profile that the service wrote.
+/// A profile that was written.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StoredProfile {
-    /// The profile as it is now.
+    /// The current profile.
     pub profile: MemberProfile,
 }
 
-/// A profile that the service did not write.
+/// A profile that was not written.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RejectedProfile {
-    /// The member; null if the service can read none.
+    /// The member; null if it can't be read.
     pub member: Option<String>,
-    /// Why the service did not write the profile.
+    /// Why the profile was not written.
     pub problem: ProblemBody,
 }
 
-/// What became of many profiles.
+/// The results of many profiles.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProfileResults {
     /// A result for each profile, in the order of the profiles.
     pub results: Vec<ProfileResult>,
 }
 
-/// What a moderator says of a name.
+/// A moderator's review of a name.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NameReview)]
 pub struct ReviewBody {
-    /// The name that was judged: the text that the moderator saw.
+    /// The reviewed name: the text that the moderator saw.
     #[schema(min_length = 1, example = "Ann")]
     name: String,
-    /// The address of the picture that was judged with it. Left out: the review holds for whatever picture there is.
+    /// The address of the picture that was reviewed with it. If missing, the review applies to whatever picture there is.
     #[serde(default)]
     avatar_url: Option<String>,
     /// Whether boards may show the name and the picture.
@@ -157,7 +157,7 @@ pub enum Judgement {
 part_params! {
     /// Which names are listed.
     ReviewParams {
-        /// What was said of the names: `pending` for nothing yet.
+        /// The status of the reviews: `pending` if there is none yet.
         #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
         status: Option<ReviewStatus>,
     }
@@ -167,9 +167,9 @@ part_params! {
 /// A part of the list of names.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NameReviews {
-    /// The profiles with these names, in the order of their members.
+    /// The profiles with these names, ordered by member.
     pub reviews: Vec<MemberProfile>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -198,14 +198,13 @@ fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result
 
 /// Give a member a profile.
 ///
-/// It replaces the profile that the member has. A name, or a picture, that has changed has to be reviewed again. The name is
-/// stored in NFC, with single spaces and none at its ends. A player's token writes the profile of its own `sub`; the
-/// attributes stay as they are then.
+/// It replaces an existing profile. A changed name or picture has to be reviewed again. The name is stored in NFC, trimmed,
+/// with single spaces. A player's token writes the profile of its own `sub`, and keeps the attributes.
 #[utoipa::path(
     put, path = "/v1/members/{member}/profile", operation_id = "put_profile",
     params(MemberPath),
     request_body(content = Draft, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
-    responses((status = 200, description = "The profile as it is now", body = MemberProfile))
+    responses((status = 200, description = "The current profile", body = MemberProfile))
 )]
 pub async fn put(
     State(app): State<Arc<App>>,
@@ -224,14 +223,14 @@ pub async fn put(
 
 /// Give many members profiles.
 ///
-/// A request has 1 to 1,000 profiles. The service writes or rejects each by itself. It refuses the request as a whole only if
-/// that isn't JSON of this form, or if Redis does not answer; then send it again.
+/// A request has 1 to 1,000 profiles. Each is written or rejected separately. The request is refused as a whole only if it
+/// isn't JSON of this form, or if Redis does not answer; then send it again.
 #[utoipa::path(
     post, path = "/v1/profiles", operation_id = "post_profiles",
     request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
-    responses((status = 200, description = "What became of each profile", body = ProfileResults))
+    responses((status = 200, description = "The result of each profile", body = ProfileResults))
 )]
 pub async fn post_many(
     State(app): State<Arc<App>>,
@@ -292,7 +291,7 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
 
 /// Read the profile of a member.
 ///
-/// It has the name also where that is blocked, and what was said of it.
+/// It has the name, even if that is blocked, and its review.
 #[utoipa::path(
     get, path = "/v1/members/{member}/profile", operation_id = "get_profile",
     params(MemberPath),
@@ -316,7 +315,7 @@ pub async fn get(
     delete, path = "/v1/members/{member}/profile", operation_id = "delete_profile",
     params(MemberPath),
     responses(
-        (status = 204, description = "The service has deleted the profile, and what was said of the name"),
+        (status = 204, description = "The profile and its review were deleted"),
         (status = 404, description = "`profile-not-found`"),
     )
 )]
@@ -328,16 +327,16 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Say whether the name of a member may be shown.
+/// Approve or block the name of a member.
 ///
-/// The review holds for the name that was judged. If the member is called something else by now, nothing happens (412). Who
-/// has written a name can't approve it (403).
+/// The review applies to the reviewed name only. If the member has another name by now, nothing changes (412). Nobody can
+/// approve a name that they wrote (403).
 #[utoipa::path(
     put, path = "/v1/members/{member}/name-review", operation_id = "put_name_review",
     params(MemberPath),
     request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
     responses(
-        (status = 200, description = "The profile as it is now", body = MemberProfile),
+        (status = 200, description = "The current profile", body = MemberProfile),
         (status = 404, description = "`profile-not-found`"),
         (status = 412, description = "`name-changed`"),
     )
@@ -384,13 +383,13 @@ impl ReviewBody {
     }
 }
 
-/// List names by what was said of them.
+/// List names by their reviews.
 ///
-/// `status=pending`, which is the default, is what moderators have to look at.
+/// `status=pending`, the default, lists the names to review.
 #[utoipa::path(
     get, path = "/v1/name-reviews", operation_id = "list_name_reviews",
     params(ReviewParams),
-    responses((status = 200, description = "The profiles in the order of their members", body = NameReviews))
+    responses((status = 200, description = "The profiles, ordered by member", body = NameReviews))
 )]
 pub async fn list_reviews(
     State(app): State<Arc<App>>,

@@ -21,26 +21,26 @@ use crate::store::quotas::Taken;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct QuotasParams {
-    /// Who would send the event.
+    /// The voter who would send the event.
     #[param(max_length = 128, example = "v-1")]
     voter: Option<String>,
     /// The member whose score would change.
     #[param(max_length = 128)]
     member: Option<String>,
-    /// Through which channel the event would come.
+    /// The channel through which the event would come.
     #[param(max_length = 128)]
     channel: Option<String>,
-    /// From which device the event would come.
+    /// The device from which the event would come.
     #[param(max_length = 128)]
     device: Option<String>,
-    /// From which address the event would come.
+    /// The address from which the event would come.
     ip: Option<String>,
 }
 
 /// How much of an allowance is used.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Allowance {
-    /// How much the board takes at the most.
+    /// How much is allowed.
     pub max: ShownScore,
     /// How much of it is used.
     pub used: ShownScore,
@@ -49,7 +49,7 @@ pub struct Allowance {
     pub left: ShownScore,
 }
 
-/// What is left of a quota.
+/// The state of a quota.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaState {
     /// The quota's name.
@@ -59,17 +59,17 @@ pub struct QuotaState {
     /// The allowance for all channels.
     #[serde(flatten)]
     pub base: Allowance,
-    /// The allowances on top that the event's channel has.
+    /// The extra allowances of the event's channel.
     pub extra: Vec<Allowance>,
-    /// When more will be left: the end of the period; for a sliding window that is used up, the time at which the board would
-    /// take an event of 1. Null if all is left, or if the quota never frees.
+    /// When more will be available: the end of the period; for a used-up sliding window, the time at which the board would
+    /// accept an event of 1. Null if nothing is used, or if that is never.
     pub frees_at: Option<Timestamp>,
 }
 
-/// What is left of a board's quotas.
+/// The remaining quotas of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QuotaStates {
-    /// The quotas that count by nothing else than what the request names, in the order of the definition.
+    /// The quotas that count only by what the request names, in the order of the definition.
     pub quotas: Vec<QuotaState>,
 }
 
@@ -101,15 +101,15 @@ impl QuotaState {
     }
 }
 
-/// Read what is left of a board's quotas.
+/// Read the remaining quotas of a board.
 ///
-/// The answer tells what an event of this voter, for this member, … would find now. It leaves out the quotas that count by
-/// something which the request does not name. Who names a voter, a member, a device or an address needs the scope
-/// `configure`. A player reads what is left for itself.
+/// It returns what remains now for an event of this voter, for this member, …, omitting quotas that count by something that
+/// the request does not name. Naming a voter, a member, a device or an address requires the scope `configure`. A player
+/// reads its own remaining quotas.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/quotas", operation_id = "get_quotas",
     params(QuotasParams),
-    responses((status = 200, description = "What is left of each quota", body = QuotaStates))
+    responses((status = 200, description = "What remains of each quota", body = QuotaStates))
 )]
 pub async fn get(
     State(app): Shared,

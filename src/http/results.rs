@@ -25,7 +25,7 @@ use crate::service::period::Target;
 use crate::service::periods::{self, Between, FoundPeriod};
 use crate::service::results::{self, FoundResult};
 
-/// Who leads a period, or has won it.
+/// The leader of a period, or its winner.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Winner)]
 pub struct WinnerBody {
@@ -51,12 +51,14 @@ pub struct PeriodBody {
     /// When the standing ends; null for `all`.
     #[serde(serialize_with = "seconds")]
     pub ends_at: Option<Timestamp>,
-    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
-    /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
+    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise
+    /// `ended`, and `final` once no event can change it any more. Missing if the response is from a replica that can't know
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,
-    /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
+    /// How many members the standing has, including those that `keep_top` does not list; null for a whole period of a
+    /// league.
     pub total: Option<u64>,
 }
 
@@ -67,12 +69,12 @@ pub struct ListedPeriod {
     /// The period.
     #[serde(flatten)]
     pub period: PeriodBody,
-    /// The first of its members; null if nobody is there, and of a league.
+    /// Its first member; null if there is none, and for a league.
     pub winner: Option<WinnerBody>,
     /// When its result was recorded, in a league that of its last cohort; null if it is not final.
     pub final_at: Option<Timestamp>,
-    /// How many queued events were refused because its closing did not wait for them (`max_delay`); null if it is not final, and of a
-    /// whole period of a league.
+    /// How many queued events were rejected because its closing did not wait for them (`max_delay`); null if it is not
+    /// final, and for a whole period of a league.
     pub cut_off: Option<u64>,
     /// In a league, how many cohorts it has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,9 +90,9 @@ pub struct ListedPeriod {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Periods)]
 pub struct PeriodsBody {
-    /// The periods that have data or a result, the newest first.
+    /// The periods with data or a result, the newest first.
     pub periods: Vec<ListedPeriod>,
-    /// What `before` has to be for the next part; null at the end.
+    /// The `before` of the next part; null at the end.
     pub next: Option<String>,
 }
 
@@ -101,51 +103,52 @@ pub struct ResultBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list; null of a whole period of a league.
+    /// How many members the standing has, including those that `keep_top` does not list; null for a whole period of a
+    /// league.
     pub total: Option<u64>,
-    /// The first of them; null if nobody is there, and of a whole period of a league.
+    /// The first member; null if there is none, and for a whole period of a league.
     pub winner: Option<WinnerBody>,
-    /// Of a whole period of a league: how many cohorts it has.
+    /// For a whole period of a league: how many cohorts it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub cohorts: Option<u64>,
-    /// Of a whole period of a league: how many of its cohorts have results.
+    /// For a whole period of a league: how many of its cohorts have results.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub final_cohorts: Option<u64>,
-    /// When its result was recorded, of a whole period of a league that of its last cohort; null if it is not final.
+    /// When its result was recorded, for a whole period of a league that of its last cohort; null if it is not final.
     pub final_at: Option<Timestamp>,
-    /// 1, and 1 more each time a member is hidden or brought back who is in it; null if it is not final.
+    /// Starts at 1, and increases by 1 each time a member of it is hidden or brought back; null if it is not final.
     pub revision: Option<u64>,
-    /// `true` while the result does not take the last hides into account; otherwise missing.
+    /// `true` while the result does not yet reflect the latest hides; otherwise missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub revising: bool,
-    /// The SHA-256 of its export as NDJSON without profiles, in hexadecimal; null if it is not final, and while the digest is
-    /// being made: ask again.
+    /// The SHA-256 of its export as NDJSON without profiles, in hexadecimal; null if it is not final, and while the digest
+    /// is being computed: ask again.
     pub digest: Option<String>,
-    /// How many rewards were won; null if it is not final.
+    /// The number of rewards won; null if it is not final.
     pub rewards: Option<u64>,
-    /// How many queued events were refused because its closing did not wait for them (`max_delay`): it grows while they are. Null if it is
-    /// not final, and of a whole period of a league.
+    /// How many queued events have been rejected so far because its closing did not wait for them (`max_delay`). Null if it
+    /// is not final, and for a whole period of a league.
     pub cut_off: Option<u64>,
-    /// Of a final cohort of a league: how it was decided.
+    /// For a final cohort of a league: how it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = TurnedBody, required = false)]
     pub turned: Option<TurnedBody>,
 }
 
-/// How a cohort was decided. Later hides change ranks, and none of this.
+/// How a cohort was decided. Later hides change ranks, but none of this.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = TurnedCohort)]
 pub struct TurnedBody {
-    /// How many members were counted: those that were not hidden.
+    /// How many members were counted, without hidden ones.
     pub counted: u64,
-    /// How many of them went up.
+    /// How many of them were promoted.
     pub promoted: u64,
-    /// How many of them went down.
+    /// How many of them were demoted.
     pub demoted: u64,
-    /// When that was decided.
+    /// When the cohort was decided.
     pub decided_at: Timestamp,
 }
 
@@ -182,7 +185,7 @@ pub struct PeriodsParams {
     before: Option<String>,
     /// Only periods after the one with this key.
     after: Option<String>,
-    /// How many periods the answer has at the most.
+    /// The maximum number of periods to return.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u64>,
 }
@@ -266,7 +269,7 @@ pub(super) fn answer<T: Serialize>(
 
 /// List the periods of a window.
 ///
-/// Those that have data or a result, the newest first. They are not one snapshot.
+/// Periods with data or a result, the newest first. They are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods", operation_id = "list_periods",
     params(StandingPath, PeriodsParams, IfNoneMatch),
@@ -298,8 +301,8 @@ pub async fn list(
 
 /// Read a period and its result.
 ///
-/// A final period has a result, which stays when its entries are gone. The digest is made when it is first asked for. In a league
-/// each cohort has a result of its own; without `cohort` the answer tells how many cohorts have one.
+/// A final period has a result, which is kept when its entries expire. The digest is computed at the first request for it.
+/// In a league each cohort has its own result; without `cohort` the response has the number of cohorts with one.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}", operation_id = "get_period",
     params(PeriodPath, CohortParams, IfNoneMatch),

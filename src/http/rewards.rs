@@ -28,19 +28,19 @@ use crate::store::rewards::{RewardChange, RewardState};
 pub struct RewardBody {
     /// The id of the rule.
     pub rule: RuleId,
-    /// Who has won it; null if that member was erased.
+    /// The member that won it; null if it was erased.
     pub member: Option<String>,
-    /// The member's rank, as it is shown. Of a revoked reward: the rank with which the member had won it last.
+    /// The member's public rank. For a revoked reward: the rank with which the member last won it.
     pub rank: u64,
     /// The member's score.
     pub score: ShownScore,
-    /// What is won, as the rule says.
+    /// What is won, as the rule defines it.
     pub reward: Reward,
-    /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, and the member has not won it any more, because
-    /// somebody was hidden or brought back.
+    /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, but the member has since lost it, because a
+    /// member was hidden or brought back.
     #[schema(inline)]
     pub state: RewardStateBody,
-    /// Who has claimed it: the name that the claim gave; null if it is open.
+    /// The name under which it was claimed; null if it is open.
     pub by: Option<String>,
     /// When it was claimed; null if it is open.
     pub claimed_at: Option<Timestamp>,
@@ -62,29 +62,29 @@ pub enum RewardStateBody {
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[schema(as = Rewards)]
 pub struct RewardsBody {
-    /// The rewards, in the order of the rules, then by ranks.
+    /// The rewards, in the order of the rules, then by rank.
     pub rewards: Vec<RewardBody>,
-    /// What `after` has to be for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
 part_params! {
     /// Which rewards.
     RewardsParams {
-        /// Only what this member has won, all at once. In a league its cohort is found by itself.
+        /// Only the rewards of this member, all in one response. In a league its cohort is found automatically.
         member: Option<String>,
-        /// In a league, which cohort of the period.
+        /// In a league, the cohort.
         cohort: Option<String>,
     }
     limit(default = 100, maximum = 1000)
 }
 
-/// Under which name a reward is claimed.
+/// The name under which a reward is claimed.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Claim)]
 pub struct ClaimBody {
-    /// What you grant the reward under: 1 to 128 bytes. The first claim of a reward counts.
+    /// The name under which you grant the reward: 1 to 128 bytes. The first claim of a reward counts.
     by: Label,
 }
 
@@ -92,20 +92,19 @@ pub struct ClaimBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Revision)]
 pub struct RevisionBody {
-    /// The revision of the result that came of it: 2 or more.
+    /// The resulting revision: 2 or more.
     pub revision: u64,
     /// When it was made.
     pub at: Timestamp,
-    /// Who was hidden or brought back, of the members of the standing: all that the revision takes into account and the one before
-    /// does not; 100 at the most.
+    /// The members of the standing that were hidden or brought back since the previous revision; at most 100.
     pub members: Vec<RevisedMemberBody>,
     /// How many members the standing had before.
     pub total_before: u64,
     /// How many members it has.
     pub total: u64,
-    /// Whose rewards have changed; 100 at the most.
+    /// The rewards that have changed; at most 100.
     pub rewards: Vec<RewardChangeBody>,
-    /// Whether more rewards have changed than these.
+    /// Whether more rewards than these have changed.
     pub more_rewards: bool,
 }
 
@@ -113,25 +112,25 @@ pub struct RevisionBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = RevisedMember)]
 pub struct RevisedMemberBody {
-    /// Who; null if that member was erased.
+    /// The member; null if it was erased.
     pub member: Option<String>,
-    /// What was done with it.
+    /// Whether it was hidden or brought back.
     #[schema(inline)]
     pub action: RevisionAction,
-    /// How many members have a better score than this one, and 1 more: those who are hidden do not count.
+    /// 1 + the number of members with a better score, without hidden ones.
     pub place: u64,
 }
 
-/// How a revision has changed a reward.
+/// How a revision changed a reward.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = RewardChange)]
 pub struct RewardChangeBody {
     /// The id of the rule.
     pub rule: RuleId,
-    /// Whose reward; null if that member was erased.
+    /// The member; null if it was erased.
     pub member: Option<String>,
-    /// `gained`: it can be claimed. `lost`: it can't any more. `revoked`: it was claimed, and is not won any more. `restored`: it
-    /// was revoked, and is claimed again.
+    /// `gained`: it can now be claimed. `lost`: it can no longer be claimed. `revoked`: it was claimed, but is no longer
+    /// won. `restored`: it was revoked, and is claimed again.
     #[schema(inline)]
     pub change: RewardChange,
 }
@@ -142,7 +141,7 @@ pub struct RewardChangeBody {
 pub struct RevisionsBody {
     /// The revisions, the oldest first.
     pub revisions: Vec<RevisionBody>,
-    /// What `after` has to be for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<u64>,
 }
 
@@ -151,13 +150,13 @@ pub struct RevisionsBody {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct RevisionsParams {
-    /// The list begins behind this revision: `next` of the part before.
+    /// The list begins after this revision: the `next` of the previous part.
     #[param(minimum = 1)]
     after: Option<u64>,
-    /// How many revisions the answer has at the most.
+    /// The maximum number of revisions to return.
     #[param(minimum = 1, maximum = 100, default = 20)]
     limit: Option<u64>,
-    /// In a league, which cohort of the period.
+    /// In a league, the cohort.
     cohort: Option<String>,
 }
 
@@ -240,13 +239,13 @@ impl From<FoundRevision> for RevisionBody {
 
 /// List the rewards of a final period.
 ///
-/// By rules, then by ranks. All hides that were answered before are taken into account.
+/// Ordered by rule, then by rank. All hides that returned before are taken into account.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards", operation_id = "list_rewards",
     params(PeriodPath, RewardsParams),
     responses(
         (status = 200, description = "The rewards", body = RewardsBody),
-        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has its own result"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`period-not-final`"),
     )
@@ -271,15 +270,15 @@ pub async fn list(
 
 /// Claim a reward.
 ///
-/// Claim a reward before you grant it, and grant it under the name `by`. The same request again has the same answer, so it can
-/// be repeated as often as is needed. A claim under another name is refused.
+/// Claim a reward before you grant it, and grant it under the name `by`. Repeating the request returns the same response, so
+/// you can retry it as often as needed. A claim under another name is refused.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim", operation_id = "claim_reward",
     params(RewardPath),
     request_body(content = ClaimBody, example = json!({"by": "grant-88"})),
     responses(
-        (status = 201, description = "The reward is claimed now", body = RewardBody),
-        (status = 200, description = "It was claimed before, under the same name", body = RewardBody),
+        (status = 201, description = "The reward was claimed", body = RewardBody),
+        (status = 200, description = "The reward was claimed before, under the same name", body = RewardBody),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `reward-not-found`"),
         (status = 409, description = "`period-not-final`, `already-claimed`, `reward-revoked`"),
     )
@@ -310,14 +309,14 @@ pub async fn claim(
 
 /// List how the result of a final period was revised.
 ///
-/// When a member of the standing is hidden or brought back, the result gets another revision. One revision may be that of several
+/// When a member of the standing is hidden or brought back, the result gets a new revision. One revision may cover several
 /// members.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", operation_id = "list_revisions",
     params(PeriodPath, RevisionsParams),
     responses(
         (status = 200, description = "The revisions, the oldest first", body = RevisionsBody),
-        (status = 400, description = "`cohort-required`: each cohort of a league has a result of its own"),
+        (status = 400, description = "`cohort-required`: each cohort of a league has its own result"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`period-not-final`"),
     )

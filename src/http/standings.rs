@@ -122,11 +122,11 @@ where
 
 /// Read a page of a standing.
 ///
-/// The whole page is one snapshot. A period without events is an empty page with `total` 0.
+/// A page is one snapshot. A period without events has an empty page with `total` 0.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}", operation_id = "get_page",
     params(StandingPath, PageParams, IfNoneMatch, NoCache),
-    responses((status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "Where the pages before and after it are, as far as there are any: `rel=\"prev\"`, `rel=\"next\"`"))))
+    responses((status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "The previous and next pages, if any: `rel=\"prev\"`, `rel=\"next\"`"))))
 )]
 pub async fn page(
     State(app): State<Arc<App>>,
@@ -148,8 +148,8 @@ pub async fn page(
 
 /// Read the entry at a percentile of a standing.
 ///
-/// The last entry with at least this percentile: at 90 the last of the best tenth, at 100 the last of the first rank, at 0 the last
-/// of all.
+/// The last entry with at least this percentile: for 90 the last of the best tenth, for 100 the last with the first rank,
+/// for 0 the last of all.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", operation_id = "get_at_percentile",
     params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),
@@ -167,8 +167,8 @@ pub async fn at_percentile(
 
 /// Read one member of a standing.
 ///
-/// Its rank, its neighbours, and where it stood the period before, as one snapshot. In a league it is found in its own cohort,
-/// unless `cohort` names one.
+/// Its rank, its neighbours, and its place in the previous period, as one snapshot. In a league it is looked up in its own
+/// cohort, unless `cohort` names one.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members/{member}", operation_id = "get_member",
     params(StandingPath, MemberPath, MemberParams, IfNoneMatch, NoCache),
@@ -202,7 +202,7 @@ pub async fn member_named_query(
 
 /// Read some members of a standing.
 ///
-/// A circle of friends: each with its rank on the board and its position in the set.
+/// For example a circle of friends: each member with its rank on the board and its position in the set.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/members", operation_id = "get_subset",
     params(StandingPath, SubsetParams, IfNoneMatch, NoCache),
@@ -230,7 +230,7 @@ pub struct SubsetIdsBody {
 
 /// Read some members of a standing, named in the body.
 ///
-/// The same as with `?ids=`, for long lists and for ids that contain commas.
+/// Like `?ids=`, for long lists and for ids that contain commas.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/standings/{window}/members/query", operation_id = "query_subset",
     params(StandingPath, EntryParams, NoCache),
@@ -262,14 +262,14 @@ pub async fn query_subset(
     answer_with(app, &request, min_revision.as_ref(), answer).await
 }
 
-/// Read what a standing amounts to.
+/// Read statistics of a standing.
 ///
-/// How many members it has, and on boards with `uniques` how many voters, events and points. The voters are an
-/// estimate, which is read right after the rest.
+/// The number of members, and on boards with `uniques` also of voters and events, and the sum of scores. The number of
+/// voters is an estimate, and is read just after the rest.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stats", operation_id = "get_stats",
     params(StandingPath, PeriodParams, IfNoneMatch, NoCache),
-    responses((status = 200, description = "What it amounts to", body = StatsBody))
+    responses((status = 200, description = "The statistics", body = StatsBody))
 )]
 pub async fn stats(
     State(app): State<Arc<App>>,

@@ -30,7 +30,7 @@ pub struct WindowSummary {
     pub period: PeriodBody,
 }
 
-/// What a frontend needs to know of a board.
+/// What a frontend needs to know about a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Summary)]
 pub struct SummaryBody {
@@ -40,18 +40,18 @@ pub struct SummaryBody {
     pub title: String,
     /// Which end is rank 1.
     pub order: Order,
-    /// How many digits behind the point scores have at the most.
+    /// The maximum number of decimals of scores.
     #[schema(minimum = 0, maximum = 6)]
     pub decimals: u8,
-    /// How ranks count at equal scores.
+    /// How equal scores are ranked.
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
     pub timezone: Zone,
-    /// From when on the board takes events; null if it always did.
+    /// Since when the board accepts events; null if there is no beginning.
     pub opens_at: Option<Timestamp>,
-    /// Until when the board takes events; null if it always will.
+    /// Until when the board accepts events; null if there is no end.
     pub closes_at: Option<Timestamp>,
-    /// For how long the board remembers the ids of events. Within this time an event that is sent again counts once.
+    /// How long the board remembers ids of events. Within this time a retry of an event counts once.
     pub idempotency: Span,
     /// A text that changes with every change of the definition.
     pub version: String,
@@ -84,9 +84,9 @@ impl From<&Summary> for SummaryBody {
     }
 }
 
-/// Read what a frontend needs to know of a board.
+/// Read a summary of a board for frontends.
 ///
-/// The answer tells how to show scores and times, and for each window the running period and how many members it has. The
+/// It has what you need to display scores and times, and for each window the running period with its number of members. The
 /// windows are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/summary", operation_id = "get_summary",

@@ -12,7 +12,7 @@ use crate::domain::task::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
 use crate::service::moderation;
 
-/// Something that the service does on all boards, one after the other.
+/// Work on all boards, one after the other.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Job)]
 pub struct TaskBody {
@@ -21,22 +21,22 @@ pub struct TaskBody {
     /// What it does.
     #[schema(inline)]
     pub kind: TaskKind,
-    /// Whether it is under way, or at its end.
+    /// Whether it is running or finished.
     #[schema(inline)]
     pub status: TaskStatus,
-    /// How many boards it has come to.
+    /// How many boards it has processed.
     pub done: u64,
-    /// How many boards it is to come to, as far as it is known.
+    /// How many boards there are to process, as far as known.
     pub total: u64,
-    /// The boards at which it has failed, the first 1,000 of them. It does not come to them again.
+    /// The boards where it failed, up to 1,000. It does not retry them.
     pub failed: Vec<FailedBoard>,
-    /// When it was begun.
+    /// When it was started.
     pub created_at: Timestamp,
-    /// When it came to its end; null before that.
+    /// When it finished; null before that.
     pub finished_at: Option<Timestamp>,
 }
 
-/// A board at which a job has failed.
+/// A board where a job failed.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct FailedBoard {
     /// The board.
@@ -50,14 +50,14 @@ pub struct FailedBoard {
 pub struct JobList {
     /// The jobs.
     pub jobs: Vec<TaskBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
 part_params! {
     /// Which part of the list the answer has.
     JobListParams {
-        /// Which jobs: those that are under way, or those at their end.
+        /// Which jobs: running or finished ones.
         #[param(value_type = Option<TaskStatus>, required = false, inline)]
         status: Option<TaskStatus>,
     }
@@ -101,10 +101,10 @@ pub(super) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
 }
 
-/// Read how far a job has come.
+/// Read the progress of a job.
 ///
-/// A job does something on all boards, one after the other, and survives a restart of the service. When its `status` is
-/// `done`, what it has done holds for every read, by any instance. It is kept for seven days after its end.
+/// A job works on all boards, one after the other, and survives restarts of the service. When its `status` is `done`, its
+/// effects hold for every read, on any instance. It is kept for seven days after its end.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id", example = "1")),
@@ -126,8 +126,8 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
 
 /// List jobs.
 ///
-/// `status=running`, which is the default, lists those under way, in the order in which they were begun; `status=done` those at their
-/// end, for seven days, the one first that ended last. A job that a newer release has begun, and that this one can't read, is left out.
+/// `status=running`, the default, lists running jobs in the order in which they were started; `status=done` lists finished
+/// ones, for seven days, the latest first. A job of a newer release that this one can't read is omitted.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs",
     params(JobListParams),

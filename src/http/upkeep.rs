@@ -15,7 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::service::shards::{self, Spread};
 use crate::service::upkeep::{self, Waiting};
 
-/// What waits in the queues of a board.
+/// The events that wait in the queues of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Queue)]
 pub struct QueueBody {
@@ -29,34 +29,35 @@ pub struct QueueBody {
     pub waiting_since: Option<Timestamp>,
 }
 
-/// A part of the list of boards with events that wait.
+/// A part of the list of boards with queued events.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QueueList {
-    /// The boards, in the order of their ids.
+    /// The boards, ordered by id.
     pub queues: Vec<QueueBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
-/// What waits in a partition of the log.
+/// The events that wait in a partition of the log.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = LogPartition)]
 pub struct PartitionBody {
     /// The topic, and the number of the partition.
     pub partition: String,
-    /// The offset of the next record that is written.
+    /// The offset of the next record to be written.
     pub end: i64,
-    /// The offset up to which records were taken, as instances told it within the last seconds; null if none has told it yet.
+    /// The offset up to which records were taken, as reported by instances within the last seconds; null if none has
+    /// reported yet.
     pub taken: Option<i64>,
-    /// About how many records were not taken yet; null if that can't be told.
+    /// About how many records have not been taken yet; null if unknown.
     pub left: Option<u64>,
 }
 
-/// What waits in the log of queued events.
+/// The events that wait in the log of queued events.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Log)]
 pub struct LogBody {
-    /// The partitions, in the order of their numbers; none where events are queued in Redis alone.
+    /// The partitions, ordered by number; none if events are queued only in Redis.
     pub partitions: Vec<PartitionBody>,
 }
 
@@ -71,7 +72,7 @@ impl QueueBody {
     }
 }
 
-/// Read how much waits on a board.
+/// Read the queue of a board.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/queue", operation_id = "get_queue",
     responses((status = 200, description = "What waits", body = QueueBody))
@@ -81,13 +82,13 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
     Ok(JsonResponse(QueueBody::new(&board, &waiting)))
 }
 
-/// List boards with events that wait.
+/// List boards with queued events.
 ///
-/// The service looks at `limit` boards. A part may have fewer, though more follow.
+/// A request checks `limit` boards. A part may have fewer even if more follow.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues",
     params(PartParams),
-    responses((status = 200, description = "The boards in the order of their ids", body = QueueList))
+    responses((status = 200, description = "The boards, ordered by id", body = QueueList))
 )]
 pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
     let (after, limit) = params.part(BoardId::parse)?;
@@ -96,13 +97,13 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
     Ok(JsonResponse(QueueList { queues, next }))
 }
 
-/// Read how much waits in Kafka.
+/// Read how many events wait in Kafka.
 ///
-/// What waits in the queues of boards, in Redis, is not counted.
+/// Events that wait in the queues of boards, in Redis, are not counted.
 #[utoipa::path(
     get, path = "/v1/log", operation_id = "get_log",
     responses(
-        (status = 200, description = "What waits, by partition", body = LogBody,
+        (status = 200, description = "The waiting events, by partition", body = LogBody,
             example = json!({"partitions": [{"partition": "events/0", "end": 1200, "taken": 1180, "left": 20}]})),
         (status = 503, description = "`log-unavailable`, with `Retry-After`"),
     )
@@ -119,7 +120,7 @@ pub async fn log(State(app): Shared) -> Answer<LogBody> {
     Ok(JsonResponse(LogBody { partitions }))
 }
 
-/// About how much memory of Redis a board takes.
+/// An estimate of Redis' memory that a board takes.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Memory)]
 pub struct MemoryBody {
@@ -129,17 +130,17 @@ pub struct MemoryBody {
     pub bytes: u64,
     /// How many keys it has.
     pub keys: u64,
-    /// How many of them were looked at; the others count as the mean of these.
+    /// How many keys were measured; the others are assumed to be of average size.
     pub sampled: u64,
 }
 
-/// Read about how much memory of Redis a board takes.
+/// Estimate how much of Redis' memory a board takes.
 ///
-/// The service asks Redis for the sizes of up to 128 keys, which it chooses by chance. So with more keys the answer is another one
-/// each time. Counts of quotas that expire are not in it.
+/// The service measures up to 128 random keys, so with more keys the estimate varies. It does not include counts of quotas
+/// that expire.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/memory", operation_id = "get_memory",
-    responses((status = 200, description = "How much it takes", body = MemoryBody))
+    responses((status = 200, description = "The estimate", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
     let footprint = upkeep::footprint(&app.service, &board).await?;
@@ -151,26 +152,26 @@ pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
     }))
 }
 
-/// Over how many shards a board is to be spread.
+/// A new number of shards.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ShardCount)]
 pub struct SpreadBody {
-    /// How many shards.
+    /// The number of shards.
     #[schema(minimum = 1, maximum = 64, example = 16)]
     count: u16,
 }
 
-/// Spread a board over another number of shards.
+/// Change the number of shards of a board.
 ///
-/// The service moves the data in the background, while events and reads go on. The same request again changes nothing.
+/// The service moves the data in the background, while events and reads continue. Repeating the request changes nothing.
 #[utoipa::path(
     put, path = "/v1/boards/{board}/shards", operation_id = "put_shards",
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
-        (status = 200, description = "The board is spread over this number of shards", body = Spread),
-        (status = 202, description = "A move to this number of shards is under way", body = Spread),
-        (status = 409, description = "`board-in-use`: a move to another number of shards is under way"),
+        (status = 200, description = "The board already has this number of shards", body = Spread),
+        (status = 202, description = "A move to this number of shards is in progress", body = Spread),
+        (status = 409, description = "`board-in-use`: a move to another number of shards is in progress"),
     )
 )]
 pub async fn spread(
@@ -189,41 +190,41 @@ pub async fn spread(
     Ok((status, JsonResponse(spread)))
 }
 
-/// Read how a board is spread, and how far a move has come.
+/// Read the number of shards of a board, and the progress of a move.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", operation_id = "get_shards",
-    responses((status = 200, description = "How it is spread", body = Spread))
+    responses((status = 200, description = "The shards of the board", body = Spread))
 )]
 pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
     Ok(JsonResponse(shards::progress(&app.service, &board).await?))
 }
 
-/// An instance of the service, as it was when it was last heard of.
+/// An instance of the service, as of its last report.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Instance)]
 pub struct InstanceBody {
-    /// Its id: another one each time that it starts.
+    /// Its id, which changes with each start.
     pub id: String,
     /// The version of the program.
     pub version: String,
-    /// The name of its machine, or container; null if that can't be told.
+    /// The host name of its machine or container; null if unknown.
     pub host: Option<String>,
-    /// Whether it answers requests.
+    /// Whether it serves requests.
     pub serves: bool,
     /// Whether it does background work.
     pub works: bool,
     /// When it started.
     pub started_at: Timestamp,
-    /// When it was last heard of. A running instance tells of itself every 10 seconds.
+    /// When it last reported. A running instance reports every 10 seconds.
     pub seen_at: Timestamp,
-    /// How many faults its background work had then.
+    /// The number of faults of its background work at that time.
     pub fault_count: usize,
 }
 
 /// The instances of the service.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct InstanceList {
-    /// The instances that were heard of within the last ten minutes. One that was stopped in good order is not among them.
+    /// The instances that reported within the last ten minutes. A clean shutdown removes an instance at once.
     pub instances: Vec<InstanceBody>,
 }
 

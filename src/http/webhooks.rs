@@ -29,18 +29,18 @@ pub struct WebhookBody {
     pub name: String,
     /// Where the service sends messages.
     pub url: String,
-    /// What it is told of.
+    /// The events that it gets.
     #[schema(value_type = Vec<WebhookEventSchema>)]
     pub events: Vec<MessageKind>,
-    /// Of which boards.
+    /// The boards whose events it gets.
     pub boards: Boards,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Until when the secret before signs too; null if it does not.
+    /// Until when messages are also signed with the previous secret; null if they are not.
     pub previous_until: Option<Timestamp>,
-    /// Since when nothing is sent; null if messages are sent. `PUT` enables it again.
+    /// Since when the webhook is disabled; null if it is not. `PUT` enables it again.
     pub disabled_at: Option<Timestamp>,
-    /// Why nothing is sent; null if messages are sent.
+    /// Why the webhook is disabled; null if it is not.
     pub disabled_because: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct WebhookWithSecret {
     /// The webhook.
     #[serde(flatten)]
     pub webhook: WebhookBody,
-    /// By what the receiver checks signatures. The service shows it this once.
+    /// The secret with which the receiver verifies signatures. It is shown only this once.
     #[schema(pattern = "^whsec_[A-Za-z0-9+/]{43}=$")]
     pub secret: String,
 }
@@ -58,9 +58,9 @@ pub struct WebhookWithSecret {
 /// A part of the list of webhooks.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct WebhookList {
-    /// The webhooks, in the order of their names.
+    /// The webhooks, ordered by name.
     pub webhooks: Vec<WebhookBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
@@ -69,11 +69,11 @@ pub struct WebhookList {
 #[schema(as = Message)]
 #[expect(dead_code, reason = "describes `Message` to the OpenAPI document")]
 pub struct MessageSchema {
-    /// What it tells of.
+    /// What it reports.
     r#type: String,
     /// When that happened.
     timestamp: Timestamp,
-    /// What exactly: never members, and never scores.
+    /// The details: never members or scores.
     data: serde_json::Value,
 }
 
@@ -83,21 +83,21 @@ pub struct MessageSchema {
 pub struct DeliveryBody {
     /// Its id, which is `webhook-id` of each try.
     pub id: String,
-    /// What the message tells of; null if a newer release has written it.
+    /// What the message reports; null if a newer release wrote it.
     pub event: Option<String>,
-    /// How far it is.
+    /// Its status.
     pub status: DeliveryStatus,
     /// When it was queued.
     pub created_at: Timestamp,
-    /// How many times it was tried.
+    /// The number of tries.
     pub tries: u32,
-    /// When it is tried next; null if it is not. While a try is under way, when it was due.
+    /// When it will be tried next; null if it won't. During a try, when that was due.
     pub next_try_at: Option<Timestamp>,
-    /// When it was last tried; null if it was not.
+    /// When it was last tried; null if it never was.
     pub last_try_at: Option<Timestamp>,
-    /// The status of the last answer; null if there was none. The service keeps nothing else of answers.
+    /// The status of the last response; null if there was none. Nothing else of responses is stored.
     pub last_status: Option<u16>,
-    /// Why the last try has failed; null if it has not.
+    /// Why the last try failed; null if it did not.
     pub last_error: Option<String>,
     /// What the receiver gets.
     #[schema(value_type = MessageSchema)]
@@ -113,16 +113,16 @@ pub struct DeliveryPath {
 /// A part of a list of deliveries.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct DeliveryList {
-    /// The deliveries: those that are pending, the dead letters, those that were delivered; of each the newest first.
+    /// The deliveries: pending ones, dead letters, delivered ones; in each group the newest first.
     pub deliveries: Vec<DeliveryBody>,
-    /// What to send as `after` for the next part; null in the last part.
+    /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
 }
 
 part_params! {
     /// Which deliveries.
     DeliveryListParams {
-        /// Only those with this status.
+        /// Only deliveries with this status.
         status: Option<DeliveryStatus>,
     }
     limit(default = 100, maximum = 1000)
@@ -190,16 +190,16 @@ fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
 
 /// Create or change a webhook.
 ///
-/// From then on the service sends it messages of what happens on its boards, signed as Standard Webhooks 1.0.0 says. The answer to
-/// the request that creates a webhook has its secret, and the service shows that this once. One that exists keeps its secret
-/// and its deliveries, and is enabled again if it was disabled.
+/// The service then sends it messages about its boards, signed as Standard Webhooks 1.0.0 specifies. The response that
+/// creates a webhook has its secret, which is shown only this once. An existing webhook keeps its secret and its deliveries,
+/// and is enabled again if it was disabled.
 #[utoipa::path(
     put, path = "/v1/webhooks/{name}", operation_id = "put_webhook",
     request_body(content = Wanted, example = json!({
         "url": "https://app.example/standings", "events": ["period.final", "period.revised"], "boards": ["vote-*"]})),
     responses(
-        (status = 201, description = "The service has created the webhook", body = WebhookWithSecret),
-        (status = 200, description = "The service has changed the webhook", body = WebhookBody),
+        (status = 201, description = "The webhook was created", body = WebhookWithSecret),
+        (status = 200, description = "The webhook was changed", body = WebhookBody),
         (status = 409, description = "`too-many-webhooks`"),
     )
 )]
@@ -220,13 +220,13 @@ pub async fn put(
     Ok((StatusCode::CREATED, with_secret(after)).into_response())
 }
 
-/// Give a webhook another secret.
+/// Rotate the secret of a webhook.
 ///
-/// The answer has the new secret, and the service shows it this once. For 24 hours each message has a signature by the secret
-/// before, too. One that was replaced still earlier does not sign any more.
+/// The response has the new secret, which is shown only this once. For 24 hours each message is also signed with the
+/// previous secret. Older secrets are no longer used.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/rotate", operation_id = "rotate_webhook",
-    responses((status = 200, description = "The webhook has another secret", body = WebhookWithSecret))
+    responses((status = 200, description = "The webhook has a new secret", body = WebhookWithSecret))
 )]
 pub async fn rotate(
     State(app): Shared,
@@ -242,8 +242,8 @@ pub async fn rotate(
 
 /// Test a webhook.
 ///
-/// The service queues a message whose `type` is `webhook.test`, whatever the webhook is told of. The list of deliveries says what
-/// becomes of it.
+/// The service queues a message whose `type` is `webhook.test`, whatever the webhook's `events`. The list of deliveries
+/// shows its outcome.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/test", operation_id = "test_webhook",
     responses(
@@ -264,7 +264,7 @@ pub async fn test(
 #[utoipa::path(
     get, path = "/v1/webhooks", operation_id = "list_webhooks",
     params(PartParams),
-    responses((status = 200, description = "The webhooks of the key's boards in the order of their names, without their secrets", body = WebhookList))
+    responses((status = 200, description = "The webhooks of the key's boards, ordered by name, without their secrets", body = WebhookList))
 )]
 pub async fn list(
     State(app): Shared,
@@ -289,7 +289,7 @@ pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answe
 
 /// List deliveries of a webhook.
 ///
-/// Those that were delivered and dead letters are kept for 30 days, the last 1,000 and 10,000 of them.
+/// Delivered messages and dead letters are kept for 30 days, the last 1,000 and 10,000 of them.
 #[utoipa::path(
     get, path = "/v1/webhooks/{name}/deliveries", operation_id = "list_deliveries",
     params(DeliveryListParams),
@@ -320,7 +320,7 @@ pub async fn deliveries(
 
 /// Send a message again.
 ///
-/// The service sends it at once, whatever became of it, under the same `webhook-id`. If that fails, it tries again for a day.
+/// The service sends it at once, whatever its status, under the same `webhook-id`. If that fails, it retries for a day.
 #[utoipa::path(
     post, path = "/v1/webhooks/{name}/deliveries/{id}/retry", operation_id = "retry_delivery",
     responses(
@@ -342,10 +342,10 @@ pub async fn retry(
 
 /// Delete a webhook.
 ///
-/// Its deliveries are deleted with it. A message that is under way may still arrive.
+/// Its deliveries are deleted too. A message in flight may still arrive.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{name}", operation_id = "delete_webhook",
-    responses((status = 204, description = "The service has deleted the webhook"))
+    responses((status = 204, description = "The webhook was deleted"))
 )]
 pub async fn delete(
     State(app): Shared,

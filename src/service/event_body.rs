@@ -28,8 +28,8 @@ pub struct EventBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BoardId, required = true)]
     pub board: Option<Cow<'a, str>>,
-    /// Unique in its board. The service takes an event with the same id once, for as long as the board's `idempotency`
-    /// says, and answers a retry with the first outcome. Without an id a retry counts again.
+    /// Unique on its board. Within the board's `idempotency`, an event with the same id counts once, and a retry gets the
+    /// first outcome. Without an id, a retry counts again.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EventId>)]
@@ -38,38 +38,38 @@ pub struct EventBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = MemberId)]
     pub member: Cow<'a, str>,
-    /// The score, with at most as many digits behind the point as the board's `decimals` says.
+    /// The score, with no more decimals than the board's `decimals` allows.
     #[serde(borrow)]
     #[schema(value_type = ShownScore)]
     pub score: &'a RawValue,
     /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
-    /// `accept_late`. Left out, it is the time at which the service reads the event.
+    /// `accept_late`. The default is the time at which the service reads the event.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     pub at: Option<Cow<'a, str>>,
-    /// Who sent the event. Quotas count by it.
+    /// The voter who sent the event. Quotas can count by it.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub voter: Option<Cow<'a, str>>,
-    /// Through which channel the event came. Quotas count by it.
+    /// The channel through which the event came. Quotas can count by it.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub channel: Option<Cow<'a, str>>,
-    /// From which device the event came. Quotas count by it.
+    /// The device from which the event came. Quotas can count by it.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Label>)]
     pub device: Option<Cow<'a, str>>,
-    /// From which address the event came, IPv4 or IPv6. Quotas count by it; of IPv6 the network of 64 bits counts.
+    /// The address from which the event came, IPv4 or IPv6. Quotas can count by it; for IPv6, by its /64 network.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "203.0.113.7")]
     pub ip: Option<Cow<'a, str>>,
-    /// On a board with `entry_data`: what the member's entries show whose score the event gives, with `include=data`. A
-    /// JSON object of up to 512 bytes in its canonical form (RFC 8785).
+    /// On a board with `entry_data`: data that the member's entries show with `include=data` if the event gave them their
+    /// score. A JSON object of up to 512 bytes in its canonical form (RFC 8785).
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EntryData>)]
     pub data: Option<&'a RawValue>,

@@ -9,16 +9,16 @@ use crate::domain::draft::Draft;
 use crate::domain::ids::BoardId;
 use crate::engine::moves::{Position, lease_of};
 
-/// How a board is spread over the slots of a cluster.
+/// The shards of a board.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Spread {
-    /// Over how many shards it is spread.
+    /// The current number of shards.
     #[schema(minimum = 1, maximum = 64)]
     pub shards: u16,
-    /// Over how many shards it will be spread when the move is over; null if no move is under way.
+    /// The number of shards after the move; null if no move is in progress.
     #[schema(minimum = 1, maximum = 64)]
     pub moving_to: Option<u16>,
-    /// How many entries the move has copied. An entry that changes meanwhile is copied again, and counted again.
+    /// How many entries the move has copied. An entry that changes during the move is copied and counted again.
     pub copied: u64,
 }
 

@@ -17,7 +17,7 @@ pub(super) const FIRST_FORMAT: u64 = 1;
 /// What is wrong with data of another format, and what to do.
 pub(super) fn other_format(what: &str, format: u64) -> String {
     format!(
-        "{what} has the data format {format}, and this release works with {DATA_FORMAT}: use the release that wrote it, or another Redis database"
+        "{what} has the data format {format}, and this release supports {DATA_FORMAT}: use the release that wrote it, or another Redis database"
     )
 }
 

@@ -830,7 +830,7 @@ async fn the_command_works_beside_a_service_and_without_one() {
     );
     assert_eq!(
         lines[1],
-        "1 boards, 1 standings: 1 contradictions, 0 of them mended"
+        "1 boards, 1 standings: 1 contradictions, 0 of them repaired"
     );
     let (status, json) = Program::run_alone(&["check", "--json", "--data-dir", data]).await;
     let json: Value = serde_json::from_str(&json).unwrap();

@@ -223,7 +223,7 @@ fn check_repeat(
         }
         format!("the board remembers ids for {idempotency} only")
     } else {
-        "rows without an id get others, since the file has grown".to_owned()
+        "rows without an id get different ids, since the file has grown".to_owned()
     };
     Err(ImportError::Repeated {
         what: if *is_whole {

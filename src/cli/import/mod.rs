@@ -93,17 +93,17 @@ fn help() -> String {
     let optional = optional.join(", ");
     format!(
         "\
-The file is CSV with a header row, or NDJSON with one event object a line. Either may be compressed with gzip. \
+The file is CSV with a header row, or NDJSON with one event object per line. Both may be compressed with gzip. \
 The fields member and score are required. The fields {optional} are optional. The import ignores other fields.
 
-Every event counts once, however often it is sent: a row without an id gets one that follows from the content of the \
-file. If an import is interrupted, give the same command again: it goes on. An import that has ended is not repeated \
+Every event counts once, however often it is sent: a row without an id gets one that is derived from the content of the \
+file. If an import is interrupted, run the same command again to resume it. A finished import is not repeated \
 once the board has begun to forget its ids (idempotency).
 
-Mend rejected rows in the file of --rejects, and import that file alone. If you change the whole file and import it \
-again, all rows without an id get other ids and count again.
+Fix rejected rows in the file of --rejects, and import that file alone. If you change the whole file and import it \
+again, all rows without an id get different ids and count again.
 
-The exit status is 0 if the board took all rows, 2 if it rejected some, and 1 if the import failed."
+The exit status is 0 if the board accepted all rows, 2 if it rejected some, and 1 if the import failed."
     )
 }
 
@@ -113,7 +113,7 @@ The exit status is 0 if the board took all rows, 2 if it rejected some, and 1 if
 pub struct ImportArgs {
     /// The file, or - for the standard input. An import from the standard input can't be resumed.
     pub file: PathBuf,
-    /// The board that takes the events.
+    /// The board to import into.
     #[arg(long, value_parser = BoardId::parse)]
     pub board: BoardId,
     /// The service.
@@ -125,17 +125,17 @@ pub struct ImportArgs {
     /// How many requests are in flight at once, 1 to 64.
     #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
     pub concurrency: u16,
-    /// Begin with the first row again, although an earlier import of the file was interrupted or has ended. Rows that the
-    /// board has taken and whose ids it has forgotten, or that get other ids now, count again: delete the board first, unless
-    /// that is meant.
+    /// Start over with the first row, although an earlier import of the file was interrupted or has finished. Rows count again if
+    /// the board accepted them and has forgotten their ids, or if they get different ids now: delete the board first, unless that
+    /// is what you want.
     #[arg(long, conflicts_with = "resume_anyway")]
     pub restart: bool,
-    /// Go on with an interrupted import although the board may have forgotten the ids of its last rows, or has been
-    /// defined anew. The import sends those rows again: first look whether the board has taken them.
+    /// Resume an interrupted import although the board may have forgotten the ids of its last rows, or has been redefined. The
+    /// import sends those rows again: first check whether the board accepted them.
     #[arg(long)]
     pub resume_anyway: bool,
-    /// Write the rejected rows to this new file, as they stand, with the reasons in a column that imports ignore. You
-    /// can mend that file and import it alone.
+    /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. You can fix that
+    /// file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
 }
@@ -164,19 +164,19 @@ enum ImportError {
         cause: io::Error,
     },
     /// The record is there, and can't be understood.
-    #[error("can't read the record {0}: {1}; --restart begins anew without it")]
+    #[error("can't read the record {0}: {1}; --restart starts over without it")]
     Record(String, io::Error),
     /// It is one of another import, which differs in this.
     #[error(
-        "the record {0} is of another import ({1}): finish that one first, or begin anew with --restart"
+        "the record {0} is of another import ({1}): finish that one first, or start over with --restart"
     )]
     OtherRecord(String, String),
     /// Something else would be lost.
-    #[error("{0} is there already: give --rejects a file that is not")]
+    #[error("{0} exists already: give --rejects a new file")]
     RejectsExist(String),
     /// Rows are missing in it that an interrupted import has written.
     #[error(
-        "{0} is not as the interrupted import left it, and rejected rows are missing: begin anew with --restart"
+        "{0} was changed since the import was interrupted, and rejected rows are missing: start over with --restart"
     )]
     RejectsChanged(String),
     /// The service did not take what was sent.
@@ -184,7 +184,7 @@ enum ImportError {
     Service(#[from] ClientError),
     /// Rows that were imported before would count again.
     #[error(
-        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only what is new, or say --restart if that is meant"
+        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only the new rows, or use --restart if that is what you want"
     )]
     Repeated {
         what: &'static str,
@@ -201,7 +201,7 @@ enum ImportError {
     Unanswered,
     /// A request whose fate is not known can't be sent again, since it could count twice by now.
     #[error(
-        "{what} may have been taken, and the board, which remembers ids for {idempotency}, may not know them any more: {last}"
+        "{what} may have been accepted, and the board, which remembers ids for {idempotency}, may have forgotten them: {last}"
     )]
     Forgotten {
         what: String,
@@ -210,7 +210,7 @@ enum ImportError {
     },
     /// The same of rows that an earlier run has sent, the first of them since this time.
     #[error(
-        "rows {first_row} to {last_row} may have been taken since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Look whether they were taken: if not, go on with --resume-anyway; otherwise delete the board, create it anew and begin with --restart"
+        "rows {first_row} to {last_row} may have been accepted since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Check whether they were accepted: if not, continue with --resume-anyway; otherwise delete the board, create it again and start over with --restart"
     )]
     TooOld {
         board: String,
@@ -221,7 +221,7 @@ enum ImportError {
     },
     /// The board may be another one.
     #[error(
-        "board {board} has been redefined or created anew since the import was interrupted: if it still has what was imported, go on with --resume-anyway; otherwise begin with --restart"
+        "board {board} has been redefined or created again since the import was interrupted: if it still has the imported events, continue with --resume-anyway; otherwise start over with --restart"
     )]
     BoardChanged { board: String },
     /// The import ended before the file did; so many rows were acknowledged, those of earlier runs included.
@@ -409,7 +409,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     if !ledger.is_resumable() {
         let name = input.name();
         progress.notice(&format!(
-            "{name} can be read only once: an interrupted import can't go on, and another run counts rows without an id again"
+            "{name} can be read only once: an interrupted import can't be resumed, and another run counts rows without an id again"
         ));
     }
     progress.begin_at(rows);
@@ -430,9 +430,9 @@ fn suspend(
     }
     let advice = match ledger.resumable_until(board.idempotency) {
         _ if !ledger.is_resumable() => "A stream can't be resumed".to_owned(),
-        None => "The same command goes on from there".to_owned(),
-        Some(until) if until <= now() => "The same command says how to go on".to_owned(),
-        Some(until) => format!("The same command goes on from there, until {until}"),
+        None => "The same command resumes from there".to_owned(),
+        Some(until) if until <= now() => "The same command says how to continue".to_owned(),
+        Some(until) => format!("The same command resumes from there, until {until}"),
     };
     ImportError::Stopped {
         cause: Box::new(cause),

@@ -124,7 +124,7 @@ impl Record {
         } else if found.url != wanted.url {
             format!("service {}", found.url)
         } else if found.file != wanted.file {
-            "the file had another content".to_owned()
+            "the file had different content".to_owned()
         } else if found.rejects != wanted.rejects {
             match &found.rejects {
                 Some(path) => format!("with --rejects {}", path.display()),
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(found, record);
         assert_eq!(found.difference(&wanted), None);
         let other = found.difference(&job(8, "http://h"));
-        assert_eq!(other.unwrap(), "the file had another content");
+        assert_eq!(other.unwrap(), "the file had different content");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let other = BoardId::parse("c").unwrap();
         let other = Place::new(&file, &other, &elsewhere);

@@ -153,11 +153,14 @@ impl Summary {
             return f.write_str(text);
         }
         f.write_str(
-            "rows had no id and got one by their place in this file. A file that was changed counts all of \
-             them again: mend rejected rows by themselves. The same file ",
+            "rows had no id and got one by their place in this file. If you change the file, all of them count \
+             again: import fixed rows alone. The same file ",
         )?;
         match self.remembered_until {
-            Some(until) => write!(f, "counts none twice until {until}, and is refused then"),
+            Some(until) => write!(
+                f,
+                "counts nothing twice until {until}, and is refused after that"
+            ),
             None => f.write_str("is refused from now on"),
         }
     }
@@ -265,9 +268,9 @@ mod tests {
              line 4: long ago\n    \
              unreadable (Row can't be read): 1\n      \
              line 40: no member\n\
-             1,000 rows had no id and got one by their place in this file. A file that was changed counts all of them \
-             again: mend rejected rows by themselves. The same file counts none twice until 2026-11-21T12:00:00.000Z, \
-             and is refused then"
+             1,000 rows had no id and got one by their place in this file. If you change the file, all of them count \
+             again: import fixed rows alone. The same file counts nothing twice until 2026-11-21T12:00:00.000Z, \
+             and is refused after that"
         );
         assert_eq!(summary.exit_status(), 2);
 

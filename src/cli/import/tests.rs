@@ -790,7 +790,7 @@ async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
     assert!(
         error
             .to_string()
-            .starts_with("rows 1 to 5 may have been taken"),
+            .starts_with("rows 1 to 5 may have been accepted"),
         "{error}"
     );
     scene.assert_counted_once(5);
@@ -837,7 +837,7 @@ async fn an_outage_ends_the_import_which_goes_on_later() {
         "{message}"
     );
     assert!(
-        message.contains("20 rows were done. The same command goes on from there, until "),
+        message.contains("20 rows were done. The same command resumes from there, until "),
         "{message}"
     );
     assert_eq!(scene.record("a.csv").unwrap().tally.applied, 20);
@@ -870,7 +870,7 @@ async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time(
     let result = scene.run_until(args, first.notified()).await;
     let message = result.unwrap_err().to_string();
     assert!(
-        message.starts_with("interrupted; ") && message.ends_with("goes on from there"),
+        message.starts_with("interrupted; ") && message.ends_with("resumes from there"),
         "{message}"
     );
     let record = scene.record("a.csv").unwrap();
@@ -1212,7 +1212,7 @@ async fn rejected_rows_can_be_mended_and_imported_alone() {
 
         // It is not written over.
         let message = scene.run(args).await.unwrap_err().to_string();
-        assert!(message.contains("is there already"), "{message}");
+        assert!(message.contains("exists already"), "{message}");
 
         scene.write(&rejects, mended);
         let summary = scene.import(&rejects).await;

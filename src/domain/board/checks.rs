@@ -29,13 +29,13 @@ const TITLE_BYTES_MAX: usize = 256;
 const IDEMPOTENCY_MS_MIN: u64 = 1_000;
 /// The longest time for which event ids are remembered, in milliseconds: 366 days.
 const IDEMPOTENCY_MS_MAX: u64 = 366 * 86_400_000;
-/// One thing that is wrong in a document: where, as a JSON pointer, and what.
+/// An error in a document: where, as a JSON pointer, and what.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 pub struct FieldError {
     /// Where, as a JSON pointer (RFC 6901).
     #[schema(example = "/score")]
     pub pointer: String,
-    /// What is wrong there.
+    /// What is wrong.
     pub detail: String,
 }
 

@@ -43,7 +43,7 @@ pub enum Order {
     Asc,
 }
 
-/// How ranks count where scores are equal.
+/// How equal scores are ranked.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ranking {
@@ -99,7 +99,7 @@ pub enum Uniques {
     Member,
 }
 
-/// Whose profiles a board shows: of those whose name was reviewed, or of others too.
+/// Which profiles a board shows: only those with an approved name, or others too.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Names {
@@ -110,7 +110,7 @@ pub enum Names {
     Approved,
 }
 
-/// Whether events are applied before they are answered.
+/// Whether events are applied before the service responds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ingest {
@@ -151,11 +151,11 @@ impl<'de> Deserialize<'de> for AcceptLate {
     }
 }
 
-/// What an operator says of a board. Only `windows` is required.
+/// The definition of a board. Only `windows` is required.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top` and
-/// `entry_data` can't change while the board has events; nor can `ranking` become or stop being `dense`, which is
-/// stored with the scores, nor `carryover` begin or end for a unit that a rolling window counts, nor the period of a league.
+/// `entry_data` can't change while the board has events. Neither can `ranking` change to or from `dense`, which is stored
+/// with the scores; nor `carryover` start or stop for a period that a rolling window sums up; nor the period of a league.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -163,14 +163,14 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_length = 256, example = "Run heroes")]
     pub title: String,
-    /// Words by which `GET /v1/boards?tag=` finds it: up to 16, each of up to 64 bytes.
+    /// Tags to find it with `GET /v1/boards?tag=`: up to 16, each of up to 64 bytes.
     #[serde(default)]
     #[schema(max_items = 16, example = json!(["season-1", "eu"]))]
     pub tags: BTreeSet<String>,
-    /// Whether anybody may read its standings and its summary, also where API keys are configured.
+    /// Whether anybody may read its standings and its summary, even if API keys are configured.
     #[serde(default)]
     pub public: bool,
-    /// What anybody may read on a public board beside scores, with `include`. Whoever has a key may read all of it.
+    /// What anybody may read on a public board in addition to scores, with `include`. With a key, all of it can be read.
     #[serde(default)]
     #[schema(example = json!(["profile"]))]
     pub public_includes: BTreeSet<Include>,
@@ -183,18 +183,18 @@ pub struct Definition {
     /// Which end is rank 1.
     #[serde(default)]
     pub order: Order,
-    /// Digits behind the point that scores may have. Scores are exact: whole numbers up to 2^53 − 1, and
-    /// numbers with decimals up to 15 digits.
+    /// How many decimals scores may have. Scores are exact: whole numbers up to 2^53 − 1, and numbers with decimals of up to
+    /// 15 digits.
     #[serde(default)]
     pub decimals: Decimals,
-    /// Events with a smaller score are refused.
+    /// Events with a smaller score are rejected.
     pub score_min: Option<Bound>,
-    /// Events with a greater score are refused.
+    /// Events with a greater score are rejected.
     pub score_max: Option<Bound>,
-    /// Who is ahead at equal scores.
+    /// Who ranks first among equal scores.
     #[serde(default)]
     pub ties: Ties,
-    /// How ranks count at equal scores.
+    /// How equal scores are ranked.
     #[serde(default)]
     pub ranking: Ranking,
     /// The IANA time zone in which periods begin and end.
@@ -208,10 +208,10 @@ pub struct Definition {
     /// `all`, `season`, and `last-N-minutes` (`-hours`, `-days`, `-weeks`, `-months`) with N from 2 to 366.
     #[schema(value_type = Vec<WindowSchema>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
     pub windows: Vec<Window>,
-    /// When seasons begin and how long one is; needed by the window `season`.
+    /// When seasons begin, and how long they are; required by the window `season`.
     pub season: Option<Season>,
-    /// For a period, the share of each score that the next period opens with: `{"week": 0.2}`.
-    /// Above 0, up to 1, at most 6 decimals; only with `update: sum`.
+    /// The share of each score that the next period opens with, by kind of period: `{"week": 0.2}`. Above 0, up to 1, at
+    /// most 6 decimals; only with `update: sum`.
     #[serde(default)]
     #[schema(value_type = CarryoverSchema, example = json!({"week": 0.2}))]
     pub carryover: BTreeMap<Unit, Ratio>,
@@ -219,67 +219,67 @@ pub struct Definition {
     #[serde(default = "accept_late")]
     #[schema(default = "48h")]
     pub accept_late: AcceptLate,
-    /// For how long event ids are remembered at least: a duration from `1s` to `366d`.
+    /// The minimum time for which event ids are remembered: a duration from `1s` to `366d`.
     #[serde(default = "idempotency")]
     #[schema(default = "1h")]
     pub idempotency: Span,
-    /// For how long a period's standing is kept after its end, by period; without one it is kept for ever.
-    /// What a rolling window still needs stays for longer.
+    /// How long a period's standing is kept after its end, by kind of period; without a value it is kept permanently. What a
+    /// rolling window still needs is kept longer.
     #[serde(default)]
     #[schema(value_type = RetentionSchema, example = json!({"hour": "7d", "day": "90d"}))]
     pub retention: BTreeMap<Unit, Span>,
-    /// How much the board takes from one voter, for one member, … in a stretch of time; up to 8.
+    /// How much the board accepts from one voter, for one member, … within a time; up to 8.
     #[serde(default)]
     #[schema(max_items = 8)]
     pub quotas: Vec<Quota>,
-    /// How much one event counts in what is shown. The *raw* standings, without weights and initial scores, are
-    /// kept beside them: `raw=true`. Only with `update: sum`.
+    /// How much an event counts in public standings. The *raw* standings, without weights and initial scores, are kept too:
+    /// `raw=true`. Only with `update: sum`.
     pub weight: Option<Weights>,
-    /// The periods, of those among the windows, in which members have their initial scores from the beginning
+    /// The kinds of period, among the board's windows, that members start with their initial scores
     /// (`PATCH /v1/boards/{board}/initial-scores`). Only with `update: sum`; rolling windows don't count them.
     #[serde(default)]
     #[schema(example = json!(["day", "all"]))]
     pub initial: BTreeSet<Unit>,
-    /// Whether the distinct voters of each standing, or of each member in it too, are counted: estimates, with a
-    /// standard error of 0.81 %. It is what `GET …/stats` needs.
+    /// Whether distinct voters are counted, for each standing or also for each member in it: estimates with a standard error
+    /// of 0.81 %. `GET …/stats` needs it.
     pub uniques: Option<Uniques>,
-    /// How many members of a standing are listed, for a board with more members than it will ever show: 1 to
-    /// 100,000; null for all. The totals of the others are kept, and they enter the list with the event that
-    /// takes them there. Only where nobody can fall: `update: sum` with `order: desc` and a `score_min` above 0;
-    /// `max` with `desc` or `min` with `asc`, without `ties: last`; and without rolling windows and carryover.
+    /// How many members of a standing are listed, for a board with more members than it will ever show: 1 to 100,000; null
+    /// for all. Scores of the others are kept too, and they enter the list as soon as an event takes them there. Only where
+    /// no member can fall: `update: sum` with `order: desc` and a `score_min` above 0; `max` with `desc` or `min` with
+    /// `asc`, without `ties: last`; and without rolling windows and carryover.
     #[schema(minimum = 1, maximum = 100_000)]
     pub keep_top: Option<u32>,
-    /// Whether events bring `data` along: a JSON object of up to 512 bytes. An entry shows the data of the event that gave it
-    /// its `reached_at`: with `include=data`. Not with `ties: member`.
+    /// Whether events may have `data`: a JSON object of up to 512 bytes. With `include=data` an entry shows the data of the
+    /// event that gave it its `reached_at`. Not with `ties: member`.
     #[serde(default)]
     pub entry_data: bool,
-    /// What members win in a period, by rules that add up; up to 32. What the definition says when the period is closed counts.
+    /// What members win in a period, by rules that add up; up to 32. The rules at the time when the period is closed apply.
     #[serde(default)]
     #[schema(max_items = 32)]
     pub rewards: Vec<Rule>,
-    /// Makes the board a league: members compete in cohorts of their tier. Only a new board becomes a league. Changed
-    /// settings hold from the next period on.
+    /// Makes the board a league: members compete in cohorts of their tier. Only a new board can become a league. Changed
+    /// settings apply from the next period on.
     pub league: Option<League>,
-    /// Over how many slots of a Redis Cluster the members are spread, 1 to 64: for a board that is too much for one
-    /// node. Reads and quotas stay exact. Not with `ranking: dense`.
+    /// Over how many slots of a Redis Cluster the members are spread, 1 to 64, for a board that is too large for one node.
+    /// Reads and quotas stay exact. Not with `ranking: dense`.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64, default = 1)]
     pub shards: u16,
-    /// When an event is answered: once it is applied (`sync`), or once it is queued (`async`), with the status 202. It may be
-    /// changed at any time. A league has `sync`.
+    /// Whether the service responds to an event after applying it (`sync`), or after queueing it (`async`), with the status
+    /// 202. You can change it at any time. A league needs `sync`.
     #[serde(default)]
     pub ingest: Ingest,
-    /// Events with an earlier `at` are refused.
+    /// Events with an earlier `at` are rejected.
     #[serde(default, deserialize_with = "whole_ms")]
     pub opens_at: Option<Timestamp>,
-    /// Events with this `at` or a later one are refused.
+    /// Events with this `at` or a later one are rejected.
     #[serde(default, deserialize_with = "whole_ms")]
     pub closes_at: Option<Timestamp>,
-    /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are refused, and it
-    /// has a result. Null: never. It holds for periods that end after it was set.
+    /// How long after its end a period becomes final: a duration up to `31d`. From then on its events are rejected, and it
+    /// has a result. Null: never. It applies to periods that end after it was set.
     pub finalize: Option<Span>,
-    /// How long a closing waits at the most for events that were queued before it: a duration from `1s` to `24h`. Then it closes without
-    /// the rest, and they are refused. Null: it waits for all of them. Only with `finalize`, and not in leagues.
+    /// How long the closing of a period waits at most for events that were queued before: a duration from `1s` to `24h`.
+    /// Then the remaining events are rejected. Null: it waits for all of them. Only with `finalize`, and not in leagues.
     pub max_delay: Option<Span>,
 }
 
@@ -304,12 +304,12 @@ macro_rules! by_period {
 }
 
 by_period! {
-    /// By period, the share of each score that the next period opens with: above 0, up to 1, at most 6 decimals.
+    /// The share of each score that the next period opens with, by kind of period: above 0, up to 1, at most 6 decimals.
     CarryoverSchema as Carryover { minute hour day week month year season }:
         f64, (required = false, exclusive_minimum = 0, maximum = 1)
 }
 by_period! {
-    /// By period, for how long the service keeps a standing after the end of its period: a duration.
+    /// How long a standing is kept after the end of its period, by kind of period: a duration.
     RetentionSchema as Retention { minute hour day week month year season }:
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
 }

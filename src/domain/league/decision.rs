@@ -9,7 +9,7 @@ use super::{Idle, League};
 use crate::domain::score::{Decimals, Score};
 use crate::domain::time::Timestamp;
 
-/// Where a seat has led.
+/// The outcome of a seat.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = LeagueMove)]

@@ -59,7 +59,7 @@ pub struct Seat {
 pub struct Played {
     /// The beginning of the period.
     pub start: Timestamp,
-    /// What the tier was called then.
+    /// The tier's name at that time.
     pub tier: TierName,
     /// The cohort.
     pub cohort: Cohort,
@@ -68,7 +68,7 @@ pub struct Played {
     pub position: Option<u64>,
     /// Its score.
     pub score: Score,
-    /// Where it went.
+    /// Whether it was promoted, demoted or kept.
     pub moved: Move,
     /// With which score its next seat opens.
     #[serde(default, skip_serializing_if = "is_nothing")]

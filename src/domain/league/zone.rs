@@ -7,7 +7,7 @@ use super::League;
 use super::decision::{Cuts, Move};
 use crate::domain::score::{Decimals, Score};
 
-/// What a place in a cohort leads to, if the period ends like this.
+/// The outcome of a place in a cohort if the period ended now.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Zone {

@@ -87,7 +87,7 @@ impl PageBody {
 }
 
 impl EntryBody {
-    /// What the member is called.
+    /// The member's name.
     fn name(&self) -> &str {
         let shown = self.profile.as_ref().and_then(Option::as_ref);
         let name = shown.map(|shown| shown.profile().name.as_str());

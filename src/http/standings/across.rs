@@ -24,22 +24,22 @@ use crate::store::{Dated, Freshness};
 /// The most boards of one request.
 const BOARDS_MAX: usize = 100;
 
-/// Where a member stands on many boards.
+/// A member's places on many boards.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct MemberStandings {
     /// The member.
     pub member: String,
-    /// An answer for each board, in the order of the request. They are not one snapshot.
+    /// A result for each board, in the order of the request. They are not one snapshot.
     pub standings: Vec<BoardStanding>,
 }
 
-/// Where a member stands on a board, or why that is not known.
+/// A member's place on a board, or why there is none.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BoardStanding {
     /// The member's entry.
     Entry(BoardEntry),
-    /// There is no answer.
+    /// There is no result.
     Problem(BoardProblem),
 }
 
@@ -49,7 +49,7 @@ pub struct BoardEntry {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list.
+    /// How many members the standing has, including those that `keep_top` does not list.
     pub total: u64,
     /// The entry; null if the member is not in the standing.
     pub entry: Option<EntryBody>,
@@ -60,7 +60,7 @@ pub struct BoardEntry {
 pub struct BoardProblem {
     /// The board.
     pub board: String,
-    /// Why the board has no answer.
+    /// Why there is no result for the board.
     pub problem: ProblemBody,
 }
 
@@ -80,12 +80,12 @@ impl BoardEntry {
 
 /// Read where a member stands on many boards.
 ///
-/// Up to 100 boards, each in the same window. They are not one snapshot. On a league it is the member's cohort.
+/// Up to 100 boards, in the same window. They are not one snapshot. In a league, the member's cohort is read.
 #[utoipa::path(
     get, path = "/v1/members/{member}/standings", operation_id = "get_member_standings",
     params(MemberPath, AcrossParams, NoCache),
     responses(
-        (status = 200, description = "An answer for each board, in their order", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
+        (status = 200, description = "A result for each board, in the order of the request", body = MemberStandings, headers(("Max-Staleness-Ms" = u64, description = "From a replica: the maximum age of the oldest result in milliseconds"))),
     )
 )]
 pub async fn standings_of(

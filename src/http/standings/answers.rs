@@ -45,12 +45,12 @@ pub struct EntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub voters: Option<u64>,
-    /// With `include=profile`: what people see of the member beside its score; null if the member has no profile, or if the
-    /// board does not show it.
+    /// With `include=profile`: the member's name, picture and attributes; null if the member has no profile, or if the board
+    /// does not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Profile>, required = false)]
     pub profile: Option<Option<ShownProfile>>,
-    /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it had none, or if the
+    /// With `include=data`: the data of the event that gave the member this `reached_at`; null if it has none, or if the
     /// board has no `entry_data`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, required = false)]
@@ -59,8 +59,8 @@ pub struct EntryBody {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub hidden: bool,
-    /// In a message of a stream: the rank in the message that the service made before; null for who was not there, and in the first message of
-    /// all. Who has just come may not have had that message.
+    /// In a message of a stream: the rank in the stream's previous message; null if the member was not in it, and in the
+    /// very first message. New subscribers may have missed that previous message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, required = false)]
     pub previous_rank: Option<Option<u64>>,
@@ -86,13 +86,14 @@ pub struct StandingBody {
     /// When the standing ends; null for `all`.
     #[serde(serialize_with = "seconds")]
     pub ends_at: Option<Timestamp>,
-    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise `ended`, and
-    /// `final` once no event counts for it any more. Missing where a replica answers that can't know.
+    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise
+    /// `ended`, and `final` once no event can change it any more. Missing if the response is from a replica that can't know
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PeriodState, required = false)]
     pub state: Option<PeriodState>,
-    /// What the standing has come to: while that stays, so does the standing. A text to compare, and to send as
-    /// `min_revision`. Missing where nothing was read.
+    /// The revision of the standing: it stays the same as long as the standing does. Treat it as opaque: compare it, and
+    /// send it as `min_revision`. Missing if nothing was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
@@ -105,24 +106,24 @@ pub struct PageBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list.
+    /// How many members the standing has, including those that `keep_top` does not list.
     pub total: u64,
-    /// How many entries all pages have together: as many as `total`, unless `keep_top` cuts the list, or `from_score` and
-    /// `to_score` do.
+    /// How many entries all pages have in total. It equals `total`, unless `keep_top`, or `from_score` and `to_score`, limit
+    /// the list.
     pub listed: u64,
     /// The number of the page, from 1; missing with `around_score`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub page: Option<u64>,
-    /// How many entries a page has at the most.
+    /// The maximum number of entries on a page.
     pub size: u64,
-    /// The entries in order. Behind the last page the list is empty.
+    /// The entries in order. After the last page the list is empty.
     pub entries: Vec<EntryBody>,
-    /// The entry of the member that the request names; null if it names none, or if the member is not in the standing.
+    /// The entry of the member that the request names; null if it names none, or if that member is not in the standing.
     pub me: Option<EntryBody>,
 }
 
-/// A neighbour of a member, and the distance between their scores.
+/// A neighbour of a member, and the difference between their scores.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Neighbour)]
 pub struct NeighbourBody {
@@ -132,7 +133,7 @@ pub struct NeighbourBody {
     pub member: Option<Arc<str>>,
     /// The neighbour's score.
     pub score: ShownScore,
-    /// The distance of the two scores; never negative.
+    /// The difference of the two scores; never negative.
     #[schema(value_type = f64, minimum = 0)]
     pub gap: ShownScore,
     /// The neighbour's profile, as in an entry.
@@ -145,7 +146,7 @@ pub struct NeighbourBody {
     pub hidden: bool,
 }
 
-/// Where a member stood the period before.
+/// A member's place in the previous period.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Previous)]
 pub struct PreviousBody {
@@ -169,85 +170,83 @@ pub struct MemberBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list.
+    /// How many members the standing has, including those that `keep_top` does not list.
     pub total: u64,
     /// Its entry.
     #[serde(flatten)]
     pub entry: EntryBody,
-    /// How many of the other members do not have a better rank, in percent with one decimal; 100 for a member alone, null for a
-    /// member that `keep_top` does not list. Equal members have equal percentiles where they have equal ranks.
+    /// The percentage of the other members that do not have a better rank, with one decimal; 100 if there are no others,
+    /// null for a member that `keep_top` does not list. Members with equal ranks have equal percentiles.
     #[schema(minimum = 0, maximum = 100)]
     pub percentile: Option<f64>,
-    /// The member next ahead; null for the first. For a member that `keep_top` does not list: the last that is listed.
+    /// The next better member; null for the first. For a member that `keep_top` does not list: the last listed one.
     pub ahead: Option<NeighbourBody>,
-    /// The member next behind; null for the last.
+    /// The next worse member; null for the last.
     pub behind: Option<NeighbourBody>,
-    /// With `around`: up to this many entries before the member's, its own, and up to this many after it.
+    /// With `around`: up to that many entries before the member's, its own, and up to that many after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<EntryBody>, required = false)]
     pub around: Option<Vec<EntryBody>>,
-    /// Where the member stood the period before; null if it was not in that standing, and on a league, where the period
-    /// before was played in another cohort: see `league.last`.
+    /// The member's place in the previous period; null if it was not in that standing. Also null in a league, where the
+    /// previous period was played in another cohort: see `league.last`.
     pub previous: Option<PreviousBody>,
-    /// Where the member plays; only on a board with a league.
+    /// The member's place in the league; only on a board with a league.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = InLeagueBody, required = false)]
     pub league: Option<InLeagueBody>,
 }
 
-/// Where a member of a league plays.
+/// A member's place in a league.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = InLeague)]
 pub struct InLeagueBody {
     /// The tier in which the member plays, or will play once it has a seat; null while its last cohort is being decided.
     pub tier: Option<String>,
-    /// Where it sits; null for a member without a seat.
+    /// Its seat; null for a member without one.
     pub seat: Option<SeatBody>,
-    /// What its last seat before the period has led to; null if there was none.
+    /// The outcome of its last seat before the period; null if there was none.
     pub last: Option<PlayedBody>,
 }
 
-/// Where a member sits, and how far it is from the edges of the zones. Points count as if the others gained none.
+/// A member's seat, and its distance to the promotion and demotion zones in points, assuming that the others gain none.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = SeatInCohort)]
 pub struct SeatBody {
     /// The cohort.
     pub cohort: String,
-    /// What the member's place leads to, if the period ends like this; where the cohort is decided, what it has led to. Null for
-    /// a hidden member, who is not counted.
+    /// The outcome for the member if the period ended now; once the cohort is decided, its outcome. Null for a hidden
+    /// member, which is not counted.
     pub zone: Option<Zone>,
-    /// How many points the member has to gain to be in the promotion zone; null if it is there, and if the cohort has no such
-    /// zone.
+    /// How many points the member needs to enter the promotion zone; null if it is in it, or if the cohort has none.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_promotion: Option<ShownScore>,
-    /// How many points the member has to gain to leave the demotion zone; null if it is not there, and if
-    /// nobody can leave it.
+    /// How many points the member needs to leave the demotion zone; null if it is not in it, or if nobody can leave it.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_safety: Option<ShownScore>,
-    /// How many points the member is ahead of the first one in the demotion zone; null if it is there itself, and if the cohort
-    /// has no such zone.
+    /// How many points the member has more than the first one in the demotion zone; null if it is in the zone itself, or if
+    /// the cohort has none.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub to_demotion: Option<ShownScore>,
 }
 
-/// What a seat has led to.
+/// The outcome of a seat.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = PlayedSeat)]
 pub struct PlayedBody {
     /// The key of the period.
     pub key: String,
-    /// What the tier was called then.
+    /// The tier's name at that time.
     pub tier: String,
     /// The cohort.
     pub cohort: String,
-    /// The member's place in the cohort when that was decided, from 1; null for a member that was hidden then.
+    /// The member's place in the cohort when the cohort was decided, from 1; null for a member that was hidden then.
     pub position: Option<u64>,
     /// Its score then.
     pub score: ShownScore,
-    /// Where it went.
+    /// Whether it was promoted, demoted or kept.
     #[serde(rename = "move")]
     pub moved: Move,
-    /// With which score its next seat opens, or has opened.
+    /// The score with which its next seat starts, or started.
     pub bonus: ShownScore,
 }
 
@@ -255,7 +254,8 @@ pub struct PlayedBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = SubsetEntry)]
 pub struct SubsetEntryBody {
-    /// The rank among the members of the subset, from 1: with `ranking` `competition` or `dense` equal members have the same.
+    /// The rank among the members of the subset, from 1. With `ranking` `competition` or `dense`, equal members have the
+    /// same position.
     pub position: u64,
     /// The entry on the board.
     #[serde(flatten)]
@@ -269,12 +269,12 @@ pub struct PercentileBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list.
+    /// How many members the standing has, including those that `keep_top` does not list.
     pub total: u64,
     /// The percentile of the request.
     #[schema(value_type = f64, minimum = 0, maximum = 100)]
     pub percentile: ShownScore,
-    /// The last listed entry with at least this percentile; null if nobody is there, or nobody who is listed.
+    /// The last listed entry with at least this percentile; null if no member is listed.
     pub entry: Option<EntryBody>,
 }
 
@@ -285,15 +285,15 @@ pub struct SubsetBody {
     /// Which standing.
     #[serde(flatten)]
     pub standing: StandingBody,
-    /// How many members the standing has, also those that `keep_top` does not list.
+    /// How many members the standing has, including those that `keep_top` does not list.
     pub total: u64,
-    /// The entries of those who are in the standing, in order.
+    /// The entries of the members that are in the standing, in order.
     pub entries: Vec<SubsetEntryBody>,
     /// The members that are not in the standing.
     pub not_found: Vec<String>,
 }
 
-/// What a standing amounts to.
+/// Statistics of a standing.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = Stats)]
 pub struct StatsBody {
@@ -305,7 +305,7 @@ pub struct StatsBody {
     /// About how many distinct voters the events came from, with a standard error of 0.81 %; null on boards without
     /// `uniques`.
     pub voters: Option<u64>,
-    /// How many events the board took in the periods of the standing; null on boards without `uniques`.
+    /// How many events the board accepted in the periods of the standing; null on boards without `uniques`.
     pub events: Option<u64>,
     /// The sum of the scores of all members; null on boards without `uniques`.
     pub score_sum: Option<ShownScore>,

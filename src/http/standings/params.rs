@@ -171,11 +171,11 @@ macro_rules! read_params {
             /// The period, by its key; `current` or `previous`.
             #[param(example = "current")]
             key: Option<String>,
-            /// The period that holds this instant; not together with `key`.
+            /// The period that contains this time; not together with `key`.
             #[param(format = DateTime)]
             at: Option<String>,
             $(
-                /// In a league, the cohort, by its tier and its number, such as `silver-17`. Other boards have none.
+                /// In a league, the cohort, by its tier and number, such as `silver-17`. Other boards have no cohorts.
                 $cohort: Option<String>,
             )?
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
@@ -183,18 +183,19 @@ macro_rules! read_params {
             #[param(default = false)]
             raw: bool,
             $(
-                /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and
-                /// attributes, `data` what the event brought along that gave the entry its `reached_at`. On a public board a request without a key gets what the board's `public_includes` names.
+                /// Additional fields of entries, separated by commas: `profile` is the member's name, picture and
+                /// attributes; `data` is the data of the event that gave the entry its `reached_at`. On a public board a
+                /// request without a key gets those that the board's `public_includes` lists.
                 #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
                 $include: Option<String>,
             )?
             $(
-                /// The `revision` of an answer, or of an event that was taken: the service waits, up to 5 s, until the board has it, and
-                /// asks no replica.
+                /// The `revision` of a response or of an accepted event: the service waits up to 5 s until the board has it,
+                /// and does not read from a replica.
                 $min_revision: Option<String>,
             )?
-            /// `include`: hidden members are there, too, each with `"hidden": true`, and ranks and totals count them; needs the
-            /// scope `moderate`.
+            /// `include`: hidden members are included, each with `"hidden": true`, and ranks and totals count them; needs
+            /// the scope `moderate`.
             #[param(inline)]
             hidden: Option<HiddenChoice>,
         }
@@ -221,20 +222,21 @@ read_params! {
         /// The page, from 1.
         #[param(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         pub(super) page: Option<u64>,
-        /// How many entries a page has at the most.
+        /// The maximum number of entries on a page.
         #[param(minimum = 1, maximum = 1000, default = 50)]
         pub(super) size: Option<u64>,
-        /// A member whose entry the answer has too, as `me`.
+        /// A member whose own entry is returned as `me`.
         #[param(max_length = 128)]
         pub(super) member: Option<String>,
-        /// Only entries with this score or a greater one. The pages are then made of these.
+        /// Only entries with at least this score. The pages then consist of these.
         #[param(value_type = Option<f64>)]
         pub(super) from_score: Option<String>,
-        /// Only entries with this score or a smaller one.
+        /// Only entries with at most this score.
         #[param(value_type = Option<f64>)]
         pub(super) to_score: Option<String>,
-        /// The entries around this score: half of `size` (rounded down) better than it, the others equal or worse. If fewer are
-        /// better, more of the others follow; near the end of the list there are fewer. Not together with `page`, `from_score` and `to_score`.
+        /// Entries around this score: half of `size` (rounded down) with better scores, the others with equal or worse ones.
+        /// If fewer are better, more of the others follow; near the end of the list there are fewer. Not together with
+        /// `page`, `from_score` or `to_score`.
         #[param(value_type = Option<f64>)]
         pub(super) around_score: Option<String>,
     }
@@ -244,7 +246,7 @@ read_params! {
 read_params! {
     /// Which member, and in which period.
     MemberParams of a cohort {
-        /// How many neighbours on each side the answer has.
+        /// How many neighbours to return on each side.
         #[param(minimum = 0, maximum = 100, default = 0)]
         pub(super) around: Option<u64>,
     }
@@ -276,9 +278,9 @@ read_params! {
 read_params! {
     /// Which cohorts, and of which period.
     CohortsParams {
-        /// Only cohorts behind this one.
+        /// Only cohorts after this one.
         pub(super) after: Option<String>,
-        /// How many cohorts the answer has at the most.
+        /// The maximum number of cohorts to return.
         #[param(minimum = 1, maximum = 100, default = 100)]
         pub(super) limit: Option<u64>,
     }
@@ -384,7 +386,7 @@ pub(super) fn named_members<'a>(ids: impl Iterator<Item = &'a str>) -> Result<Su
     subset_view(&members).map_err(|detail| invalid("ids", detail))
 }
 
-/// How many entries a page has at the most.
+/// The maximum number of entries on a page.
 pub(super) fn entries_of_page(size: Option<u64>, member: Option<&str>) -> usize {
     let size = size.unwrap_or(PAGE_SIZE).min(PAGE_SIZE_MAX);
     usize::try_from(size).unwrap_or(usize::MAX) + usize::from(member.is_some())

@@ -61,17 +61,18 @@ macro_rules! queries {
             /// The period, by its key; `current` or `previous`.
             #[serde(default)]
             key: Option<String>,
-            /// The period that holds this instant; not together with `key`.
+            /// The period that contains this time; not together with `key`.
             #[serde(default)]
             #[schema(format = DateTime)]
             at: Option<String>,
-            /// The cohort, on a board with a league. Without one a member is found in its own; other queries need it there.
+            /// The cohort, on a board with a league. Queries of a member use its own cohort by default; other queries need
+            /// one.
             #[serde(default)]
             cohort: Option<String>,
             /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
             #[serde(default)]
             raw: bool,
-            /// `include`: hidden members are there, too; needs the scope `moderate`.
+            /// `include`: hidden members are included; needs the scope `moderate`.
             #[serde(default)]
             #[schema(inline)]
             hidden: Option<HiddenChoice>,
@@ -103,11 +104,11 @@ queries! {
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
         page: Option<u64>,
-        /// How many entries a page has at the most.
+        /// The maximum number of entries on a page.
         #[serde(default)]
         #[schema(minimum = 1, maximum = 1000, default = 50)]
         size: Option<u64>,
-        /// A member whose entry the answer has too, as `me`.
+        /// A member whose own entry is returned as `me`.
         #[serde(default)]
         member: Option<String>,
     }
@@ -116,7 +117,7 @@ queries! {
     MemberQuery {
         /// The member.
         member: String,
-        /// How many neighbours on each side the answer has.
+        /// How many neighbours to return on each side.
         #[serde(default)]
         #[schema(minimum = 0, maximum = 100)]
         around: Option<u64>,
@@ -129,7 +130,7 @@ queries! {
         ids: Vec<String>,
     }
 
-    /// What a standing amounts to.
+    /// Statistics of a standing.
     StatsQuery {}
 }
 
@@ -144,7 +145,7 @@ pub enum QueryBody {
     Member(MemberQuery),
     /// Some members.
     Subset(SubsetQuery),
-    /// What it amounts to.
+    /// The statistics.
     Stats(StatsQuery),
 }
 
@@ -153,8 +154,8 @@ pub enum QueryBody {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct QueryParams {
-    /// What entries have beside their scores, separated by commas: `profile` is the member's name, picture and attributes,
-    /// `data` what the event brought along that gave the entry its `reached_at`.
+    /// Additional fields of entries, separated by commas: `profile` is the member's name, picture and attributes; `data` is
+    /// the data of the event that gave the entry its `reached_at`.
     #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
     include: Option<String>,
 }
@@ -163,40 +164,40 @@ pub struct QueryParams {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
-    /// The queries; each is answered by itself, and they are not one snapshot. Together they ask for 10,000 entries at the
-    /// most: a page for its `size`, and one more with `member`; a member for one and twice its `around`, which counts as 1
-    /// at least; a subset for each of its `ids`.
+    /// The queries. Each has its own result, and they are not one snapshot. In total they may request 10,000 entries: a page
+    /// counts as its `size`, plus one with `member`; a member as 1 + 2 · `around`, but at least 3; a subset as the number of
+    /// its `ids`.
     #[schema(min_items = 1, max_items = 100)]
     pub queries: Vec<QueryBody>,
 }
 
-/// The answer to one query, with the query's `type`; or `problem`.
+/// The result of one query, with the query's `type`; or `problem`.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum QueryResult {
-    /// To a query of type `page`.
+    /// The result of a query of type `page`.
     Page(Box<PageBody>),
-    /// To a query of type `member`.
+    /// The result of a query of type `member`.
     Member(Box<MemberBody>),
-    /// To a query of type `subset`.
+    /// The result of a query of type `subset`.
     Subset(SubsetBody),
-    /// To a query of type `stats`.
+    /// The result of a query of type `stats`.
     Stats(StatsBody),
-    /// There is no answer.
+    /// There is no result.
     Problem(NoAnswer),
 }
 
 /// Why a query has no answer.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NoAnswer {
-    /// Why the query has no answer.
+    /// Why there is no result for the query.
     pub problem: ProblemBody,
 }
 
-/// The answers, in the order of the queries.
+/// The results, in the order of the queries.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct QueryResults {
-    /// An answer for each query, in the order of the queries.
+    /// A result for each query, in the order of the queries.
     pub results: Vec<QueryResult>,
 }
 
@@ -214,7 +215,7 @@ impl QueryBody {
 
 /// Read many standings of any boards.
 ///
-/// Pages, members, subsets and what standings amount to. Their entries are 10,000 at the most, all together.
+/// Pages, members, subsets and statistics, with at most 10,000 entries in total.
 #[utoipa::path(
     post, path = "/v1/standings/query", operation_id = "query_standings",
     params(QueryParams, NoCache),
@@ -224,7 +225,7 @@ impl QueryBody {
         {"type": "subset", "board": "run_hero", "window": "week", "ids": ["999", "alice"]},
         {"type": "stats", "board": "run_hero", "window": "all"}]})),
     responses(
-        (status = 200, description = "An answer to each, in their order", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: how many milliseconds old the oldest answer is at the most"))),
+        (status = 200, description = "The result of each query, in the order of the request", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: the maximum age of the oldest result in milliseconds"))),
     )
 )]
 pub async fn query(

@@ -32,13 +32,13 @@ use crate::store::standings::Sight;
 pub struct TierBody {
     /// Its name.
     pub tier: String,
-    /// The share of a cohort that goes up.
+    /// The share of a cohort that is promoted.
     pub promote: Share,
-    /// The share of a cohort that goes down.
+    /// The share of a cohort that is demoted.
     pub demote: Share,
     /// How many cohorts were opened.
     pub cohorts: u64,
-    /// How many members have a seat in them, hidden ones too.
+    /// How many members have a seat in them, including hidden ones.
     pub members: u64,
 }
 
@@ -72,13 +72,13 @@ pub struct CohortsBody {
     pub standing: StandingBody,
     /// The tier.
     pub tier: String,
-    /// Its cohorts by their numbers.
+    /// Its cohorts, ordered by number.
     pub cohorts: Vec<CohortBody>,
-    /// What `after` has to be for the next part; null at the end.
+    /// The `after` of the next part; null at the end.
     pub next: Option<String>,
 }
 
-/// The seats that a member of a league had.
+/// The past seats of a member of a league.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = History)]
 pub struct HistoryBody {
@@ -88,7 +88,7 @@ pub struct HistoryBody {
     pub member: String,
     /// Its seats in periods that are decided, the newest first.
     pub seats: Vec<PlayedBody>,
-    /// What `before` has to be for the next part; null at the end.
+    /// The `before` of the next part; null at the end.
     pub next: Option<String>,
 }
 
@@ -99,10 +99,10 @@ pub struct HistoryBody {
 pub struct HistoryParams {
     /// Only seats in periods before the one with this key.
     before: Option<String>,
-    /// How many seats the answer has at the most.
+    /// The maximum number of seats to return.
     #[param(minimum = 1, maximum = 100, default = 100)]
     limit: Option<u64>,
-    /// `include`: also of a hidden member; needs the scope `moderate`.
+    /// `include`: also for a hidden member; needs the scope `moderate`.
     #[param(inline)]
     hidden: Option<HiddenChoice>,
 }
@@ -152,7 +152,7 @@ fn of_all<P>(mut read: Read<P>) -> Read<P> {
 
 /// List the tiers of a league.
 ///
-/// How many cohorts each has in a period, and how many members have a seat in them.
+/// Each with its number of cohorts in a period, and the number of members with a seat in them.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/tiers", operation_id = "list_tiers",
     params(LeaguePath, WindowPath, TiersParams, IfNoneMatch, NoCache),
@@ -171,7 +171,7 @@ pub async fn list(
 
 /// List the cohorts of a tier.
 ///
-/// By their numbers, each with how many members it has. They are not one snapshot.
+/// Ordered by number, each with its number of members. They are not one snapshot.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts", operation_id = "list_cohorts",
     params(LeaguePath, WindowPath, TierPath, CohortsParams, IfNoneMatch, NoCache),
@@ -196,8 +196,8 @@ pub async fn cohorts(
 
 /// Read the history of a member of a league.
 ///
-/// The seats that it had, the newest first, and what each has led to. The last 500 are kept, also when the standings are gone.
-/// Of a hidden member it is empty.
+/// The member's past seats, the newest first, with their outcomes. The last 500 are kept, even when the standings have
+/// expired. For a hidden member the list is empty.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/league/members/{member}/history", operation_id = "get_history",
     params(LeaguePath, MemberPath, HistoryParams, IfNoneMatch),

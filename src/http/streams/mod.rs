@@ -66,22 +66,22 @@ impl Streams {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StreamParams {
-    /// How many entries a message has at the most.
+    /// The maximum number of entries in a message.
     #[param(minimum = 1, maximum = 100, default = 10)]
     size: Option<u64>,
-    /// A member whose entry each message has too, as `me`.
+    /// A member whose own entry each message has as `me`.
     #[param(max_length = 128)]
     member: Option<String>,
-    /// In a league, the cohort, by its tier and its number, such as `silver-17`. Other boards have none.
+    /// In a league, the cohort, by its tier and number, such as `silver-17`. Other boards have no cohorts.
     cohort: Option<String>,
     /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
     #[serde(default)]
     #[param(default = false)]
     raw: bool,
-    /// What entries have beside their scores, separated by commas, as in a page.
+    /// Additional fields of entries, separated by commas, as for a page.
     #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
     include: Option<String>,
-    /// A token for streams (`POST /v1/stream-tokens`), in place of an API key.
+    /// A stream token (`POST /v1/stream-tokens`), instead of an API key.
     #[expect(dead_code, reason = "the gate reads it")]
     token: Option<String>,
 }
@@ -102,8 +102,8 @@ impl ReadParams for StreamParams {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct LastEventId {
-    /// The `id` of the last message that came: while the standing is still the same, the stream begins with the next change. Browsers
-    /// send it by themselves
+    /// The `id` of the last received message: if the standing has not changed since, the stream begins with the next change.
+    /// Browsers send it automatically
     #[param(rename = "Last-Event-ID", nullable)]
     last_event_id: Option<String>,
 }
@@ -112,15 +112,15 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Watch a standing.
 ///
-/// Server-Sent Events about the period that runs. `standing` has the page, as the page route answers it, with each entry's
-/// `previous_rank`: first what it is, and then each change, at most four times a second. Each message is the whole truth.
-/// `period` says that another period has begun, and `end` why nothing more will come. The stream of a cohort ends with the
-/// period: the next one has other cohorts, also if they have the same names.
+/// Server-Sent Events about the running period. `standing` has the page in the format of the page route, with each entry's
+/// `previous_rank`: first the current state, and then each change, at most four times a second. Each message is complete in
+/// itself. `period` reports that a new period has begun, and `end` why the stream ends. The stream of a cohort ends with its
+/// period: the next one has other cohorts, even if they have the same names.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/stream", operation_id = "stream",
     params(StandingPath, StreamParams, LastEventId),
     responses(
-        (status = 200, description = "The events, one after the other; without an end", content_type = "text/event-stream", body = String, example = "event: standing\ndata: {\"board\":\"run_hero\",\"window\":\"day\",\"key\":\"2026-11-21\",\"total\":1,\"listed\":1,\"page\":1,\"size\":10,\"entries\":[{\"rank\":1,\"member\":\"999\",\"score\":30,\"previous_rank\":null}],\"me\":null}\nid: 2026-11-21/19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d\n\n"),
+        (status = 200, description = "The events, in an endless stream", content_type = "text/event-stream", body = String, example = "event: standing\ndata: {\"board\":\"run_hero\",\"window\":\"day\",\"key\":\"2026-11-21\",\"total\":1,\"listed\":1,\"page\":1,\"size\":10,\"entries\":[{\"rank\":1,\"member\":\"999\",\"score\":30,\"previous_rank\":null}],\"me\":null}\nid: 2026-11-21/19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d\n\n"),
         (status = 400, description = "`cohort-required`: a league is watched cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`, `cohort-not-found`"),
     )

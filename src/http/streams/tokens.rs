@@ -17,7 +17,7 @@ use crate::http::extract::Json;
 use crate::http::problem::Problem;
 use crate::service::look;
 
-/// What a token is to open.
+/// What a stream token is for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewStreamToken)]
@@ -28,20 +28,21 @@ pub struct NewStreamTokenBody {
     window: String,
 }
 
-/// A token for streams.
+/// A stream token.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StreamToken)]
 pub struct StreamTokenBody {
-    /// The token. It is shown here only.
+    /// The token. It is shown only this once.
     token: String,
-    /// Until when it opens streams, and streams go on that it has opened.
+    /// When it expires, which also ends the streams that it opened.
     expires_at: Timestamp,
 }
 
-/// Make a token for streams.
+/// Create a stream token.
 ///
-/// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. It opens the streams of one standing for an hour,
-/// again and again, and nothing else; in a league, those of all cohorts. It is gone with the API key that has made it.
+/// For a browser's `EventSource`, which can't send a key: `…/stream?token=`. For an hour it opens streams of one standing,
+/// any number of times, and nothing else; in a league, those of all cohorts. It becomes invalid when the API key that
+/// created it is deleted.
 #[utoipa::path(
     post, path = "/v1/stream-tokens", operation_id = "make_stream_token",
     request_body(content = NewStreamTokenBody, example = json!({"board": "run_hero", "window": "day"})),

@@ -42,7 +42,7 @@ pub(super) struct TopicName {
     pub(super) cohort: Option<String>,
     pub(super) track: Track,
     pub(super) includes: Includes,
-    /// How many entries a message has at the most.
+    /// The maximum number of entries in a message.
     pub(super) size: u64,
 }
 

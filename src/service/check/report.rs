@@ -86,7 +86,7 @@ impl std::fmt::Display for Finding {
             }
         }
         let colon = if separator.is_empty() { "" } else { ": " };
-        let mended = if self.is_mended { " (mended)" } else { "" };
+        let mended = if self.is_mended { " (repaired)" } else { "" };
         write!(f, "{colon}{}{mended}", printable(&self.detail))
     }
 }
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(lines.len(), 22);
         assert_eq!(
             lines[0],
-            "board b, day, member m0\u{fffd}: 1 and 2 (mended)"
+            "board b, day, member m0\u{fffd}: 1 and 2 (repaired)"
         );
         assert_eq!(lines[20], "board b, day: and 5 more");
         assert_eq!(lines[21], "board b, week, member m1\u{fffd}: 1 and 2");

@@ -36,7 +36,7 @@ client = AuthenticatedClient(
 
 
 def post(event: Event) -> TakenEvent:
-    """Sends an event, again and again while that may help. With its id it counts once."""
+    """Posts an event, and retries while that may help. With its id it counts once."""
     pause, retry_after = 0.2, 0.0
     while True:
         try:
@@ -62,14 +62,14 @@ created = put_board.sync(BOARD, client=client, body=definition)
 assert isinstance(created, Board), created
 assert created.timezone == "UTC"
 
-# Post an event, and send it again as if the answer had been lost.
+# Post an event, and send it again as if the response had been lost.
 event = Event(id="e-1", member="ann", score=30)
 taken = post(event)
 assert taken.status == TakenEventStatus.APPLIED
 assert taken.standings[0].score == 30
 assert post(event).status == TakenEventStatus.DUPLICATE
 
-# Post a batch. Each event has its own result: taken, or rejected.
+# Post a batch. Each event has its own result: accepted or rejected.
 events = [
     BatchEvent(board=BOARD, id="e-2", member="bob", score=20),
     BatchEvent(board=BOARD, id="e-3", member="cid", score=1000),
@@ -96,7 +96,7 @@ assert member.ahead and member.ahead.gap == 10
 friends = get_subset.sync(BOARD, "day", client=client, ids=["ann", "zoe"])
 assert isinstance(friends, Subset) and friends.not_found == ["zoe"]
 
-# Go by the code of a problem.
+# Branch on the code of a problem.
 stranger = get_member.sync(BOARD, "day", "zoe", client=client)
 assert isinstance(stranger, Problem), stranger
 if stranger.code != ProblemCode.MEMBER_NOT_FOUND:

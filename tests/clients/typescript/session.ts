@@ -10,12 +10,12 @@ type TakenEvent = components["schemas"]["TakenEvent"];
 const client = createClient<paths>({
   baseUrl: process.env.STANDINGS_URL ?? "http://127.0.0.1:8080",
   headers: { Authorization: `Bearer ${process.env.STANDINGS_API_KEY}` },
-  // The service takes lists as `ids=a,b`.
+  // The service accepts lists as `ids=a,b`.
   querySerializer: { array: { style: "form", explode: false } },
 });
 const board = "clients-typescript";
 
-/** Sends an event, again and again while that may help. With its id it counts once. */
+/** Posts an event, and retries while that may help. With its id it counts once. */
 async function post(event: Event & { id: string }): Promise<TakenEvent> {
   for (let pause = 200; ; pause = Math.min(pause * 2, 10_000)) {
     const sent = client.POST("/v1/boards/{board}/events", { params: { path: { board } }, body: event });
@@ -40,14 +40,14 @@ const created = await client.PUT("/v1/boards/{board}", {
 assert(created.data, created.error?.detail);
 assert.equal(created.data.timezone, "UTC");
 
-// Post an event, and send it again as if the answer had been lost.
+// Post an event, and send it again as if the response had been lost.
 const event = { id: "e-1", member: "ann", score: 30 };
 const taken = await post(event);
 assert.equal(taken.status, "applied");
 assert.equal(taken.standings[0]?.score, 30);
 assert.equal((await post(event)).status, "duplicate");
 
-// Post a batch. Each event has its own result: `status` says which kind.
+// Post a batch. Each event has its own result, with a `status`.
 const batch = await client.POST("/v1/events", {
   body: {
     events: [
@@ -82,7 +82,7 @@ const friends = await client.GET("/v1/boards/{board}/standings/{window}/members"
 });
 assert.deepEqual(friends.data?.not_found, ["zoe"]);
 
-// Go by the code of a problem.
+// Branch on the code of a problem.
 const stranger = await client.GET("/v1/boards/{board}/standings/{window}/members/{member}", {
   params: { path: { ...path, member: "zoe" } },
 });
