@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::engine::jobs::JobKind;
+use crate::engine::queue;
 use crate::service::Service;
 use crate::throttle;
 
@@ -27,7 +28,7 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
     match kind {
         JobKind::Queues => tokio::select! {
             () = slept => {}
-            () = engine.queues.woken() => {}
+            () = queue::of(engine).queues.woken() => {}
         },
         _ => slept.await,
     }

@@ -12,7 +12,7 @@ use super::keys::bearer;
 use crate::domain::access::{Boards, Grant, KeyName, Scope};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
-use crate::engine::keyring::{LiveKey, Spent, Unfit};
+use crate::engine::keyring::{self, LiveKey, Spent, Unfit};
 use crate::http::problem::{Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED};
 use crate::http::supply::{Taker, Takers};
 use crate::http::{App, Options, local};
@@ -92,7 +92,7 @@ impl Gate {
             return Ok(Holder { caller, key: None });
         };
         let engine = &self.app.service.engine;
-        let (keyring, now) = (&engine.keyring, engine.clock.now());
+        let (keyring, now) = (keyring::of(engine), engine.clock.now());
         let key = keyring.find_named(name, is_meant, now);
         let key = key.map_err(unfit_for_use)?;
         let digest = meant.get().ok_or_else(unknown)?;
@@ -105,7 +105,7 @@ impl Gate {
             return Err(unknown());
         }
         let engine = &self.app.service.engine;
-        let key = engine.keyring.find(digest, engine.clock.now());
+        let key = keyring::of(engine).find(digest, engine.clock.now());
         key.map_err(unfit_for_use)
     }
 
