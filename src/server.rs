@@ -18,6 +18,7 @@ use crate::descriptors;
 use crate::domain::instance::Part;
 use crate::domain::profile::Rules;
 use crate::engine::jobs::JobKind;
+use crate::engine::queue;
 use crate::engine::sender::Sender;
 use crate::http::App;
 use crate::http::connection::Times;
@@ -341,7 +342,7 @@ impl Loops {
 
     /// Takes records of a topic of Kafka, if one is the queue.
     fn consume(&mut self, service: &Service) {
-        if let Some(log) = service.engine.log.clone() {
+        if let Some(log) = queue::of(&service.engine).log.clone() {
             let engine = Arc::clone(&service.engine);
             self.spawn("kafka", move |stop| {
                 Arc::clone(&log).consume(Arc::clone(&engine), stop)

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::domain::instance::Part;
+use crate::engine::deliveries::Counted;
 use crate::engine::hooks::Hooks;
 use crate::engine::instances::Presence;
 use crate::engine::intake::EventLog;
+use crate::engine::keyring::Keyring;
 use crate::engine::queue::room::{QueueBounds, Rooms};
 use crate::engine::sender::Sender;
-use crate::engine::{Engine, barriers, closings, orders, results, revisions, turning};
+use crate::engine::stream_tokens::StreamSecret;
+use crate::engine::warnings::Warned;
+use crate::engine::{Engine, barriers, closings, orders, queue, results, revisions, turning};
 use crate::service::Service;
 use crate::store::{Store, orders as stored_orders};
 
@@ -19,7 +23,7 @@ pub static HOOKS: Hooks = Hooks {
     has_orders: |store| Box::pin(async { Ok(stored_orders::has_any(store).await?) }),
     carry_out_orders: |engine, board| Box::pin(orders::carry_out_orders(engine, board)),
     // Queue: queues of a board may be missing in their index.
-    plan_work: |engine, id| engine.queues.plan(id),
+    plan_work: |engine, id| queue::of(engine).queues.plan(id),
     // Periods: results go by who is hidden.
     begin_moderation: |engine, board, shard| {
         Box::pin(revisions::begin_moderation(engine, board, shard))
@@ -53,10 +57,22 @@ impl Setup {
     /// Puts the service together; nothing is read or written yet.
     pub fn service(self, store: Store, clock: Clock) -> Arc<Service> {
         let mut engine = Engine::new(store, clock, &HOOKS);
-        engine.sender = self.sender;
         engine.presence = Presence::new(self.part);
-        engine.rooms = Arc::new(Rooms::new(self.queue_bounds));
-        engine.log = self.log;
+        let states = &mut engine.states;
+        // Access.
+        states.adopt(Keyring::default());
+        states.adopt(StreamSecret::default());
+        // Webhooks.
+        states.adopt(self.sender);
+        states.adopt(Counted::default());
+        // Queue.
+        states.adopt(queue::State {
+            rooms: Arc::new(Rooms::new(self.queue_bounds)),
+            log: self.log,
+            ..queue::State::default()
+        });
+        // Operations.
+        states.adopt(Warned::default());
         Service::new(engine)
     }
 }

@@ -16,6 +16,7 @@ use crate::engine::left_behind::LeftBehind;
 use crate::engine::moves::Moves;
 use crate::engine::outboxes::Outboxes;
 use crate::engine::purge::Purge;
+use crate::engine::queue;
 use crate::engine::queue::applying::ApplyQueues;
 use crate::engine::queue::listing::ListQueues;
 use crate::engine::queue::room;
@@ -77,7 +78,7 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
     match kind {
         JobKind::Queues => tokio::select! {
             () = slept => {}
-            () = engine.queues.woken() => {}
+            () = queue::of(engine).queues.woken() => {}
         },
         _ => slept.await,
     }

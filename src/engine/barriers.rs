@@ -57,7 +57,10 @@ pub async fn close_shards(
     // It waits while the board is being moved from one sharding to another.
     engine
         .with_board(id, async |live| {
-            let log = engine.log.as_ref().filter(|_| !live.board.is_league());
+            let log = queue::of(engine)
+                .log
+                .as_ref()
+                .filter(|_| !live.board.is_league());
             let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
             let mut raised = raise(engine, &shards, until, patience, unasked).await?;

@@ -133,13 +133,7 @@ impl Engine {
 
     /// A board, with the batchers of its shards.
     pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
-        let Self {
-            store,
-            rooms,
-            queues,
-            ..
-        } = self;
-        Arc::new(LiveBoard::new(board, store, rooms, queues))
+        Arc::new(LiveBoard::new(board, &self.store))
     }
 
     /// The board from memory, or from Redis if it isn't there.

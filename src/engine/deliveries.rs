@@ -12,6 +12,7 @@ use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
 use super::attempts::until_unchanged;
+use super::sender;
 use super::{Engine, Error, Outdated};
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
@@ -104,7 +105,7 @@ async fn look(engine: &Engine, pause: Duration) -> Ended {
     tokio::time::sleep(pause).await;
     Ended::Looked(
         async {
-            if engine.deliveries.is_due() {
+            if engine.states.get::<Counted>().is_due() {
                 count(engine).await?;
             }
             Ok(deliveries::due_webhooks(&engine.store, engine.clock.now()).await?)
@@ -132,9 +133,7 @@ async fn try_delivery(engine: &Engine, name: &WebhookName, claimed: Claimed) -> 
     let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
     let delivery = stored.read()?;
     let begun = Instant::now();
-    let sent = engine
-        .sender
-        .send(&webhook, &stored.id, &delivery.body, engine.clock.now());
+    let sent = sender::of(engine).send(&webhook, &stored.id, &delivery.body, engine.clock.now());
     let tried = sent.await;
     histogram!("standings_webhook_seconds").record(begun.elapsed());
     let (is_gone, seed) = (tried.is_gone(), format!("{name} {}", stored.id));

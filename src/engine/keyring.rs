@@ -27,6 +27,11 @@ pub const SECRET_PREFIX: &str = "st_";
 /// For how long an API key counts that Redis can't confirm.
 const CONFIRMED_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// The API keys that an engine holds.
+pub fn of(engine: &Engine) -> &Keyring {
+    engine.states.get()
+}
+
 /// The API keys in memory.
 #[derive(Debug, Default)]
 pub struct Keyring {
@@ -243,7 +248,7 @@ impl Keyring {
 /// Takes the changes of API keys into memory, and confirms those that are there. Where Redis may have gone back to
 /// older data, or to none, all are read again.
 pub async fn refresh(engine: &Engine) -> Result<(), Error> {
-    let mut known = engine.keyring.known.lock().await;
+    let mut known = of(engine).known.lock().await;
     let asked_at = Instant::now();
     // First: what is read after that is no older.
     let histories = engine.store.histories().await;
@@ -259,7 +264,7 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
         known.unread.iter().cloned().collect()
     };
     let stored = api_keys::load(&engine.store, &names).await?;
-    let mut held = engine.keyring.held.write();
+    let mut held = of(engine).held.write();
     if known.is_all_unread {
         let listed: BTreeSet<&KeyName> = names.iter().collect();
         let gone = held.by_name.keys().filter(|name| !listed.contains(name));
@@ -278,7 +283,7 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
 
 /// Notes in Redis when API keys were last used on this instance.
 pub async fn note_uses(engine: &Engine) -> Result<(), Error> {
-    let used = engine.keyring.take_used();
+    let used = of(engine).take_used();
     Ok(api_keys::note_uses(&engine.store, &used).await?)
 }
 

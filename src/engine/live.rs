@@ -1,16 +1,14 @@
 //! A board in memory, with the batchers of its shards.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::applier::Applier;
 use super::batcher::Batcher;
 use super::hidden::Listing;
-use super::queue::Queues;
-use super::queue::putting::Putter;
-use super::queue::room::Rooms;
 use super::reader::{Reading, Size};
 use super::recall::FormerShards;
 use super::reservations::LiveHome;
@@ -56,7 +54,10 @@ pub struct LiveShard {
     pub shard: Shard,
     pub(crate) applier: Arc<Batcher<Applier>>,
     pub(crate) listing: Arc<Batcher<Listing>>,
-    pub(crate) putter: Arc<Batcher<Putter>>,
+    /// Whether more events come in than are queued at once.
+    pub(crate) is_flooded: Arc<AtomicBool>,
+    /// What puts events into its queue. The room of queues makes it when it first needs it.
+    pub(crate) putter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// By the freshness of their answers, and by their sizes.
     readings: [[Arc<Batcher<Reading>>; 2]; 2],
     /// One call of this instance at a time hands out the rewards of what lies here, or in all shards if this is the first.
@@ -64,18 +65,11 @@ pub struct LiveShard {
 }
 
 impl LiveBoard {
-    pub(crate) fn new(
-        board: Arc<Board>,
-        store: &Arc<Store>,
-        rooms: &Arc<Rooms>,
-        queues: &Arc<Queues>,
-    ) -> Self {
+    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>) -> Self {
         let shards = board.shards().into_iter();
         Self {
             routes: Mutex::default(),
-            shards: shards
-                .map(|shard| LiveShard::new(shard, store, rooms, queues))
-                .collect(),
+            shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
             former: FormerShards::of(&board),
             homes: LiveHome::of(&board, store),
             seating: Seating::of(&board, store),
@@ -167,7 +161,7 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    fn new(shard: Shard, store: &Arc<Store>, rooms: &Arc<Rooms>, queues: &Arc<Queues>) -> Self {
+    fn new(shard: Shard, store: &Arc<Store>) -> Self {
         let reading = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
@@ -176,24 +170,18 @@ impl LiveShard {
             })
         };
         let is_flooded = Arc::default();
-        let putter = Batcher::new(Putter {
-            store: Arc::clone(store),
-            shard: shard.clone(),
-            rooms: Arc::clone(rooms),
-            queues: Arc::clone(queues),
-            is_flooded: Arc::clone(&is_flooded),
-        });
         Self {
             applier: Batcher::new(Applier {
                 store: Arc::clone(store),
                 shard: shard.clone(),
-                is_flooded,
+                is_flooded: Arc::clone(&is_flooded),
             }),
             listing: Batcher::new(Listing {
                 store: Arc::clone(store),
                 shard: shard.clone(),
             }),
-            putter,
+            is_flooded,
+            putter: OnceLock::new(),
             readings: [Freshness::Current, Freshness::Bounded]
                 .map(|freshness| [reading(freshness), reading(freshness)]),
             handing: Arc::default(),

@@ -49,6 +49,7 @@ mod seat_calls;
 pub mod seats;
 pub mod sender;
 pub(crate) mod sittings;
+pub mod states;
 mod steps;
 pub mod stream_tokens;
 pub mod submission;
@@ -83,13 +84,8 @@ pub struct Engine {
     pub(crate) hooks: &'static hooks::Hooks,
     /// What the background work fails at.
     pub faults: Faults,
-    /// What sends messages to webhooks.
-    pub sender: sender::Sender,
-    /// The API keys.
-    pub keyring: keyring::Keyring,
-    stream_secret: stream_tokens::StreamSecret,
-    /// What it knows of queues.
-    pub queues: Arc<queue::Queues>,
+    /// What other rooms keep in memory.
+    pub states: states::States,
     pub(crate) boards: boards::Boards,
     completing: rollover::Completing,
     past: past::Line,
@@ -98,12 +94,6 @@ pub struct Engine {
     /// One request at a time makes a digest.
     digesting: tokio::sync::Mutex<()>,
     left_behind: left_behind::Homes,
-    warned: warnings::Warned,
-    /// How much room there is in queues.
-    pub rooms: Arc<queue::room::Rooms>,
-    /// What queued events go through, if that is not the queues of shards alone.
-    pub log: Option<Arc<dyn intake::EventLog>>,
-    deliveries: deliveries::Counted,
     /// What this instance tells of itself.
     pub presence: instances::Presence,
 }
@@ -116,20 +106,13 @@ impl Engine {
             clock,
             hooks,
             faults: Faults::default(),
-            sender: sender::Sender::default(),
-            keyring: keyring::Keyring::default(),
-            stream_secret: stream_tokens::StreamSecret::default(),
-            queues: Arc::default(),
+            states: states::States::default(),
             boards: boards::Boards::default(),
             completing: rollover::Completing::default(),
             past: past::Line::default(),
             closings: jobs::schedule::Schedule::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: left_behind::Homes::default(),
-            warned: warnings::Warned::default(),
-            rooms: Arc::default(),
-            log: None,
-            deliveries: deliveries::Counted::default(),
             presence: instances::Presence::default(),
         }
     }

@@ -29,6 +29,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 
+use super::Engine;
 use crate::domain::address::is_global_unicast;
 use crate::domain::delivery::{GONE, Try};
 use crate::domain::message::MessageId;
@@ -53,6 +54,11 @@ fn look_up(name: String) -> Looking {
         let found = tokio::net::lookup_host((name, 0)).await?;
         Ok(found.map(|address| address.ip()).collect())
     })
+}
+
+/// What sends the messages of an engine.
+pub fn of(engine: &Engine) -> &Sender {
+    engine.states.get()
 }
 
 /// Sends messages.

@@ -15,7 +15,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What an instance knows of the secret.
 #[derive(Default)]
-pub(super) struct StreamSecret(Mutex<Known>);
+pub(crate) struct StreamSecret(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -38,14 +38,14 @@ pub async fn sign(
 ) -> Result<String, Error> {
     let secret = stream_secret::need(&engine.store).await?;
     let signed = token.sign(&secret, key);
-    engine.stream_secret.0.lock().await.secret = Some(secret);
+    engine.states.get::<StreamSecret>().0.lock().await.secret = Some(secret);
     Ok(signed)
 }
 
 /// The secret of tokens, unless it is the one that was tried already. Then this looks whether there is another one, though not
 /// again and again.
 pub async fn secret(engine: &Engine, tried: Option<&str>) -> Result<Option<String>, Error> {
-    let mut known = engine.stream_secret.0.lock().await;
+    let mut known = engine.states.get::<StreamSecret>().0.lock().await;
     let is_untried = |secret: &String| Some(secret.as_str()) != tried;
     if let Some(secret) = known.secret.clone().filter(is_untried) {
         return Ok(Some(secret));

@@ -16,7 +16,7 @@ pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 pub(crate) async fn log_new(engine: &Engine) -> Result<(), Error> {
     let found: BTreeSet<String> = warnings::current(&engine.store).await.into_iter().collect();
     gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
-    let mut known = engine.warned.0.lock();
+    let mut known = engine.states.get::<Warned>().0.lock();
     for warning in found.difference(&known) {
         tracing::warn!(%warning, "redis needs to be looked after");
     }

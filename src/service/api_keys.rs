@@ -158,7 +158,7 @@ async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<Fo
     let noted = api_keys::last_uses(&service.engine.store, &names).await?;
     let mut webhooks = webhooks::of_keys(service).await?;
     let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
-        let here = service.engine.keyring.get(&name);
+        let here = keyring::of(&service.engine).get(&name);
         FoundKey {
             last_used: here.and_then(|key| key.last_used()).max(noted),
             webhooks: webhooks.remove(&name).unwrap_or_default(),

@@ -14,6 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::engine::LiveBoard;
 use crate::engine::intake::{LogEvent, Sought};
+use crate::engine::queue;
 use crate::engine::queue::refusal::Refusal;
 use crate::join::try_join_all;
 use crate::store::StoreError;
@@ -150,7 +151,7 @@ async fn look_in_log(
     live: &LiveBoard,
     request: &EventsRequest,
 ) -> Result<Vec<QueuedEvent>, Error> {
-    let log = service.engine.log.as_ref();
+    let log = queue::of(&service.engine).log.as_ref();
     let Some(log) = log.filter(|_| !live.board.is_league()) else {
         return Ok(Vec::new());
     };

@@ -13,6 +13,7 @@ use crate::domain::instance::Instance;
 use crate::domain::intake::Backlog;
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
+use crate::engine::queue;
 use crate::join::try_join_all;
 use crate::store::footprint::{self, Footprint};
 use crate::store::instances;
@@ -93,7 +94,7 @@ pub async fn queues(
 
 /// How much of the log of queued events was not taken yet, by partition; nothing where events are not queued in a log.
 pub async fn backlog(service: &Service) -> Result<Vec<Backlog>, Error> {
-    match &service.engine.log {
+    match &queue::of(&service.engine).log {
         Some(log) => log.backlog().await,
         None => Ok(Vec::new()),
     }

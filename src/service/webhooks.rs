@@ -14,6 +14,7 @@ use crate::domain::webhook::{
 };
 use crate::engine::Outdated;
 use crate::engine::attempts::until_unchanged;
+use crate::engine::sender;
 use crate::problems::{Problem, WEBHOOK_NOT_FOUND};
 use crate::store::StoreError;
 use crate::store::deliveries::{self, DeliveryMark};
@@ -39,7 +40,7 @@ pub async fn put(
     name: &WebhookName,
     wanted: Wanted,
 ) -> Result<(Option<Webhook>, NamedWebhook), Error> {
-    let kinds = wanted.check(service.engine.sender.allows_private);
+    let kinds = wanted.check(sender::of(&service.engine).allows_private);
     let events = kinds.map_err(Problem::invalid)?;
     if !may.cover(&wanted.boards) {
         return Err(Problem::for_other_boards().into());

@@ -17,6 +17,7 @@ use crate::domain::intake::{Extent, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
+use crate::engine::queue;
 use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::join::join_all;
 use crate::problems::Problem;
@@ -178,7 +179,7 @@ impl Intake {
         let shards = tasks.iter().map(|task| &task.live.shards[task.index].shard);
         let names: Vec<QueueName> = shards.map(QueueName::of).collect();
         let outcomes = join_all(tasks.into_iter().map(|task| self.run(task))).await;
-        self.engine.queues.wake(names);
+        queue::of(&self.engine).queues.wake(names);
         let mut is_stale = false;
         for outcome in outcomes {
             self.note(&outcome);
@@ -376,10 +377,10 @@ impl Intake {
                 is_known,
                 events: part,
             };
-            let room = engine.rooms.of(store, shard);
+            let room = queue::of(engine).rooms.of(store, shard);
             match intake::take(store, shard, &take, room).await {
                 Ok(Taken::Upto { offset, bytes }) => {
-                    engine.rooms.note(store, shard, bytes);
+                    queue::of(engine).rooms.note(store, shard, bytes);
                     taken = Some(offset);
                     if offset < part_upto {
                         break Err(Problem::queue_full().into());

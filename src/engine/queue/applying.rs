@@ -80,16 +80,16 @@ impl Job for ApplyQueues {
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
         let listed = match queues::all(&engine.store).await {
             // The server of the index may be away alone.
-            Err(_) if engine.queues.has_work() => Vec::new(),
+            Err(_) if super::of(engine).queues.has_work() => Vec::new(),
             listed => listed?,
         };
-        Ok(engine.queues.due(listed))
+        Ok(super::of(engine).queues.due(listed))
     }
 
     async fn step(&self, engine: &Engine, name: &mut QueueName) -> Result<Progress, Error> {
         let step = async {
             let Some(mut worker) = Worker::begin(engine, name).await? else {
-                engine.queues.pause(name, AWAY_PAUSE);
+                super::of(engine).queues.pause(name, AWAY_PAUSE);
                 return Ok(Progress::Done);
             };
             let stopped = worker.work().await;
@@ -98,7 +98,7 @@ impl Job for ApplyQueues {
         match step.await {
             // A server that does not answer is no fault of a queue. Others go on meanwhile.
             Err(error) if !error.is_fault() => {
-                engine.queues.pause(name, AWAY_PAUSE);
+                super::of(engine).queues.pause(name, AWAY_PAUSE);
                 throttle::say(&format!("queue: {error}"), |more| {
                     tracing::warn!(queue = %name, %error, more, "a queue can't be worked on; it will be tried again");
                 });
@@ -111,7 +111,7 @@ impl Job for ApplyQueues {
 
 /// Forgets a queue that is done, or that another instance has.
 fn forget_queue(engine: &Engine, name: &QueueName) {
-    engine.queues.forget(name);
+    super::of(engine).queues.forget(name);
     note_full_letters(engine, name, None);
 }
 
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
             unlist_left(engine, name).await?;
             return Ok(None);
         };
-        let hold = match engine.queues.take(name) {
+        let hold = match super::of(engine).queues.take(name) {
             Some(hold) => Some(hold),
             None => Hold::take(engine, &live.shards[index].shard).await?,
         };
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
             Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
             Ok(Stop::Lost) => {
                 note_full_letters(engine, name, None);
-                engine.queues.pause(name, WAITING_PAUSE);
+                super::of(engine).queues.pause(name, WAITING_PAUSE);
                 self.hold.lease.give_back("").await?;
                 return Ok(Progress::Done);
             }
@@ -202,8 +202,8 @@ impl<'a> Worker<'a> {
                 (Duration::ZERO, Err(error))
             }
         };
-        engine.queues.lay_down(name, self.hold);
-        engine.queues.pause(name, pause);
+        super::of(engine).queues.lay_down(name, self.hold);
+        super::of(engine).queues.pause(name, pause);
         progress
     }
 

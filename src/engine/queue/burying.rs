@@ -36,7 +36,7 @@ pub struct DeadEvent<'a> {
 
 /// Tells the log of events of a queue that are about to be dead letters.
 pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DeadEvent<'_>>) {
-    let Some(log) = engine.log.as_ref().filter(|_| !dead.is_empty()) else {
+    let Some(log) = super::of(engine).log.as_ref().filter(|_| !dead.is_empty()) else {
         return;
     };
     let telling = join_all(dead.into_iter().map(|dead| log.bury(dead)));

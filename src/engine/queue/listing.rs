@@ -26,7 +26,7 @@ impl Job for ListQueues {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<BoardId>, Error> {
-        let mut unlooked = engine.queues.unlooked.lock();
+        let mut unlooked = super::of(engine).queues.unlooked.lock();
         let count = unlooked.len().min(BOARDS_MAX);
         Ok(unlooked.drain(..count).collect())
     }
@@ -39,7 +39,7 @@ impl Job for ListQueues {
         let listed = shards.map(|live| queues::relist(&engine.store, &live.shard));
         let listed = try_join_all(listed).await;
         if listed.is_err() {
-            engine.queues.plan(id);
+            super::of(engine).queues.plan(id);
         }
         let missing = listed?
             .into_iter()
@@ -47,7 +47,7 @@ impl Job for ListQueues {
             .count();
         if missing > 0 {
             tracing::warn!(board = %id, missing, "queues were missing in the index, as after a loss of the last writes");
-            engine.queues.wake([]);
+            super::of(engine).queues.wake([]);
         }
         Ok(Progress::Done)
     }

@@ -14,12 +14,16 @@ pub mod replaying;
 pub mod room;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::hold::Hold;
+use self::room::Rooms;
+use super::Engine;
+use super::intake::EventLog;
 use crate::domain::ids::BoardId;
 use crate::store::queues::{IndexedQueue, QueueName};
 
@@ -32,6 +36,22 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Gives whoever applies queued events some time. Those who wait for such events then look again.
 pub(super) async fn give_time() {
     tokio::time::sleep(PAUSE).await;
+}
+
+/// What the engine of an instance keeps of queues.
+#[derive(Debug, Default)]
+pub struct State {
+    /// What it knows of them.
+    pub queues: Arc<Queues>,
+    /// How much room there is in them.
+    pub rooms: Arc<Rooms>,
+    /// What queued events go through, if that is not the queues of shards alone.
+    pub log: Option<Arc<dyn EventLog>>,
+}
+
+/// What an engine keeps of queues.
+pub fn of(engine: &Engine) -> &State {
+    engine.states.get()
 }
 
 /// What this instance knows of queues.

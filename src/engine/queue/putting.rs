@@ -13,12 +13,12 @@ use crate::domain::plan::Instants;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::engine::applier::{Reply, one_each, share_out};
-use crate::engine::batcher::{Work, admit};
+use crate::engine::batcher::{Batcher, Work, admit};
 use crate::engine::events::Incoming;
 use crate::engine::intake::EventLog;
 use crate::engine::queue::Queues;
 use crate::engine::queue::room::Rooms;
-use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::engine::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::join::join_all;
 use crate::problems::Problem;
 use crate::store::queues::{self, Put, QueueName};
@@ -82,6 +82,22 @@ impl Work for Putter {
             share_out(put, &lengths)
         })
     }
+}
+
+/// What puts events into the queue of a shard.
+fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> {
+    let putter = live.putter.get_or_init(|| {
+        let state = super::of(engine);
+        Box::new(Batcher::new(Putter {
+            store: Arc::clone(&engine.store),
+            shard: live.shard.clone(),
+            rooms: Arc::clone(&state.rooms),
+            queues: Arc::clone(&state.queues),
+            is_flooded: Arc::clone(&live.is_flooded),
+        }))
+    });
+    let putter = putter.downcast_ref();
+    putter.expect("invariant: nobody else makes it")
 }
 
 /// What became of events that were to be queued, by their indexes in the request.
@@ -168,9 +184,9 @@ async fn try_to_queue(
         find_waiting(engine, live, refused, batch).boxed().await;
     }
     leave_known(engine, live, &mut takable, batch).await;
-    let replies = match &engine.log {
+    let replies = match &super::of(engine).log {
         Some(log) => append(log.as_ref(), live, &takable).await,
-        None => put_all(live, &mut takable).await,
+        None => put_all(engine, live, &mut takable).await,
     };
     for (takable, reply) in takable.into_iter().zip(replies) {
         batch.hear(takable, reply, open);
@@ -250,14 +266,18 @@ async fn append(
 
 /// Puts events into the queues of their shards, in parts that go into one call each. It sorts them by their shards; the answers are in
 /// their order then.
-async fn put_all(live: &LiveBoard, events: &mut [Takable]) -> Vec<Result<Put, Error>> {
+async fn put_all(
+    engine: &Engine,
+    live: &LiveBoard,
+    events: &mut [Takable],
+) -> Vec<Result<Put, Error>> {
     events.sort_by_key(|takable| takable.shard);
     let of_shards = events.chunk_by(|one, next| one.shard == next.shard);
     let parts = of_shards.flat_map(|events| events.chunks(CALL_EVENTS_MAX));
     let puts = parts.map(async |part| {
         let events = part.iter().map(|takable| Arc::clone(&takable.event));
         let shard = &live.shards[part[0].shard];
-        let reply = shard.putter.submit(events.collect()).await;
+        let reply = putter(engine, shard).submit(events.collect()).await;
         one_each(reply, part.len())
     });
     let replies = join_all(puts).await.into_iter().flatten();

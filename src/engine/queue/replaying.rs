@@ -57,11 +57,11 @@ pub(crate) async fn replay(
                     None => {}
                 }
             }
-            let room = engine.rooms.of(&engine.store, shard);
+            let room = super::of(engine).rooms.of(&engine.store, shard);
             match dead_letters::replay(&engine.store, shard, letter.place, room).await? {
                 Replayed::Done(bytes) => {
-                    engine.rooms.note(&engine.store, shard, bytes);
-                    engine.queues.wake([QueueName::of(shard)]);
+                    super::of(engine).rooms.note(&engine.store, shard, bytes);
+                    super::of(engine).queues.wake([QueueName::of(shard)]);
                     return Ok((Arc::clone(&live), found));
                 }
                 Replayed::Gone => return Err(not_found(letter)),

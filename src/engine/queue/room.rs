@@ -129,7 +129,7 @@ impl Rooms {
 
 /// Looks how much waits in all queues.
 pub(crate) async fn sample(engine: &Engine) {
-    engine.rooms.begin_sample();
+    super::of(engine).rooms.begin_sample();
     let sample = queues::sample(&engine.store, listed(engine).await).await;
     let now = engine.clock.now();
     for (name, read) in &sample.queues {
@@ -147,7 +147,7 @@ pub(crate) async fn sample(engine: &Engine) {
             );
         });
     }
-    let all = engine.rooms.end_sample(&sample);
+    let all = super::of(engine).rooms.end_sample(&sample);
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
     set("standings_queue_length", all.events);
@@ -159,13 +159,13 @@ async fn listed(engine: &Engine) -> Vec<QueueName> {
     match queues::all(&engine.store).await {
         Ok(listed) => {
             let names = listed.into_iter().map(|queue| queue.name);
-            *engine.rooms.listed.lock() = names.collect();
+            *super::of(engine).rooms.listed.lock() = names.collect();
         }
         Err(error) => throttle::say("index of queues", |more| {
             tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
         }),
     }
-    engine.rooms.listed.lock().clone()
+    super::of(engine).rooms.listed.lock().clone()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::keys::{ApiKeys, bearer};
 use crate::domain::access::{Boards, Grant, KeyName, Scope, Spent};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};
-use crate::engine::keyring::{LiveKey, SECRET_PREFIX, Unfit};
+use crate::engine::keyring::{self, LiveKey, SECRET_PREFIX, Unfit};
 use crate::http::cors::CorsOrigins;
 use crate::http::players::PlayerKeys;
 use crate::http::problem::{Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED};
@@ -109,7 +109,7 @@ impl Gate {
             return Ok(Holder { caller, key: None });
         };
         let engine = &self.app.service.engine;
-        let (keyring, now) = (&engine.keyring, engine.clock.now());
+        let (keyring, now) = (keyring::of(engine), engine.clock.now());
         let key = keyring.find_named(name, is_meant, now);
         let key = key.map_err(unfit_for_use)?;
         let digest = meant.get().ok_or_else(unknown)?;
@@ -122,7 +122,7 @@ impl Gate {
             return Err(unknown());
         }
         let engine = &self.app.service.engine;
-        let key = engine.keyring.find(digest, engine.clock.now());
+        let key = keyring::of(engine).find(digest, engine.clock.now());
         key.map_err(unfit_for_use)
     }
 

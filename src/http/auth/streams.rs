@@ -16,7 +16,7 @@ use crate::domain::include::Includes;
 use crate::domain::secret::Digest;
 use crate::domain::stream_token::{self, Maker, SentToken, StreamToken};
 use crate::domain::time::Timestamp;
-use crate::engine::stream_tokens;
+use crate::engine::{keyring, stream_tokens};
 use crate::http::App;
 use crate::http::players::Player;
 use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
@@ -60,7 +60,7 @@ impl Caller {
             }
             KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => Ok(()),
             KnownBy::Key(name, digest) => {
-                let keyring = &app.service.engine.keyring;
+                let keyring = keyring::of(&app.service.engine);
                 let key = keyring.find_named(name, |own| own == digest, now);
                 let holder = Holder::of(key.map_err(unfit_for_use)?, *digest);
                 holder.caller.require(needs.scope)?;

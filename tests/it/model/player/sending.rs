@@ -9,6 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use standings::domain::time::Timestamp;
+use standings::engine::queue;
 use standings::store::queues::{self, QueueName};
 
 use super::moves::stored_board;
@@ -152,7 +153,9 @@ impl Game<'_> {
                 if !size.is_ok_and(|size| size.events == 0) {
                     is_empty = false;
                     for instance in &self.world.instances {
-                        instance.service.engine.queues.wake([queue.name.clone()]);
+                        queue::of(&instance.service.engine)
+                            .queues
+                            .wake([queue.name.clone()]);
                         let _ = instance.service.engine.run(&ApplyQueues).await;
                     }
                 }
@@ -173,7 +176,9 @@ impl Game<'_> {
         let queues: Vec<_> = shards.unwrap().shards().iter().map(QueueName::of).collect();
         eventually("a queued event is applied", async || {
             for instance in &self.world.instances {
-                instance.service.engine.queues.wake(queues.clone());
+                queue::of(&instance.service.engine)
+                    .queues
+                    .wake(queues.clone());
                 // On a cluster its slot may be moving.
                 let _ = instance.service.engine.run(&ApplyQueues).await;
             }
