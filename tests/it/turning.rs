@@ -392,7 +392,7 @@ async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
         let turn = async || {
             turning::turn_seat(other, &id(), &member("ann"))
                 .await
-                .unwrap()
+                .unwrap();
         };
         interrupt(run(), waits, turn()).await;
         assert_eq!(
@@ -419,7 +419,7 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
             async move {
                 turning::turn_seat(engine, &id(), &member(name))
                     .await
-                    .unwrap()
+                    .unwrap();
             }
         });
         let closings = world.instances.iter().map(close);

@@ -517,7 +517,7 @@ async fn a_player_is_written_down_by_a_pseudonym() {
         player: Some(member()),
         ..Request::default()
     };
-    service_audit::begin_line(&service, request).await.unwrap();
+    service_audit::begin_line(service, request).await.unwrap();
     let line = last(world.client()).await;
     let pseudonym = line["members"][0]["pseudonym"].as_str().unwrap();
     assert_eq!(line["by"], format!("player:{pseudonym}"));
