@@ -7,7 +7,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Failure, check, healthcheck, import, reshard};
 use crate::config::Command;
-use crate::{http, server, setup};
+use crate::http::document;
+use crate::{server, setup};
 
 /// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate
 /// that calls it.
@@ -22,7 +23,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
                 return Ok(check::command(*args, setup::service, stop_signal()?).await);
             }
             Command::Openapi => {
-                let document = http::document::text()?;
+                let document = document::text()?;
                 writeln!(io::stdout(), "{document}")?;
             }
             Command::Healthcheck { url } => healthcheck::command(&url).await?,
