@@ -19,7 +19,7 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 
 # What depends on where keys are stored. These integration tests run a second time, with a cluster of three primaries as each world. Of what
 # the names match, tests that start their own servers are left out. A script whose keys are in several slots fails in every test anyway
-# (src/store/dispatch.rs).
+# (src/redis/dispatch.rs).
 ON_CLUSTERS = model:: seasons:: queues:: seats:: turning:: closings:: results:: rewards:: http::shards:: http::resharding:: \
 	http::reservations:: faults:: profiles::the_profiles_of_a_page
 NOT_ON_CLUSTERS = intake:: http::console:: streams::faults:: queues::faults:: queues::scripts::

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::api::document;
 use crate::cli::{Failure, check, healthcheck, import, reshard};
 use crate::config::Command;
-use crate::http::document;
-use crate::{server, setup};
+use crate::server;
+use crate::setup;
 
 /// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate
 /// that calls it.

@@ -9,6 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::access::ApiKeys;
+use crate::access::players::PlayerKeys;
+use crate::api::router::Options;
 use crate::cli::args::{CLIENT, REDIS, RedisArgs, Secret};
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
@@ -16,15 +19,12 @@ use crate::cli::reshard::ReshardArgs;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
-use crate::engine::queue::room::QueueBounds;
-use crate::http::auth::ApiKeys;
+use crate::embed::EmbedOrigins;
 use crate::http::cors::CorsOrigins;
-use crate::http::embed::EmbedOrigins;
-use crate::http::players::PlayerKeys;
 use crate::http::proxies::TrustedProxies;
-use crate::http::router::Options;
 use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
-use crate::timeouts::TimeoutFactor;
+use crate::queue::room::QueueBounds;
+use crate::runtime::timeouts::TimeoutFactor;
 
 pub use self::reading::{CliError, settings, warnings};
 

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::engine::deliveries::ALL_AT_ONCE;
 use crate::http::listener::RESERVE;
+use crate::webhooks::deliveries::job::ALL_AT_ONCE;
 
 /// What the service needs beside connections of clients and to webhooks: connections to Redis, of which a node of a cluster
 /// and each replica have a few; files, pipes and timers; and connections that are just being closed.

@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
 use crate::config::LogFormat;
-use crate::supervise;
+use crate::runtime::supervise;
 
 /// How much may wait to be written.
 const WAITING_BYTES_MAX: usize = 1 << 20;

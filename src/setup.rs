@@ -2,38 +2,45 @@
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
+use crate::access::keyring::Keyring;
+use crate::access::stream_tokens::work::StreamSecret;
+use crate::core::hooks::Hooks;
+use crate::core::jobs::instances::Presence;
+use crate::core::{Engine, Service};
+use crate::domain::clock::Clock;
 use crate::domain::instance::Part;
-use crate::engine::deliveries::Counted;
-use crate::engine::hooks::Hooks;
-use crate::engine::instances::Presence;
-use crate::engine::intake::EventLog;
-use crate::engine::keyring::Keyring;
-use crate::engine::queue::room::{QueueBounds, Rooms};
-use crate::engine::sender::Sender;
-use crate::engine::stream_tokens::StreamSecret;
-use crate::engine::warnings::Warned;
-use crate::engine::{Engine, barriers, closings, orders, queue, results, revisions, turning};
-use crate::service::Service;
-use crate::store::{Store, orders as stored_orders};
+use crate::moderation::orders;
+use crate::operations::warnings::job::Warned;
+use crate::periods::turnover::turning;
+use crate::periods::{barriers, closings, results, revisions};
+use crate::queue;
+use crate::queue::intake::EventLog;
+use crate::queue::room::{QueueBounds, Rooms};
+use crate::redis::Store;
+use crate::webhooks::deliveries::job::Counted;
+use crate::webhooks::sender::Sender;
 
 /// What each room does on occasions of the core.
 pub static HOOKS: Hooks = Hooks {
     // Moderation: standing orders hold for boards that are created later, too.
-    has_orders: |store| Box::pin(async { Ok(stored_orders::has_any(store).await?) }),
-    carry_out_orders: |engine, board| Box::pin(orders::carry_out_orders(engine, board)),
+    has_orders: |store| Box::pin(async { Ok(orders::store::has_any(store).await?) }),
+    carry_out_orders: |engine, board| Box::pin(orders::work::carry_out_orders(engine, board)),
     // Queue: queues of a board may be missing in their index.
     plan_work: |engine, id| queue::of(engine).queues.plan(id),
     // Periods: results go by who is hidden.
     begin_moderation: |engine, board, shard| {
-        Box::pin(revisions::begin_moderation(engine, board, shard))
+        Box::pin(revisions::work::begin_moderation(engine, board, shard))
     },
-    revise_results: |engine, id| Box::pin(revisions::revise_in_turn(engine, id)),
+    revise_results: |engine, id| Box::pin(revisions::work::revise_in_turn(engine, id)),
     // Periods: results and their revisions have names.
-    forget_member: &[|engine, live, member| Box::pin(results::forget_member(engine, live, member))],
-    close_shards: |engine, id, until| Box::pin(barriers::close_for_erasure(engine, id, until)),
+    forget_member: &[|engine, live, member| {
+        Box::pin(results::work::forget_member(engine, live, member))
+    }],
+    close_shards: |engine, id, until| {
+        Box::pin(barriers::work::close_for_erasure(engine, id, until))
+    },
     // Periods: a seat is taken once the last period is turned over.
-    help_closing: |engine, id| Box::pin(closings::help(engine, id)),
+    help_closing: |engine, id| Box::pin(closings::work::help(engine, id)),
     close_league_until: |engine, id, until| {
         Box::pin(turning::close_league_until(engine, id, until))
     },

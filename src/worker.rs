@@ -6,27 +6,29 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::announcements::Announcements;
-use crate::engine::closings::ClosePeriods;
-use crate::engine::ended_hides::EndedHides;
-use crate::engine::erasures::Erasures;
-use crate::engine::hidden::HiddenLists;
-use crate::engine::jobs::{JobKind, clock};
-use crate::engine::left_behind::LeftBehind;
-use crate::engine::moves::Moves;
-use crate::engine::outboxes::Outboxes;
-use crate::engine::purge::Purge;
-use crate::engine::queue;
-use crate::engine::queue::applying::ApplyQueues;
-use crate::engine::queue::listing::ListQueues;
-use crate::engine::queue::room;
-use crate::engine::revisions::Revisions;
-use crate::engine::rollover::Rollover;
-use crate::engine::sweep::Sweep;
-use crate::engine::tasks::Tasks;
-use crate::engine::{Engine, Error, audit, deliveries, keyring, warnings};
-use crate::service::Service;
-use crate::throttle;
+use crate::access::keyring;
+use crate::audit;
+use crate::core::board::announcements::Announcements;
+use crate::core::board::purge::Purge;
+use crate::core::board::sweep::Sweep;
+use crate::core::hide::erasures::Erasures;
+use crate::core::hide::hidden::HiddenLists;
+use crate::core::jobs::{JobKind, clock};
+use crate::core::read::rollover::Rollover;
+use crate::core::write::left_behind::LeftBehind;
+use crate::core::{Engine, Error, Service};
+use crate::moderation::ended_hides::EndedHides;
+use crate::moderation::tasks::job::Tasks;
+use crate::moves::job::Moves;
+use crate::operations::warnings;
+use crate::periods::closings::work::ClosePeriods;
+use crate::periods::revisions::work::Revisions;
+use crate::queue::applying::ApplyQueues;
+use crate::queue::listing::ListQueues;
+use crate::queue::{self, room};
+use crate::runtime::throttle;
+use crate::webhooks::deliveries;
+use crate::webhooks::outbox::job::Outboxes;
 
 /// Does all that is due of a job once.
 pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
@@ -34,7 +36,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Clock => clock::follow(engine).await,
         JobKind::ApiKeys => keyring::refresh(engine).await,
         JobKind::Definition => engine.refresh_boards().await,
-        JobKind::Warnings => warnings::log_new(engine).await,
+        JobKind::Warnings => warnings::job::log_new(engine).await,
         JobKind::ApiKeyUses => keyring::note_uses(engine).await,
         JobKind::Staleness => Ok(engine.store.register_staleness().await?),
         JobKind::Instances => engine.tell_presence().await,
@@ -48,13 +50,13 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Announcement => engine.run(&Announcements::USUAL).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::USUAL).await,
-        JobKind::Audit => audit::trim(engine).await,
+        JobKind::Audit => audit::job::trim(engine).await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,
         JobKind::Erasures => engine.run(&Erasures).await,
         JobKind::Outboxes => engine.run(&Outboxes).await,
-        JobKind::Webhooks => deliveries::deliver(engine).await,
+        JobKind::Webhooks => deliveries::job::deliver(engine).await,
         JobKind::Revisions => engine.run(&Revisions).await,
         JobKind::Closings => engine.run(&ClosePeriods).await,
         JobKind::Queues => engine.run(&ApplyQueues).await,

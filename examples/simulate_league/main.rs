@@ -15,9 +15,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde::Deserialize;
 
+use standings::boards::draft::model::{Draft, Fields};
 use standings::domain::board::{Board, FieldError};
 use standings::domain::document::{self, DocumentError};
-use standings::domain::draft::{Draft, Fields};
 use standings::domain::ids::BoardId;
 use standings::domain::league::{League, Share};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::store::embedded::EmbeddedConfig;
+use crate::redis::embedded::EmbeddedConfig;
 
 /// The heading of the settings of the commands that call the service.
 pub(crate) const CLIENT: &str = "Commands that call the service";

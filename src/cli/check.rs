@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use super::args::RedisArgs;
 use super::{Failure, tell};
-use crate::clock::Clock;
+use crate::check::{self, Report};
+use crate::core::Service;
+use crate::core::jobs::clock;
+use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
-use crate::engine::jobs::clock;
-use crate::service::Service;
-use crate::service::check::{self, Report};
-use crate::store::embedded::{EmbeddedError, EmbeddedServer, socket_in};
-use crate::store::{Address, Store};
-use crate::timeouts::TimeoutFactor;
+use crate::redis::embedded::{EmbeddedError, EmbeddedServer, socket_in};
+use crate::redis::{Address, Store};
+use crate::runtime::timeouts::TimeoutFactor;
 
 /// The exit status if the data has no contradiction, or none is left.
 const SOUND: u8 = 0;

@@ -1,11 +1,11 @@
-//! The commands of the program. Those other than the service itself lie here.
+//! The commands other than the service itself.
 //!
-//! | module | command |
+//! | folder or file | command |
 //! | --- | --- |
-//! | [`import`] | sends a file of events to a service |
-//! | [`reshard`] | spreads a board over another number of shards |
-//! | [`healthcheck`] | asks a service whether it is ready |
-//! | [`check`] | looks for contradictions in the data in Redis |
+//! | `import/` | sends a file of events to a service |
+//! | `reshard.rs` | spreads a board over another number of shards |
+//! | `healthcheck.rs` | asks a service whether it is ready |
+//! | `check.rs` | looks for contradictions in the data in Redis |
 //!
 //! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
 

@@ -1,6 +1,6 @@
 //! `standings reshard`: spreads a board over another number of shards.
 //!
-//! The service does the work (`engine/moves.rs`). This command asks for it, and then asks how far the service is until it is
+//! The service does the work (`moves/job.rs`). This command asks for it, and then asks how far the service is until it is
 //! done. So the command can be interrupted and repeated at any time.
 
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::text::printable;
 use super::{Failure, ServiceArgs};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
-use crate::service::shards::Spread;
+use crate::moves::work::Spread;
 
 /// The pause between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -13,9 +13,9 @@ use super::placement::Placement;
 use super::time::Timestamp;
 use super::window::Window;
 
-pub(super) use self::checks::require;
+pub(crate) use self::checks::require;
 pub use self::checks::{FieldError, WINDOWS_MAX};
-pub(super) use self::definition::one;
+pub(crate) use self::definition::one;
 pub use self::definition::{
     AcceptLate, Definition, Ingest, Names, Order, Ranking, Uniques, Update, WeekStart,
 };

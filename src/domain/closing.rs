@@ -244,8 +244,8 @@ pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::ids::BoardId;
     use super::*;
-    use crate::domain::ids::BoardId;
 
     fn board(json: &str) -> Board {
         let id = BoardId::parse("b").unwrap();

@@ -63,7 +63,7 @@ impl EntryData {
 }
 
 /// Writes a text of JSON as the value that it is, byte by byte.
-pub(super) fn as_json<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_json<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
     let value: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
     value.serialize(serializer)
 }
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for EntryData {
 }
 
 /// Reads a JSON value that every client understands alike, and gives its canonical form (RFC 8785).
-pub(super) fn canonical(text: &str) -> Result<(Value, String), DataError> {
+pub(crate) fn canonical(text: &str) -> Result<(Value, String), DataError> {
     let unsound = |error| DataError::Unsound(document::without_place(&error));
     let Sound(value) = serde_json::from_str(text).map_err(unsound)?;
     let canonical = serde_json_canonicalizer::to_string(&value).map_err(unsound)?;

@@ -49,7 +49,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
 }
 
 /// serde_json's message without its line and column.
-pub(super) fn without_place(error: &serde_json::Error) -> String {
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
     text

@@ -218,8 +218,8 @@ impl FromStr for Edition {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::ids::BoardId;
     use super::*;
-    use crate::domain::ids::BoardId;
 
     fn board(generation: u64) -> Board {
         let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();

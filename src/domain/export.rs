@@ -101,8 +101,8 @@ fn harmless(cell: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::score::{Decimals, Score};
     use super::*;
-    use crate::domain::score::{Decimals, Score};
 
     fn line(member: Option<&str>) -> ExportLine<'_> {
         let decimals = Decimals::try_from(2).unwrap();

@@ -30,7 +30,7 @@ pub enum IdError {
 }
 
 /// A text of the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what it should be.
-pub(super) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
+pub(crate) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_sound = text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.len() <= BOARD_ID_BYTES_MAX

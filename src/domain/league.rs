@@ -448,7 +448,7 @@ impl Board {
 
     /// The settings that were replaced, once those of this definition replace the present ones. These go on to hold in the
     /// period that runs; who is about to be seated may already see the next one, if it is near.
-    pub(super) fn league_before_with(
+    pub(crate) fn league_before_with(
         &self,
         definition: &Definition,
         now: Timestamp,
@@ -510,10 +510,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use super::super::board::FieldError;
+    use super::super::ids::BoardId;
     use super::*;
-    use crate::domain::board::FieldError;
-    use crate::domain::draft::Draft;
-    use crate::domain::ids::BoardId;
+    use crate::boards::draft::model::Draft;
 
     fn defined(fields: &Value) -> Definition {
         let draft = Draft::Whole(serde_json::from_str(&fields.to_string()).unwrap());

@@ -1,4 +1,4 @@
-//! Where a board's data lies, and where it is moving to (`engine/moves.rs` moves it).
+//! Where a board's data lies, and where it is moving to (`moves/job.rs` moves it).
 
 use serde::{Deserialize, Serialize};
 
@@ -144,9 +144,9 @@ mod tests {
 
     use std::sync::Arc;
 
+    use super::super::board::Board;
+    use super::super::ids::BoardId;
     use super::*;
-    use crate::domain::board::Board;
-    use crate::domain::ids::BoardId;
 
     #[test]
     fn no_two_shardings_of_a_board_share_a_tag() {

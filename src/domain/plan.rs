@@ -486,10 +486,10 @@ fn intersection(range: &Range<i64>, period: &Period) -> Range<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::Origin;
+    use super::super::ids::{BoardId, MemberId};
+    use super::super::score::Decimals;
     use super::*;
-    use crate::domain::event::Origin;
-    use crate::domain::ids::{BoardId, MemberId};
-    use crate::domain::score::Decimals;
 
     fn board(json: &str) -> Board {
         let definition = serde_json::from_str(json).unwrap();

@@ -396,9 +396,9 @@ pub fn waiting_ms(board: &Board) -> u64 {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::ids::BoardId;
+    use super::super::score::Score;
     use super::*;
-    use crate::domain::ids::BoardId;
-    use crate::domain::score::Score;
 
     fn board(quotas: &str) -> Board {
         let json = format!(r#"{{"windows": ["all"], "decimals": 2, "quotas": {quotas}}}"#);

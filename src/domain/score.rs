@@ -338,7 +338,7 @@ macro_rules! serde_as_parts {
         }
     };
 }
-pub(super) use serde_as_parts;
+pub(crate) use serde_as_parts;
 
 serde_as_parts!(
     Ratio,
@@ -348,7 +348,7 @@ serde_as_parts!(
 );
 
 /// Reads a number that is kept as a count of its smallest parts: with 6 decimals, of millionths. The error says `detail`.
-pub(super) fn read_parts<'de, D: Deserializer<'de>>(
+pub(crate) fn read_parts<'de, D: Deserializer<'de>>(
     deserializer: D,
     decimals: u8,
     allowed: RangeInclusive<i64>,
@@ -361,7 +361,7 @@ pub(super) fn read_parts<'de, D: Deserializer<'de>>(
 }
 
 /// Writes such a number.
-pub(super) fn write_parts<S: Serializer>(
+pub(crate) fn write_parts<S: Serializer>(
     parts: i64,
     decimals: u8,
     serializer: S,

@@ -1,7 +1,7 @@
 //! Shards: the parts of a board that hold its data. Each lies in one slot of a cluster, and holds the events, ids and
 //! initial scores of its members. A board whose data lies together has one shard.
 //!
-//! Writes go to the shard of their member. Reads merge all shards into one list (`engine/merge.rs`). The number of shards
+//! Writes go to the shard of their member. Reads merge all shards into one list (`core/read/merge.rs`). The number of shards
 //! can change, see [`super::placement`]. Each [`Sharding`] of a board has its own keys.
 
 use std::fmt;

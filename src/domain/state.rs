@@ -71,9 +71,9 @@ impl Board {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::ids::BoardId;
+    use super::super::period::Unit;
     use super::*;
-    use crate::domain::ids::BoardId;
-    use crate::domain::period::Unit;
 
     fn board(json: &str) -> Board {
         let id = BoardId::parse("b").unwrap();

@@ -103,7 +103,7 @@ impl Timestamp {
         Self(self.ms() * US_OF_MS)
     }
 
-    /// Whether it is a whole millisecond. The service gives no event such a time ([`Clock`](crate::clock::Clock)).
+    /// Whether it is a whole millisecond. The service gives no event such a time ([`Clock`](crate::domain::clock::Clock)).
     pub const fn is_whole_ms(self) -> bool {
         self.0.rem_euclid(US_OF_MS) == 0
     }

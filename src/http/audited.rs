@@ -16,9 +16,9 @@ pub struct Audit(Arc<Mutex<Change>>);
 
 /// What was there before a request, and after it; null where nothing was, and where the request does not tell.
 #[derive(Debug, Default)]
-pub(super) struct Change {
-    pub(super) before: Value,
-    pub(super) after: Value,
+pub(crate) struct Change {
+    pub(crate) before: Value,
+    pub(crate) after: Value,
 }
 
 impl Audit {
@@ -33,7 +33,7 @@ impl Audit {
     }
 
     /// Takes what the handler has told.
-    pub(super) fn take(&self) -> Change {
+    pub(crate) fn take(&self) -> Change {
         std::mem::take(&mut *self.0.lock())
     }
 }

@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::problem::{LOG_UNAVAILABLE, Problem, QUEUE_FULL};
-use crate::service::Error;
+use crate::core::Error;
 
 /// What became of the items of a batch, in their order: of those that are sound what `results` say, of the others why not.
 /// If the store is missing, nothing is known of any of them.
-pub(super) fn results_of<R>(
+pub(crate) fn results_of<R>(
     (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
     mut results: impl Iterator<Item = Result<R, Problem>>,
     rejected: impl Fn(&RawValue, &Problem) -> R,

@@ -16,7 +16,7 @@ use crate::domain::include::Includes;
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(super) struct IfNoneMatch {
+pub(crate) struct IfNoneMatch {
     /// The `ETag` of a response: if nothing has changed since, the response is 304
     #[param(rename = "If-None-Match", nullable)]
     if_none_match: Option<String>,
@@ -44,7 +44,7 @@ pub struct Caching {
 
 impl Caching {
     /// Of an answer about a board that may change at any time. What it shows beside scores may be for fewer than the board.
-    pub(super) fn of(app: &App, board: &Board, includes: Includes) -> Self {
+    pub(crate) fn of(app: &App, board: &Board, includes: Includes) -> Self {
         let definition = &board.definition;
         let is_for_all = includes.without(definition.public_includes()).is_empty();
         let mut caching = Self::of_read(app.is_open);
@@ -55,7 +55,7 @@ impl Caching {
     }
 
     /// Of one that shows more than readers may see, if it does.
-    pub(super) fn restricted_if(mut self, is_restricted: bool) -> Self {
+    pub(crate) fn restricted_if(mut self, is_restricted: bool) -> Self {
         if is_restricted {
             self.audience = Audience::Nobody;
         }
@@ -63,7 +63,7 @@ impl Caching {
     }
 
     /// Of one that no event can change any more, if that is so.
-    pub(super) fn fixed_if(self, is_fixed: bool) -> Self {
+    pub(crate) fn fixed_if(self, is_fixed: bool) -> Self {
         Self { is_fixed, ..self }
     }
 
@@ -81,7 +81,7 @@ impl Caching {
     }
 
     /// Never for more than six seconds: a member that is hidden or erased is to vanish from caches, too.
-    pub(super) fn rule(self) -> &'static str {
+    pub(crate) fn rule(self) -> &'static str {
         match (self.audience, self.is_fixed) {
             (Audience::Nobody, _) => "private, no-store",
             (Audience::Caller, false) => "private, no-cache",
@@ -94,7 +94,7 @@ impl Caching {
 }
 
 /// Says in an answer of a route that needs this scope what caches may do with it.
-pub(super) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Response) {
+pub(crate) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Response) {
     let headers = answer.headers_mut();
     let rule = match scope {
         Some(Scope::Read) if headers.contains_key(header::CACHE_CONTROL) => return,
@@ -106,7 +106,7 @@ pub(super) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Resp
 }
 
 /// The same of a route that anybody may call: its answers are right for a moment only.
-pub(super) async fn unkept(mut answer: Response) -> Response {
+pub(crate) async fn unkept(mut answer: Response) -> Response {
     rule_answer(None, false, &mut answer);
     answer
 }

@@ -24,11 +24,11 @@ type Compressible = And<DefaultPredicate, SizeAbove>;
 
 /// Compresses the answers of a service.
 #[derive(Clone)]
-pub(super) struct Compressed<S>(Compression<S, Compressible>);
+pub(crate) struct Compressed<S>(Compression<S, Compressible>);
 
 impl<S> Compressed<S> {
     /// Those of this service.
-    pub(super) fn new(inner: S) -> Self {
+    pub(crate) fn new(inner: S) -> Self {
         let compressible = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_BYTES_MIN));
         Self(Compression::new(inner).compress_when(compressible))
     }

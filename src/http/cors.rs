@@ -85,12 +85,12 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 
 impl CorsOrigins {
     /// Whether this origin is named. `*` names none.
-    pub(super) fn lists(&self, origin: &HeaderValue) -> bool {
+    pub(crate) fn lists(&self, origin: &HeaderValue) -> bool {
         matches!(self, Self::Listed(origins) if origins.contains(origin))
     }
 
     /// What lets browsers call from them; `None` where there are none.
-    pub(super) fn layer(&self) -> Option<CorsLayer> {
+    pub(crate) fn layer(&self) -> Option<CorsLayer> {
         let origins = match self {
             Self::None => return None,
             Self::Listed(origins) => AllowOrigin::list(origins.iter().cloned()),

@@ -26,12 +26,12 @@ use super::problem::{
     parse_json,
 };
 use super::supply::{Taken, Takers};
+use crate::core::read::period::Choice;
 use crate::domain::access::KeyName;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
-use crate::service::period::Choice;
-use crate::timeouts::within;
+use crate::runtime::timeouts::within;
 
 /// What handlers work with, as their first argument.
 pub type Shared = State<Arc<App>>;
@@ -261,11 +261,11 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 pub struct MemberPath {
     /// The member's id
     #[param(example = "999")]
-    pub(super) member: String,
+    pub(crate) member: String,
 }
 
 /// The variable part of a path with this name.
-pub(super) async fn part_of_path(parts: &mut Parts, name: &str) -> Result<String, Problem> {
+pub(crate) async fn part_of_path(parts: &mut Parts, name: &str) -> Result<String, Problem> {
     let Path(mut path) = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await?;
     Ok(path.remove(name).unwrap_or_default())
 }
@@ -378,7 +378,7 @@ macro_rules! part_params {
 
         impl $name {
             /// Behind which item the part begins, and how many it has at the most.
-            pub(in crate::http) fn part<T, E: std::fmt::Display>(
+            pub(crate) fn part<T, E: std::fmt::Display>(
                 &self,
                 parse: impl FnOnce(&str) -> Result<T, E>,
             ) -> Result<(Option<T>, usize), $crate::http::problem::Problem> {
@@ -389,7 +389,7 @@ macro_rules! part_params {
         }
     };
 }
-pub(super) use part_params;
+pub(crate) use part_params;
 
 part_params! {
     /// Which part of the list the answer has.

@@ -5,11 +5,11 @@ use axum::response::{IntoResponse, Response};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Types of files.
-pub(super) const CSS: &str = "text/css; charset=utf-8";
-pub(super) const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+pub(crate) const CSS: &str = "text/css; charset=utf-8";
+pub(crate) const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// A file of this type, or that a browser has it already.
-pub(super) fn answer(headers: &HeaderMap, kind: &'static str, text: &str) -> Response {
+pub(crate) fn answer(headers: &HeaderMap, kind: &'static str, text: &str) -> Response {
     let etag = format!("\"{:032x}\"", xxh3_128(text.as_bytes()));
     let known = headers.get(header::IF_NONE_MATCH);
     let is_known =

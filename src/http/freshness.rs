@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::App;
 use super::problem::Problem;
-use crate::store::{Dated, Freshness};
+use crate::redis::{Dated, Freshness};
 
 /// The header of a read that a replica may answer. `document.rs` tells what comes with such an answer.
 #[expect(dead_code, reason = "it only describes the header")]

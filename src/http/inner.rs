@@ -24,7 +24,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// The address with these parts of its path, and those parameters that have a value.
-pub(super) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
+pub(crate) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
     let mut address = String::new();
     for part in path {
         address.push('/');
@@ -44,13 +44,13 @@ pub(super) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
 /// # Errors
 ///
 /// [`URI_TOO_LONG`]: somebody has filled in more than fits in one.
-pub(super) fn uri(address: &str) -> Result<Uri, Problem> {
+pub(crate) fn uri(address: &str) -> Result<Uri, Problem> {
     let too_long = "what was sent is longer than any name or id: with it the address has more than 65534 bytes";
     Uri::try_from(address).map_err(|_| Problem::new(URI_TOO_LONG, too_long))
 }
 
 /// What routes answer to a request of a page that has come like this.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     table: &Router,
     arrival: &Arrival,
     mut request: Request,
@@ -72,14 +72,14 @@ pub(super) async fn ask(
 }
 
 /// The JSON of an answer; one without a body is null.
-pub(super) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+pub(crate) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let body = body.collect().await.map_err(fault)?.to_bytes();
     let json = if body.is_empty() { b"null" } else { &body[..] };
     serde_json::from_slice(json).map_err(fault)
 }
 
 /// A fault of this program in such a call.
-pub(super) fn fault(error: impl fmt::Display) -> Problem {
+pub(crate) fn fault(error: impl fmt::Display) -> Problem {
     Problem::internal(format!("a page: {error}"))
 }
 

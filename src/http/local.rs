@@ -13,7 +13,7 @@ use super::cors::CorsOrigins;
 use super::problem::{FOREIGN_ORIGIN, Problem};
 
 /// Checks the host of a request, and the origin of one that is more than a read.
-pub(super) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Result<(), Problem> {
+pub(crate) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Result<(), Problem> {
     let host = check_host(parts)?;
     if is_read || matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Resu
 }
 
 /// The host that a request names; `None` if it names none.
-pub(super) fn host_of(parts: &Parts) -> Option<Authority> {
+pub(crate) fn host_of(parts: &Parts) -> Option<Authority> {
     let named = parts.headers.get(header::HOST);
     let named = named.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     // HTTP/2 has it in the address.
@@ -38,7 +38,7 @@ pub(super) fn host_of(parts: &Parts) -> Option<Authority> {
 }
 
 /// Checks that a request names a host of this machine, and returns it.
-pub(super) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
+pub(crate) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
     host_of(parts).filter(is_of_this_machine).ok_or_else(|| {
         let detail =
             "without API keys the service is for `localhost`, 127.0.0.1 or [::1] as the host only";
@@ -47,7 +47,7 @@ pub(super) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
 }
 
 /// Whether this host is a name or an address of this machine, whoever asks.
-pub(super) fn is_of_this_machine(host: &Authority) -> bool {
+pub(crate) fn is_of_this_machine(host: &Authority) -> bool {
     let name = host.host();
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());

@@ -19,7 +19,7 @@ use crate::domain::data::DATA_BYTES_MAX;
 use crate::domain::event::Detail;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::PROFILE_BYTES_MAX;
-use crate::timeouts::within;
+use crate::runtime::timeouts::within;
 
 /// What one entry may take at the most while it is read and written out, in bytes: Redis' reply, the entry, and its JSON.
 const ENTRY_BYTES: usize = 1 << 10;
@@ -206,9 +206,9 @@ fn overloaded() -> Problem {
 mod tests {
     use futures::FutureExt;
 
+    use super::super::supply::Taker;
     use super::*;
     use crate::domain::quota::Network;
-    use crate::http::supply::Taker;
 
     const LARGE: usize = 10_000;
     const MEMORY: usize = 64 << 20;

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 /// The metrics of requests that there were: few, as each route has its own.
 #[derive(Debug, Default)]
-pub(super) struct Meters(RwLock<Vec<Meter>>);
+pub(crate) struct Meters(RwLock<Vec<Meter>>);
 
 /// The metrics of requests that are alike.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Meter {
 
 impl Meters {
     /// Counts a request, which took so long. Only routes and methods that this service knows may come here: each has a metric.
-    pub(super) fn count(
+    pub(crate) fn count(
         &self,
         method: &'static str,
         route: &str,

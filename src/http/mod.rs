@@ -1,58 +1,47 @@
-//! HTTP: one table of routes, from which the `OpenAPI` document comes too, and the layers around it (`router.rs`).
+//! What every route needs: reading requests, answers and problems, and the layers around all of it. It knows no capability.
+//!
+//! The way of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
+//! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on an
+//! open service it asks `local.rs`) ─▶ `extract.rs` parses, so that every error is a problem ─▶ the handler ─▶ `rendered.rs`,
+//! with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`.
+//!
+//! `supply.rs` has one rule for all that there is only so much of (memory, connections, streams): a *taker*, which is an API
+//! key, a player or an address, is counted, and the one with little is served first.
+//!
+//! What is subtle:
+//!
+//! - `observe.rs` is one service and not a stack, because each layer would cost a request two allocations.
+//! - Before it reads, a request takes memory for its entries (`memory.rs`), from the supply for small or for large requests.
+//!   The bytes of an answer hold what they need until their last copy is written; so an answer that many requests share counts
+//!   once.
+//! - An answer without an end is marked (`connection::Endless`). It may go on while nothing waits to be taken; if something
+//!   waits, the bounds of all answers hold, and a reader that takes too little is dropped.
+//! - Connections beyond the bound get `/livez`, `/readyz` and `/metrics` only, so that whoever watches over the service sees
+//!   the truth.
+//! - Internal errors are logged and never sent.
 
-pub mod api_keys;
-pub mod audit;
 pub mod audited;
-pub mod auth;
-mod batches;
-pub mod boards;
-mod caching;
-pub mod closings;
-mod compression;
+pub(crate) mod batches;
+pub(crate) mod caching;
+pub(crate) mod compression;
 pub mod connection;
-mod console;
 pub mod cors;
-pub mod dead_letters;
-mod docs;
-pub mod document;
-pub mod embed;
-pub mod erasures;
-pub mod event_status;
-pub mod events;
-pub mod export;
 pub mod extract;
-mod files;
+pub(crate) mod files;
 pub mod freshness;
-pub mod health;
-pub mod initial;
-mod inner;
-pub mod leagues;
+pub(crate) mod inner;
 pub mod listener;
-mod local;
+pub(crate) mod local;
 pub mod memory;
 mod meters;
-pub mod moderation;
 pub mod observe;
-mod packed;
-pub mod players;
+pub(crate) mod packed;
 pub mod problem;
-pub mod profiles;
 pub mod proxies;
-pub mod quotas;
 pub mod ratelimit;
 pub mod rendered;
-pub mod results;
-pub mod rewards;
-pub mod router;
-pub mod standings;
-pub mod streams;
-pub mod summary;
 pub mod supply;
-pub mod table;
-pub mod tasks;
 mod unique_headers;
-pub mod upkeep;
-pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -60,8 +49,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::memory::Memory;
+use crate::core::Service;
 use crate::domain::profile::Rules;
-use crate::service::Service;
 
 /// What handlers work with.
 pub struct App {

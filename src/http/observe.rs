@@ -24,8 +24,8 @@ use super::problem::{
     MALFORMED_REQUEST, Problem, ProblemBody, REVISION_PENDING, STORE_UNAVAILABLE,
 };
 use super::unique_headers;
-use crate::timeouts::TimeoutFactor;
-use crate::{supervise, throttle};
+use crate::runtime::timeouts::TimeoutFactor;
+use crate::runtime::{supervise, throttle};
 
 /// The longest time that a request may take once its body is there: longer than the store's own limits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Marks an answer that tells of its problem already: a page of the console.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HasBody;
+pub(crate) struct HasBody;
 
 /// What is around all routes.
 #[derive(Clone)]
@@ -193,7 +193,7 @@ fn new_request_id() -> HeaderValue {
 }
 
 /// A whole answer to a head that is no request, for which the HTTP library has a status only.
-pub(super) fn refusal(status: StatusCode) -> Vec<u8> {
+pub(crate) fn refusal(status: StatusCode) -> Vec<u8> {
     let problem = match status {
         StatusCode::BAD_REQUEST => {
             Problem::new(MALFORMED_REQUEST, MALFORMED_REQUEST.page.explanation)

@@ -9,12 +9,12 @@ use flate2::read::GzDecoder;
 const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
 /// The document.
-pub(super) fn document() -> Vec<u8> {
+pub(crate) fn document() -> Vec<u8> {
     unpacked(PACKED_DOCUMENT).expect("invariant: the build has packed it")
 }
 
 /// What a file is that the program holds packed. Who accepts gzip gets it packed anew, as any other answer.
-pub(super) fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(packed).read_to_end(&mut bytes)?;
     Ok(bytes)

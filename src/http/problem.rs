@@ -12,9 +12,9 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::ratelimit;
 use crate::domain::board::FieldError;
+pub use crate::domain::problems::*;
 use crate::domain::time::Timestamp;
-pub use crate::problems::*;
-use crate::throttle;
+use crate::runtime::throttle;
 
 /// What clients are told to wait after a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;

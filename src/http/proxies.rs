@@ -12,22 +12,22 @@ use super::observe::REQUEST_ID;
 
 /// The header in which each proxy adds at the end whom it has heard. (`Forwarded` is not read: a proxy that does not know a
 /// header passes on what its client has written there.)
-pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Where a request came from and under which id: what the routes that a page calls for it have to know of it.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     headers: HeaderMap,
     peer: Option<Peer>,
 }
 
 impl Arrival {
     /// That of this request.
-    pub(super) fn of(parts: &Parts) -> Self {
+    pub(crate) fn of(parts: &Parts) -> Self {
         let mut headers = HeaderMap::new();
         for name in [REQUEST_ID, FORWARDED_FOR] {
             for value in parts.headers.get_all(&name) {
@@ -39,7 +39,7 @@ impl Arrival {
     }
 
     /// Has the call of a route come from there, under the same id.
-    pub(super) fn carry_over<T>(&self, request: &mut Request<T>) {
+    pub(crate) fn carry_over<T>(&self, request: &mut Request<T>) {
         request.headers_mut().extend(self.headers.clone());
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
@@ -47,7 +47,7 @@ impl Arrival {
     }
 
     /// The id of the request.
-    pub(super) fn request_id(&self) -> &str {
+    pub(crate) fn request_id(&self) -> &str {
         let id = self.headers.get(REQUEST_ID);
         id.and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
@@ -74,13 +74,13 @@ impl FromStr for TrustedProxies {
 
 impl TrustedProxies {
     /// Whether this is the address of one of them.
-    pub(super) fn has(&self, address: IpAddr) -> bool {
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|block| block.contains(&address))
     }
 
     /// The address of who has sent a request: the last one that no trusted proxy has. What stands before it the client may
     /// have made up.
-    pub(super) fn client(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
+    pub(crate) fn client(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let Peer(peer) = extensions.get()?;
         let mut client = peer.to_canonical();
         let lines = headers.get_all(FORWARDED_FOR).iter().rev();

@@ -4,8 +4,8 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::domain::access::Spent;
-use crate::problems::UsedUp;
-use crate::service::events::RemainingQuota;
+use crate::domain::problems::UsedUp;
+use crate::events::work::RemainingQuota;
 
 /// What is left of quotas.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

@@ -13,8 +13,8 @@ use super::caching::Caching;
 use super::memory::Written;
 use super::problem::Problem;
 use super::supply::Taken;
+use crate::core::read::store::standings::{MadeWith, Page};
 use crate::domain::edition::Edition;
-use crate::store::standings::{MadeWith, Page};
 
 /// The most bytes of an entity tag.
 const TAG_BYTES_MAX: usize = 53;
@@ -165,7 +165,7 @@ const REVISION: &[u8] = b",\"revision\":\"";
 const HEAD_BYTES_MAX: usize = 1_024;
 
 /// Tells contents apart. The revision of a standing is no part of its content.
-pub(super) fn content_of(body: &[u8]) -> u128 {
+pub(crate) fn content_of(body: &[u8]) -> u128 {
     let head = &body[..body.len().min(HEAD_BYTES_MAX)];
     let begin = head
         .windows(REVISION.len())

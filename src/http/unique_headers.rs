@@ -9,7 +9,7 @@ use super::problem::{MALFORMED_REQUEST, Problem};
 const ONCE: [HeaderName; 3] = [header::HOST, header::ORIGIN, header::AUTHORIZATION];
 
 /// Checks that none of them comes twice.
-pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let is_repeated = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
     match ONCE.iter().find(is_repeated) {
         Some(name) => {

@@ -15,10 +15,10 @@ use tokio::sync::Semaphore;
 use super::producer::Producer;
 use super::reading::READERS_MAX;
 use super::settings::Settings;
+use crate::core::Error;
 use crate::domain::intake::{Extent, Partition};
-use crate::engine::Error;
-use crate::engine::intake::EventLog;
-use crate::throttle;
+use crate::queue::intake::EventLog;
+use crate::runtime::throttle;
 
 /// How long a broker is asked for what it has to tell, and an event is tried to be appended.
 pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
@@ -184,7 +184,7 @@ impl Kafka {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeouts::TimeoutFactor;
+    use crate::runtime::timeouts::TimeoutFactor;
 
     fn settings(options: &str) -> Settings {
         Settings {

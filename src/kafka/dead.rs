@@ -9,10 +9,10 @@ use rdkafka::producer::FutureRecord;
 
 use super::client::Kafka;
 use super::record::{self, with};
+use crate::core::Error;
 use crate::domain::intake::Partition;
-use crate::engine::Error;
-use crate::engine::queue::burying::DeadEvent;
-use crate::throttle;
+use crate::queue::burying::DeadEvent;
+use crate::runtime::throttle;
 
 /// Why something is dead, and where it was: what it has beside its own headers.
 const REASON: &str = "standings-dead-reason";

@@ -21,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Kafka, Logged};
 use super::lane::{Lane, Progress, tell_lag};
+use crate::core::jobs::JobKind;
+use crate::core::jobs::faults::Subject;
+use crate::core::{Engine, Error};
 use crate::domain::intake::Partition;
-use crate::engine::jobs::JobKind;
-use crate::engine::jobs::faults::Subject;
-use crate::engine::{Engine, Error};
-use crate::supervise::restarted;
-use crate::throttle;
+use crate::runtime::supervise::restarted;
+use crate::runtime::throttle;
 
 /// What the group is told, unless the operator says something else. After so much silence the partitions of a consumer go to others.
 const OPTIONS: [(&str, &str); 13] = [

@@ -20,13 +20,12 @@ use tokio_util::sync::CancellationToken;
 use super::client::{Kafka, blocking};
 use super::group::{GroupConsumer, Rebalancing};
 use super::record::{self, Illegible};
+use crate::core::jobs::JobKind;
+use crate::core::jobs::faults::Subject;
+use crate::core::{Engine, Error, Outdated};
 use crate::domain::intake::Partition;
-use crate::engine::intake::start;
-use crate::engine::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking};
-use crate::engine::jobs::JobKind;
-use crate::engine::jobs::faults::Subject;
-use crate::engine::{Engine, Error, Outdated};
-use crate::throttle;
+use crate::queue::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking, start};
+use crate::runtime::throttle;
 
 /// The most records that are taken at once.
 const RECORDS_MAX: usize = 1_000;

@@ -10,8 +10,8 @@ use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 
 use super::client::Logged;
 use super::settings::Settings;
-use crate::engine::Error;
-use crate::problems::Problem;
+use crate::core::Error;
+use crate::domain::problems::Problem;
 
 /// How much memory the events may take that are under way to the brokers, in KiB.
 const BUFFER_KIB: &str = "65536";
@@ -100,8 +100,8 @@ mod tests {
     use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
     use super::*;
-    use crate::problems::QUEUE_FULL;
-    use crate::timeouts::TimeoutFactor;
+    use crate::domain::problems::QUEUE_FULL;
+    use crate::runtime::timeouts::TimeoutFactor;
 
     fn settings(brokers: &str, options: &str) -> Settings {
         Settings {

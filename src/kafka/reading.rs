@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Kafka, Logged, blocking};
 use super::{group, record};
+use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::intake::{Backlog, Extent, Partition};
+use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
-use crate::engine::intake::{EventLog, LogEvent, Sought};
-use crate::engine::queue::burying::DeadEvent;
-use crate::engine::{Engine, Error};
-use crate::problems::Problem;
+use crate::queue::burying::DeadEvent;
+use crate::queue::intake::{EventLog, LogEvent, Sought};
 
 /// The most records that are read for one question, and for how long.
 const RECORDS_MAX: usize = 100_000;

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::{Message, Timestamp as RecordTime};
 
+use crate::core::Error;
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::event::Origin;
 use crate::domain::ids::{EventId, Label, MemberId};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
-use crate::engine::Error;
-use crate::engine::intake::LogEvent;
-use crate::service::event_body::{EventBody, read_item};
+use crate::events::body::{EventBody, read_item};
+use crate::queue::intake::LogEvent;
 
 /// The generation of the board: a new board of the same name does not get the event.
 const GENERATION: &str = "standings-generation";

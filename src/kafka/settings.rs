@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::domain::texts::checked_text;
-use crate::timeouts::TimeoutFactor;
+use crate::runtime::timeouts::TimeoutFactor;
 
 /// What the address of a topic begins with.
 const SCHEME: &str = "kafka://";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::settings::Settings;
-use crate::engine::intake::EventLog;
+use crate::queue::intake::EventLog;
 
 impl Settings {
     /// Says that the program was built without Kafka.

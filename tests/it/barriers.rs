@@ -1,12 +1,12 @@
 //! The barrier of a shard: what was planned before it was raised, by any instance, changes nothing that lies before it.
 
 use serde_json::{Value, json};
+use standings::check;
+use standings::core::Engine;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
-use standings::engine::Engine;
-use standings::engine::barriers as engine_barriers;
-use standings::service::check;
-use standings::store::barriers::{self, LogEnds};
+use standings::periods::barriers;
+use standings::periods::barriers::store::LogEnds;
 
 use crate::harness::delay::Delay;
 use crate::harness::redis::eventually;
@@ -29,7 +29,7 @@ async fn close(engine: &Engine, until: &str) {
         BoardId::parse("b").unwrap(),
         Timestamp::parse(until).unwrap(),
     );
-    engine_barriers::close_shards(engine, &id, until, None)
+    barriers::work::close_shards(engine, &id, until, None)
         .await
         .unwrap();
 }
@@ -232,7 +232,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let until = Timestamp::parse(MIDNIGHT).unwrap();
     // Whoever closes the board dies half-way.
     let shard = &board.shards()[2];
-    barriers::raise(&engine.store, shard, until, None, LogEnds::NoLog)
+    barriers::store::raise(&engine.store, shard, until, None, LogEnds::NoLog)
         .await
         .unwrap();
     for shards in [3, 1, 2] {
@@ -338,7 +338,7 @@ async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() 
         let closers = [1, 2].map(|place| {
             let (engine, id) = (&world.instances[place].service.engine, &id);
             eventually("the board is closed", async move || {
-                engine_barriers::close_shards(engine, id, until, None)
+                barriers::work::close_shards(engine, id, until, None)
                     .await
                     .is_ok()
             })

@@ -8,9 +8,9 @@ use std::time::Instant;
 use futures::future::{FutureExt, join, join_all};
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
+use standings::check::{self, Finding, Report};
 use standings::domain::ids::BoardId;
-use standings::service::check::{self, Finding, Report};
-use standings::service::shards;
+use standings::moves;
 use tokio::time::sleep;
 
 use crate::harness::World;
@@ -676,7 +676,10 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     let id = BoardId::parse("b").unwrap();
     world.service().engine.run(&Moves).await.unwrap();
     assert_eq!(
-        shards::progress(world.service(), &id).await.unwrap().shards,
+        moves::work::progress(world.service(), &id)
+            .await
+            .unwrap()
+            .shards,
         3
     );
     // Until it has gone, what has moved is marked.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::core::board::store::boards;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
-use standings::engine::barriers;
-use standings::store::boards;
-use standings::store::closings;
-use standings::store::results::{self, PeriodResult};
+use standings::periods::results::store::PeriodResult;
+use standings::periods::{barriers, closings, results};
 
 use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{RedisServer, Reply, eventually};
@@ -70,10 +69,10 @@ async fn results(world: &World, window: &str) -> Vec<(String, PeriodResult)> {
     let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
     let (board, window) = (engine.board(&id).await.unwrap(), window.parse().unwrap());
     let store = &engine.store;
-    let keys = results::final_periods(store, &board, window, (None, None), 1_000).await;
+    let keys = results::store::final_periods(store, &board, window, (None, None), 1_000).await;
     let mut keys = keys.unwrap();
     keys.reverse();
-    let results = results::read_many(store, &board, window, &keys)
+    let results = results::store::read_many(store, &board, window, &keys)
         .await
         .unwrap();
     let results = results.into_iter().map(|result| result.unwrap().result);
@@ -632,7 +631,7 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         BoardId::parse("b").unwrap(),
     );
     let (board, until) = (engine.board(&id).await.unwrap(), world.clock.now());
-    closings::decide(&engine.store, &board, until)
+    closings::store::decide(&engine.store, &board, until)
         .await
         .unwrap();
     let path = "/v1/boards/b/standings/hour/periods/2026-11-21T11:00Z";
@@ -641,7 +640,7 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
         (&result["state"], &result["revision"]),
         (&json!("closing"), &json!(null))
     );
-    barriers::close_shards(engine, &id, until, None)
+    barriers::work::close_shards(engine, &id, until, None)
         .await
         .unwrap();
     let result = client.get(path).await.expect(200);
@@ -695,7 +694,7 @@ async fn nothing_is_final_before_the_replicas_have_its_barrier() {
     }
     // And by a barrier that is with the primary alone no read goes.
     let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
-    barriers::close_shards(engine, &id, until, None)
+    barriers::work::close_shards(engine, &id, until, None)
         .await
         .unwrap_err();
     assert!(field(&set.primary, "closed_until").await.is_some());

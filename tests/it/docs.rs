@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use standings::domain::time::Timestamp;
 use standings::http::problem::KINDS;
-use standings::store::kinds::Kind;
+use standings::redis::kinds::Kind;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -279,7 +279,7 @@ fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
         assert!(told.starts_with(expected), "{kind:?} ({expected}): {told}");
     }
     // What all boards share has no kinds: the file of all keys has its names.
-    let keys = read("src/store/keys.rs");
+    let keys = read("src/redis/keys.rs");
     let (code, _) = keys.split_once("#[cfg(test)]").unwrap();
     let mut shared = code
         .split("\"st:{boards}:")

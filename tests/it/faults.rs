@@ -9,14 +9,14 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use standings::core::read::store::rollover;
 use standings::domain::ids::BoardId;
 use standings::domain::period::Unit;
 use standings::domain::series::{Standing, Track};
 use standings::domain::time::Timestamp;
 use standings::domain::window::Window;
-use standings::store::reshard;
-use standings::store::rollover;
-use standings::store::{Store, keys};
+use standings::moves;
+use standings::redis::{Store, keys};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
@@ -167,7 +167,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         let day = shard.series(Window::Period(Unit::Day), Track::Shown);
         let standing = Standing::of(day, period);
         let zset = keys::standing(&shard, &standing).next().unwrap();
-        let part = reshard::scan_members(&service.engine.store, &shard, &zset, "0")
+        let part = moves::store::scan_members(&service.engine.store, &shard, &zset, "0")
             .await
             .unwrap();
         cursors.push((shard, zset, part));
@@ -187,9 +187,10 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         assert_eq!(page["total"], 1_000, "{path}");
         let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
         while cursor != "0" {
-            let (next, part) = reshard::scan_members(&service.engine.store, &shard, &zset, &cursor)
-                .await
-                .unwrap();
+            let (next, part) =
+                moves::store::scan_members(&service.engine.store, &shard, &zset, &cursor)
+                    .await
+                    .unwrap();
             met.extend(part.into_iter().map(|member| member.id));
             cursor = next;
         }

@@ -7,12 +7,12 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::check;
+use standings::core::Service;
+use standings::core::hide::store::hidden::new_hide_id;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::Service;
-use standings::service::check;
-use standings::service::moderation;
-use standings::store::hidden::new_hide_id;
+use standings::moderation;
 
 use crate::harness::jobs::HiddenLists;
 use crate::harness::random::{Random, case_count, seed};
@@ -38,11 +38,13 @@ async fn set_hidden(service: &Service, id: &str, member: &str, is_hidden: bool) 
             since: service.engine.clock.now(),
             until: None,
         };
-        moderation::hide(service, &id, &member, &hide)
+        moderation::work::hide(service, &id, &member, &hide)
             .await
             .unwrap();
     } else {
-        moderation::unhide(service, &id, &member).await.unwrap();
+        moderation::work::unhide(service, &id, &member)
+            .await
+            .unwrap();
     }
 }
 

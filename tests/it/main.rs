@@ -1,5 +1,21 @@
-//! All integration tests, in one binary: they share one build, and run side by side, each against a Redis
-//! server of its own.
+//! All integration tests, in one binary: they share one build, and run at the same time, each against servers of its own.
+//!
+//! `cargo test --locked --test it quotas` runs those with `quotas` in their path; they look for a Redis server on the `PATH`
+//! (`PATH=$PWD/.tools:$PATH` after `make setup`).
+//!
+//! - `harness/` makes a world for one test: Redis, a clock that the test sets, any number of instances behind real ports.
+//! - `model.rs` tests the law as a property, against a naive model that shares no code with the service; `seasons.rs` does so
+//!   for leagues. At the end of each case the keys of each standing have to expire at one instant, `standings check` finds
+//!   nothing, and when the boards are deleted no key of them is left.
+//! - `scripts.rs` runs every script by itself. `http.rs` is the contract over HTTP. `openapi.rs` sends every example of the
+//!   document, and damaged ones, and compares each answer with its schema. `docs.rs` runs the sessions of README and docs as
+//!   they stand. `tidy.rs` checks what no compiler checks.
+//! - `kills.rs` and `faults.rs` kill the program and its Redis, move slots, fail over; `queues.rs` and `intake.rs` do so for
+//!   events that wait; `http/losses.rs` has Redis go back by its last second.
+//! - Random tests play few cases. `make soak` plays many, with one server and with clusters; `STANDINGS_TEST_DEPTH` and
+//!   `STANDINGS_TEST_SEED` say how many and which.
+//! - With `STANDINGS_TEST_CLUSTER` the worlds are clusters of three primaries, whose slots move during the whole property test.
+//!   `make test` runs the tests that depend on where keys are stored a second time like this (`ON_CLUSTERS` in the Makefile).
 
 #![expect(
     unreachable_pub,

@@ -11,7 +11,7 @@ use standings::domain::event::Origin;
 use standings::domain::ids::{EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
-use standings::store::dead_letters::LetterId;
+use standings::queue::dead_letters::store::LetterId;
 
 use self::compatible::{breaks, says_so};
 use self::schemas::Document;
@@ -26,7 +26,7 @@ const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
 
 #[test]
 fn the_committed_document_is_the_one_of_the_code() {
-    let text = standings::http::document::text().unwrap() + "\n";
+    let text = standings::api::document::text().unwrap() + "\n";
     let parsed: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(parsed, Document::of_code().0, "the text leaves nothing out");
     assert_committed("openapi/openapi.json", &text, WRITE);
@@ -301,7 +301,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
     client.post("/v1/profiles", profiles).await.expect(200);
     let document = Document::of_code();
     let mut examples = BTreeMap::new();
-    let text = standings::http::document::text().unwrap();
+    let text = standings::api::document::text().unwrap();
     for operation in as_shown(&document.0, &text) {
         let (method, path, described) = operation;
         let mut described = described.clone();

@@ -2,12 +2,12 @@
 
 use futures::future::join_all;
 use serde_json::json;
+use standings::core::write::store::events::{self, Answer, Ready};
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::store::events::{self, Answer, Ready};
 
 use crate::harness::replicated::Replicated;
 use crate::harness::{Instance, RedisServer, clock_at};

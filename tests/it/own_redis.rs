@@ -11,7 +11,7 @@ use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::servers::{RedisServers, free_ports};
 use crate::harness::tls::{self, TlsFront};
 use crate::harness::{Client, Instance, World, clock_at, repository};
-use standings::service::check;
+use standings::check;
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// The longest wait for a program that can't work to say so.

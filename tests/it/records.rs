@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
+use standings::core::write::store::events::{self, Answer, Ready};
+use standings::core::write::store::reservations::Token;
 use standings::domain::board::Board;
 use standings::domain::event::{Change, Detail, Event, Origin, Outcome, Ranks, Status};
 use standings::domain::ids::{BoardId, EventId, MemberId};
@@ -11,10 +13,8 @@ use standings::domain::plan::Routes;
 use standings::domain::score::{Decimals, Score};
 use standings::domain::shard::Shard;
 use standings::domain::time::Timestamp;
-use standings::store::Store;
-use standings::store::events::{self, Answer, Ready};
-use standings::store::protocol::{flags, record};
-use standings::store::reservations::Token;
+use standings::redis::Store;
+use standings::redis::protocol::{flags, record};
 
 use crate::harness::redis::{RedisServer, eventually};
 use crate::harness::store;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::json;
-use standings::clock::Clock;
+use standings::domain::clock::Clock;
 use standings::domain::time::Timestamp;
-use standings::store::Store;
+use standings::redis::Store;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer;

@@ -8,10 +8,9 @@ use futures::future::join_all;
 use reqwest::Method;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
-use standings::service::export;
-use standings::service::period::Choice;
-use standings::service::results;
+use standings::periods::{export, results};
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, Purge};
@@ -509,21 +508,33 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
     hide("m1").await;
     let id = BoardId::parse("b").unwrap();
     let choice = Choice::Key("2026-11-20".to_owned());
-    let found = results::period_to_export(service, &id, "day", &choice, None)
+    let found = results::answers::period_to_export(service, &id, "day", &choice, None)
         .await
         .unwrap();
     hide("m2").await;
     client.delete("/v1/boards/b/hidden/m1").await.expect(204);
-    let mut export = export::begin(service, found.clone()).await.unwrap();
-    let entries = export::next_entries(service, &mut export).await.unwrap();
-    assert_eq!(entries.len(), 2, "as many as the result had");
-    assert!(export::has_changed(service, &export, &id).await.unwrap());
-    let found = results::period_to_export(service, &id, "day", &choice, None)
+    let mut export = export::work::begin(service, found.clone()).await.unwrap();
+    let entries = export::work::next_entries(service, &mut export)
         .await
         .unwrap();
-    let mut export = export::begin(service, found.clone()).await.unwrap();
-    export::next_entries(service, &mut export).await.unwrap();
-    assert!(!export::has_changed(service, &export, &id).await.unwrap());
+    assert_eq!(entries.len(), 2, "as many as the result had");
+    assert!(
+        export::work::has_changed(service, &export, &id)
+            .await
+            .unwrap()
+    );
+    let found = results::answers::period_to_export(service, &id, "day", &choice, None)
+        .await
+        .unwrap();
+    let mut export = export::work::begin(service, found.clone()).await.unwrap();
+    export::work::next_entries(service, &mut export)
+        .await
+        .unwrap();
+    assert!(
+        !export::work::has_changed(service, &export, &id)
+            .await
+            .unwrap()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

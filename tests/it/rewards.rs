@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
+use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
-use standings::service::period::Choice;
-use standings::service::results;
-use standings::store::outbox;
-use standings::store::revisions;
+use standings::periods::{results, revisions};
+use standings::webhooks::outbox;
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::random::Random;
@@ -152,7 +151,7 @@ async fn revisions(client: &Client, period: &str) -> Vec<String> {
 async fn posted(world: &World) -> Vec<String> {
     let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
     let generation = world.generation("b").await.parse().unwrap();
-    let messages = outbox::posted(&engine.store, &id, generation)
+    let messages = outbox::store::posted(&engine.store, &id, generation)
         .await
         .unwrap();
     let kinds = messages.iter().map(|message| {
@@ -479,7 +478,7 @@ async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
     let (mut is_hidden, mut waits, mut rounds) = (true, 0, 0);
     hide(client, "ann").await;
     loop {
-        let read = results::read(service, &id, "day", &choice, None);
+        let read = results::answers::read(service, &id, "day", &choice, None);
         waits += 1;
         if Box::pin(break_off(read, waits)).await.is_none() {
             if is_noted_when_given_back(&world).await {
@@ -873,7 +872,11 @@ async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_t
     let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();
     hide(client, "ann").await;
     unhide(client, "ann").await;
-    let noted = async || revisions::revised(&engine.store, &board).await.unwrap()["b"];
+    let noted = async || {
+        revisions::store::revised(&engine.store, &board)
+            .await
+            .unwrap()["b"]
+    };
     assert_eq!(noted().await, 0);
     // As if many others had been hidden and brought back since.
     world
@@ -882,7 +885,7 @@ async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_t
         .await;
     hide(client, "bob").await;
     assert_eq!(noted().await, 3000);
-    let lines = revisions::lines_to_revise(&engine.store, &board, 1)
+    let lines = revisions::store::lines_to_revise(&engine.store, &board, 1)
         .await
         .unwrap();
     let line = &lines[0];

@@ -1,8 +1,8 @@
 //! Every script by itself, against a real Redis, without the Rust that calls it.
 
 use serde_json::{Value, json};
-use standings::store::kinds::{Copying, Kind};
-use standings::store::script::{self, Script};
+use standings::redis::kinds::{Copying, Kind};
+use standings::redis::script::{self, Script};
 
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;

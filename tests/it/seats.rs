@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::core::hide::store::erasures::{self, FORGET_KEYS, Forgotten, Places};
+use standings::core::write::seats::Reason;
+use standings::core::write::store::seats::{self, PlayerChange, Sitter, Stepped, Wish};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::Cohort;
 use standings::domain::league::player::{Player, Seat, start_of};
 use standings::domain::period::Unit;
 use standings::domain::score::Score;
-use standings::engine::seats::Reason;
-use standings::store::erasures::{self, FORGET_KEYS, Forgotten, Places};
-use standings::store::seats::{self, PlayerChange, Sitter, Stepped, Wish};
 
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::redis::Reply;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::core::board::store::boards;
+use standings::core::write::store::seats::{self, PlayerChange, Sitter, Stepped};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::league::player::{Played, Player, Seat};
 use standings::domain::score::Score;
 use standings::domain::time::Timestamp;
-use standings::engine::turning;
-use standings::store::boards;
-use standings::store::outbox;
-use standings::store::seats::{self, PlayerChange, Sitter, Stepped};
+use standings::periods::turnover::turning;
+use standings::webhooks::outbox;
 
 use crate::harness::jobs::{ClosePeriods, Revisions};
 use crate::harness::{Client, Instance, World, break_off, interrupt};
@@ -189,7 +189,7 @@ async fn messages(world: &World) -> Vec<Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     // They come in no order, some at once.
     for _ in 0..20 {
-        let posted = outbox::posted(&engine.store, &board.id, board.generation)
+        let posted = outbox::store::posted(&engine.store, &board.id, board.generation)
             .await
             .unwrap();
         for message in posted {

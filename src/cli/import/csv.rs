@@ -14,7 +14,7 @@ use super::rows::{
     is_number,
 };
 use crate::cli::text::shortened;
-use crate::service::event_body::COLUMNS;
+use crate::events::body::COLUMNS;
 
 /// Reads all rows.
 pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {

@@ -62,10 +62,10 @@ use self::sender::{BoardFacts, Sender};
 use self::summary::Summary;
 use super::client::{Client, ClientError, Patience, Purpose};
 use super::{ServiceArgs, tell};
-use crate::clock::Clock;
+use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
-use crate::service::event_body::COLUMNS;
+use crate::events::body::COLUMNS;
 
 /// The most rows of a request, which the service sets.
 const BATCH_ROWS_MAX: i64 = 1_000;

@@ -13,7 +13,7 @@ use super::rows::{
     Batcher, DATA, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content, is_number,
 };
 use crate::cli::text::shortened;
-use crate::service::event_body::COLUMNS;
+use crate::events::body::COLUMNS;
 
 /// Reads all rows.
 pub(super) fn read(

@@ -20,8 +20,8 @@ use super::rejects::{Rejection, Source, Text};
 use super::{ImportArgs, ImportError, csv, ndjson};
 use crate::cli::text::shortened;
 use crate::domain::data::EntryData;
+use crate::events::body::COLUMNS;
 use crate::http::extract::BODY_BYTES_MAX;
-use crate::service::event_body::COLUMNS;
 
 /// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
 /// kept of it.

@@ -1373,6 +1373,6 @@ fn the_arguments_are_bounded_and_keep_the_key_secret() {
     }
     assert_eq!(
         usize::try_from(BATCH_ROWS_MAX),
-        Ok(crate::service::events::BATCH_MAX)
+        Ok(crate::events::work::BATCH_MAX)
     );
 }

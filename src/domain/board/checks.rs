@@ -64,7 +64,7 @@ macro_rules! require {
         })+
     };
 }
-pub(in crate::domain) use require;
+pub(crate) use require;
 
 /// What is said of a field that can't change.
 const FROZEN: &str = "can't change while the board has events or initial scores";

@@ -321,7 +321,7 @@ fn whole_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
 }
 
 /// What is one where it is left out.
-pub(in crate::domain) fn one<T: From<u8>>() -> T {
+pub(crate) fn one<T: From<u8>>() -> T {
     1.into()
 }
 

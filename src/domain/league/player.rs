@@ -313,9 +313,9 @@ fn is_nothing(score: &Score) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::{FormerLeague, League};
     use super::*;
     use crate::domain::ids::BoardId;
-    use crate::domain::league::{FormerLeague, League};
 
     /// Tiers of these names, from the first to the last.
     fn league(names: &[&str], idle: &str) -> League {

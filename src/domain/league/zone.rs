@@ -97,8 +97,8 @@ impl League {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::decision::Placed;
     use super::*;
-    use crate::domain::league::decision::Placed;
     use crate::domain::time::Timestamp;
 
     fn decimals() -> Decimals {

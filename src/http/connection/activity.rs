@@ -6,7 +6,7 @@ use futures::task::AtomicWaker;
 
 /// What goes on on a connection.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Activity {
+pub(crate) struct Activity {
     /// How many requests have begun.
     pub(super) begun: AtomicU64,
     /// How many are under way: their heads are there, and their answers have not been written out.
@@ -56,7 +56,7 @@ impl Phase {
 
 impl Activity {
     /// Whether a request is under way.
-    pub(in crate::http) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 0 || self.is_blocked.load(Ordering::Acquire)
     }
 

@@ -22,7 +22,7 @@ use super::socket::Socket;
 
 /// Marks an answer without an end: while nothing waits to be taken, it may go on for as long as it likes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Endless;
+pub(crate) struct Endless;
 
 /// Where the body of an answer without an end waits until its head is written.
 #[derive(Debug, Default)]

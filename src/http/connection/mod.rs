@@ -42,10 +42,10 @@ use self::watch::Watch;
 use super::listener::Routers;
 use super::proxies::Peer;
 
-pub(super) use self::activity::Activity;
-pub(super) use self::endless::Endless;
-pub(super) use self::place::Place;
-pub(super) use self::stopping::Stopping;
+pub(crate) use self::activity::Activity;
+pub(crate) use self::endless::Endless;
+pub(crate) use self::place::Place;
+pub(crate) use self::stopping::Stopping;
 pub use self::watch::Times;
 
 /// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
@@ -57,10 +57,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What answers the requests of a connection.
-pub(super) struct Answering {
-    pub(super) routers: Routers,
+pub(crate) struct Answering {
+    pub(crate) routers: Routers,
     /// `None` beyond the bound of connections.
-    pub(super) place: Option<Arc<Place>>,
+    pub(crate) place: Option<Arc<Place>>,
 }
 
 impl Answering {
@@ -80,7 +80,7 @@ impl Answering {
 struct TimedOut(Phase);
 
 /// Serves one connection, until it ends, is too slow, or has no request once all are to end.
-pub(super) async fn drive(
+pub(crate) async fn drive(
     stream: TcpStream,
     answering: Answering,
     activity: Arc<Activity>,

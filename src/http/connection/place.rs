@@ -8,7 +8,7 @@ use crate::http::supply::{Taken, Taker, Takers};
 
 /// The place of a connection; it is given back with this value, or before.
 #[derive(Debug)]
-pub(in crate::http) struct Place {
+pub(crate) struct Place {
     /// `None` once it was given back.
     taken: Mutex<Option<Taken>>,
     /// Of a connection of a trusted proxy: it counts for the client of its last request.
@@ -16,7 +16,7 @@ pub(in crate::http) struct Place {
 }
 
 impl Place {
-    pub(in crate::http) fn new(taken: Taken, proxies: Option<TrustedProxies>) -> Self {
+    pub(crate) fn new(taken: Taken, proxies: Option<TrustedProxies>) -> Self {
         Self {
             taken: Mutex::new(Some(taken)),
             proxies,
@@ -24,7 +24,7 @@ impl Place {
     }
 
     /// Gives the place to others; the connection is about to be closed.
-    pub(in crate::http) fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         self.taken.lock().take();
     }
 

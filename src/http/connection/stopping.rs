@@ -6,14 +6,14 @@ use tokio_util::sync::CancellationToken;
 
 /// Whether connections are to end. They look at it each time that something has happened on them, so that has to be cheap.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Stopping {
+pub(crate) struct Stopping {
     has_begun: AtomicBool,
     token: CancellationToken,
 }
 
 impl Stopping {
     /// Has connections end, and wakes those that wait for it.
-    pub(in crate::http) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Release);
         self.token.cancel();
     }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-pub use standings::engine::announcements::Announcements;
-pub use standings::engine::closings::ClosePeriods;
-pub use standings::engine::ended_hides::EndedHides;
-pub use standings::engine::erasures::Erasures;
-pub use standings::engine::hidden::HiddenLists;
-use standings::engine::left_behind::LeftBehind;
-pub use standings::engine::moves::Moves;
-pub use standings::engine::outboxes::Outboxes;
-pub use standings::engine::purge::Purge;
-pub use standings::engine::queue::applying::ApplyQueues;
-pub use standings::engine::queue::listing::ListQueues;
-pub use standings::engine::revisions::Revisions;
-pub use standings::engine::rollover::Rollover;
-pub use standings::engine::sweep::Sweep;
-pub use standings::engine::tasks::Tasks;
+pub use standings::core::board::announcements::Announcements;
+pub use standings::core::board::purge::Purge;
+pub use standings::core::board::sweep::Sweep;
+pub use standings::core::hide::erasures::Erasures;
+pub use standings::core::hide::hidden::HiddenLists;
+pub use standings::core::read::rollover::Rollover;
+use standings::core::write::left_behind::LeftBehind;
+pub use standings::moderation::ended_hides::EndedHides;
+pub use standings::moderation::tasks::job::Tasks;
+pub use standings::moves::job::Moves;
+pub use standings::periods::closings::work::ClosePeriods;
+pub use standings::periods::revisions::work::Revisions;
+pub use standings::queue::applying::ApplyQueues;
+pub use standings::queue::listing::ListQueues;
+pub use standings::webhooks::outbox::job::Outboxes;
 
 /// Settles all reservations that are open, however young.
 pub const SETTLE_ALL: LeftBehind = LeftBehind {

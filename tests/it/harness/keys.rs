@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use standings::store::keys::take_apart;
-use standings::store::kinds::{Expiry, Kind};
+use standings::redis::keys::take_apart;
+use standings::redis::kinds::{Expiry, Kind};
 
 /// What the keys of a standing end with, beside the first.
 const PARTS: [&str; 6] = [

@@ -22,24 +22,24 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use standings::clock::Clock;
+use standings::api::router::{Options, reserve, router};
+use standings::core::Service;
+use standings::core::jobs::JobKind;
+use standings::domain::clock::Clock;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
-use standings::engine::intake::EventLog;
-use standings::engine::jobs::JobKind;
-use standings::engine::queue::room::QueueBounds;
-use standings::engine::sender::Sender;
 use standings::http::App;
 use standings::http::connection::Times;
 use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
-use standings::http::router::{Options, reserve, router};
-use standings::http::streams::{StreamLimits, Streams};
-use standings::service::Service;
-use standings::service::shards;
+use standings::live::{StreamLimits, Streams};
+use standings::moves;
+use standings::queue::intake::EventLog;
+use standings::queue::room::QueueBounds;
+use standings::redis::{Address, Store};
+use standings::runtime::timeouts::TimeoutFactor;
 use standings::setup::{self, Setup};
-use standings::store::{Address, Store};
-use standings::timeouts::TimeoutFactor;
+use standings::webhooks::sender::Sender;
 use standings::worker;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -312,7 +312,7 @@ impl Instance {
         let id = BoardId::parse(board).unwrap();
         redis::eventually("the board has moved", async || {
             self.service.engine.run(&Moves).await.unwrap();
-            let progress = shards::progress(&self.service, &id).await.unwrap();
+            let progress = moves::work::progress(&self.service, &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;

@@ -1,6 +1,6 @@
 //! A primary that has a replica.
 
-use standings::clock::Clock;
+use standings::domain::clock::Clock;
 
 use super::redis::{RedisServer, eventually};
 use super::servers::free_ports;

@@ -2,9 +2,9 @@
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use standings::access::{Access, For};
+use standings::api::table::{Route, routes};
 use standings::domain::access::Scope;
-use standings::http::auth::{Access, For};
-use standings::http::table::{Route, routes};
 
 use super::api_keys::make_key;
 use crate::harness::client::Answer;

@@ -1,10 +1,10 @@
 //! Events without `at`: they count for the time at which the service has read them, in the order in which they came in.
 
 use serde_json::{Value, json};
+use standings::core::board::store::boards;
 use standings::domain::ids::BoardId;
-use standings::store::StoreError;
-use standings::store::boards;
-use standings::store::queues;
+use standings::queue::store::queues;
+use standings::redis::StoreError;
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::ApplyQueues;

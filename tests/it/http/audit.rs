@@ -6,18 +6,17 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::domain::audit::Intent;
+use standings::api::router::Options;
+use standings::api::table::routes;
+use standings::audit;
+use standings::audit::model::Intent;
+use standings::audit::work::Request;
+use standings::core::jobs::JobKind;
 use standings::domain::ids::MemberId;
 use standings::domain::time::Span;
-use standings::engine::jobs::JobKind;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
-use standings::http::router::Options;
-use standings::http::table::routes;
-use standings::service::audit as service_audit;
-use standings::service::audit::Request;
-use standings::store::audit;
-use standings::store::{Address, Store};
+use standings::redis::{Address, Store};
 use standings::worker;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -489,7 +488,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
 
     let store = &world.service().engine.store;
     for _ in 0..2 {
-        audit::forget_member(store, &member()).await.unwrap();
+        audit::store::forget_member(store, &member()).await.unwrap();
     }
     assert_eq!(named().await, Vec::<Value>::new());
     let line = last(client).await;
@@ -517,7 +516,7 @@ async fn a_player_is_written_down_by_a_pseudonym() {
         player: Some(member()),
         ..Request::default()
     };
-    service_audit::begin_line(service, request).await.unwrap();
+    audit::work::begin_line(service, request).await.unwrap();
     let line = last(world.client()).await;
     let pseudonym = line["members"][0]["pseudonym"].as_str().unwrap();
     assert_eq!(line["by"], format!("player:{pseudonym}"));

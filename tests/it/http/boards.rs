@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::core::board::store::boards;
 use standings::domain::board::Board;
 use standings::domain::ids::BoardId;
-use standings::store::boards;
 
 use crate::harness::jobs::{Announcements, Moves, Purge};
 use crate::harness::redis::eventually;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use standings::domain::ids::BoardId;
-use standings::service::shards;
+use standings::moves;
 
 use crate::harness::World;
 use crate::harness::jobs::Moves;
@@ -572,7 +572,7 @@ async fn data_goes_along_when_a_board_moves() {
         send(round).await;
         eventually("the board has moved", async || {
             steps(1).await;
-            let progress = shards::progress(world.service(), &id).await.unwrap();
+            let progress = moves::work::progress(world.service(), &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;

@@ -1,12 +1,12 @@
 //! Erasing members: from the answer on nothing of them is there, and what comes in later begins from nothing.
 
 use serde_json::{Value, json};
+use standings::core::Engine;
+use standings::core::board::store::boards;
+use standings::core::hide::store::erasures;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::engine::Engine;
-use standings::service::moderation;
-use standings::service::shards;
-use standings::store::boards;
-use standings::store::erasures;
+use standings::moderation;
+use standings::moves;
 
 use crate::harness::jobs::{EndedHides, Erasures, Moves, Purge, Rollover, Tasks};
 use crate::harness::redis::{Reply, eventually};
@@ -249,7 +249,11 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
         BoardId::parse("b").unwrap(),
         MemberId::parse(member).unwrap(),
     );
-    let erased = break_off(moderation::erase(&instance.service, &id, &member), waits).await;
+    let erased = break_off(
+        moderation::work::erase(&instance.service, &id, &member),
+        waits,
+    )
+    .await;
     erased.is_some_and(|erased| erased.is_ok())
 }
 
@@ -581,7 +585,7 @@ async fn end_move(world: &World, id: &BoardId) {
     let service = &world.instances[1].service;
     eventually("the board has moved", async || {
         service.engine.run(&Moves).await.unwrap();
-        let progress = shards::progress(service, id).await.unwrap();
+        let progress = moves::work::progress(service, id).await.unwrap();
         progress.moving_to.is_none()
     })
     .await;

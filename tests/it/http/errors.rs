@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::http::table::routes;
+use standings::api::table::routes;
 
 use super::access;
 use crate::harness::{Client, World};

@@ -1,9 +1,9 @@
 //! Erasing members of final standings: their lines stay and are nobody's, and nobody moves.
 
 use serde_json::{Value, json};
+use standings::check;
+use standings::core::hide::store::erasures;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::check;
-use standings::store::erasures;
 
 use crate::harness::jobs::{ClosePeriods, Erasures, Revisions, Rollover};
 use crate::harness::random::some_of;

@@ -8,7 +8,7 @@ use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, EndedHides, Erasures};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Client, World};
-use standings::store::erasures;
+use standings::core::hide::store::erasures;
 
 /// A Wednesday, and the week of it.
 const NOW: &str = "2026-11-18T12:00:00Z";

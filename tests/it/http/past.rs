@@ -2,10 +2,10 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use standings::api::router::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
-use standings::http::router::Options;
-use standings::store::{Address, Store};
+use standings::redis::{Address, Store};
 
 use crate::harness::client::Answer;
 use crate::harness::{Client, Instance, PATIENT, World};

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::api::router::Options;
 use standings::domain::blocklist::Blocklist;
 use standings::domain::profile::Rules;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
-use standings::http::router::Options;
-use standings::store::{Address, Store};
+use standings::redis::{Address, Store};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::api_keys::make_key;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
+use standings::core::write::store::events::{self, Answer, Ready};
+use standings::core::write::store::reservations::{self, Reserved, Token, Wanted};
 use standings::domain::event::{Detail, Event, Origin, Rejection};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
 use standings::domain::shard::Shard;
-use standings::store::Store;
-use standings::store::events::{self, Answer, Ready};
-use standings::store::reservations::{self, Reserved, Token, Wanted};
+use standings::redis::Store;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::client::Answer as HttpAnswer;

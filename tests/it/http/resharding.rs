@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::core::board::store::boards;
+use standings::core::jobs::faults::Subject;
+use standings::core::jobs::{Job, JobKind, Progress};
+use standings::core::{Engine, Error};
 use standings::domain::ids::BoardId;
-use standings::engine::jobs::faults::Subject;
-use standings::engine::jobs::{Job, JobKind, Progress};
-use standings::engine::moves::Moving;
-use standings::engine::{Engine, Error};
-use standings::service::shards;
-use standings::store::boards;
+use standings::moves;
+use standings::moves::job::Moving;
 
 use super::shards::{compare_all_of, events, read_of, send_to};
 use crate::harness::jobs::{Moves, Purge};
@@ -231,7 +231,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
                 world.service().engine.run(&Moves).await.unwrap();
-                let progress = shards::progress(world.service(), &id).await.unwrap();
+                let progress = moves::work::progress(world.service(), &id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
             .await;

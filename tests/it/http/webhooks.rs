@@ -4,21 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use standings::check;
+use standings::core::board::store::board_notes::{self, NotedFor};
+use standings::core::board::store::boards;
+use standings::core::jobs::JobKind;
 use standings::domain::board::Board;
 use standings::domain::delivery::{Delivery, NamedDelivery};
 use standings::domain::ids::BoardId;
 use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
-use standings::engine::deliveries as engine_deliveries;
-use standings::engine::jobs::JobKind;
-use standings::service::check;
-use standings::store::StoreError;
-use standings::store::board_notes::{self, NotedFor};
-use standings::store::boards;
-use standings::store::deliveries;
-use standings::store::outbox;
-use standings::store::webhooks;
+use standings::redis::StoreError;
+use standings::webhooks;
+use standings::webhooks::{deliveries, outbox};
 use standings::worker;
 
 use super::api_keys::make_key;
@@ -78,7 +76,7 @@ fn message(board: &Board, number: u32) -> Message {
 /// Posts a message as a step does that records a result.
 async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
     let (store, message) = (&instance.service.engine.store, message(board, number));
-    let posted = outbox::post(store, board, std::slice::from_ref(&message)).await;
+    let posted = outbox::store::post(store, board, std::slice::from_ref(&message)).await;
     posted.unwrap();
     board_notes::note(store, NotedFor::Outbox, board)
         .await
@@ -90,7 +88,7 @@ async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
 async fn run(instance: &Instance) {
     let engine = &instance.service.engine;
     engine.run(&Outboxes).await.unwrap();
-    engine_deliveries::deliver(engine).await.unwrap();
+    deliveries::job::deliver(engine).await.unwrap();
 }
 
 async fn deliveries(client: &Client, name: &str, query: &str) -> Vec<Value> {
@@ -173,7 +171,7 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
             .post("/v1/webhooks/site/test", json!({}))
             .await
             .expect(202);
-        engine_deliveries::deliver(&instance.service.engine)
+        deliveries::job::deliver(&instance.service.engine)
             .await
             .unwrap();
         let got = receiver.received();
@@ -282,7 +280,7 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
     );
     // What was not handed on goes with its board.
     let store = &instance.service.engine.store;
-    outbox::post(store, &vote, &[message(&vote, 4)])
+    outbox::store::post(store, &vote, &[message(&vote, 4)])
         .await
         .unwrap();
     assert!(
@@ -392,7 +390,7 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     }
     let service = Arc::clone(&instance.service);
     service.engine.run(&Outboxes).await.unwrap();
-    let delivering = tokio::spawn(async move { engine_deliveries::deliver(&service.engine).await });
+    let delivering = tokio::spawn(async move { deliveries::job::deliver(&service.engine).await });
     eventually("the good one has all", async || good.count() == 2).await;
     // While others hang, the good one is sent what comes meanwhile.
     assert!(!delivering.is_finished());
@@ -559,12 +557,12 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         };
         // Each of these is broken off somewhere, as if its process were killed there.
         let (store, message) = (&first.service.engine.store, message(&board, number));
-        outbox::post(store, &board, std::slice::from_ref(&message))
+        outbox::store::post(store, &board, std::slice::from_ref(&message))
             .await
             .unwrap();
         break_off(board_notes::note(store, NotedFor::Outbox, &board), waits).await;
         break_off(first.service.engine.run(&Outboxes), waits).await;
-        break_off(engine_deliveries::deliver(&first.service.engine), waits).await;
+        break_off(deliveries::job::deliver(&first.service.engine), waits).await;
         // The step that has posted is done again, and notes again.
         board_notes::note(store, NotedFor::Outbox, &board)
             .await
@@ -577,8 +575,8 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let (one, other) = tokio::join!(
-            engine_deliveries::deliver(&second.service.engine),
-            engine_deliveries::deliver(&third.service.engine)
+            deliveries::job::deliver(&second.service.engine),
+            deliveries::job::deliver(&third.service.engine)
         );
         one.and(other).unwrap();
         let got = receiver.received();
@@ -622,19 +620,19 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
             // It lies in the outbox, or in the queue, or was claimed.
             0 | 1 => restart().await,
             2 => {
-                break_off(engine_deliveries::deliver(engine), round / 2).await;
+                break_off(deliveries::job::deliver(engine), round / 2).await;
                 restart().await;
             }
             // It is on its way.
             _ => {
-                let (_, ()) = tokio::join!(engine_deliveries::deliver(engine), restart());
+                let (_, ()) = tokio::join!(deliveries::job::deliver(engine), restart());
             }
         }
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let engine = &second.service.engine;
         eventually("all is sent", async || {
-            engine.run(&Outboxes).await.is_ok() && engine_deliveries::deliver(engine).await.is_ok()
+            engine.run(&Outboxes).await.is_ok() && deliveries::job::deliver(engine).await.is_ok()
         })
         .await;
         let got = receiver.received().into_iter();
@@ -735,7 +733,7 @@ async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowe
         .post("/v1/webhooks/site/test", json!({}))
         .await
         .expect(202);
-    engine_deliveries::deliver(&instance.service.engine)
+    deliveries::job::deliver(&instance.service.engine)
         .await
         .unwrap();
     let [one] = &deliveries(client, "site", "").await[..] else {
@@ -866,7 +864,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         })
         .collect();
     for part in queued.chunks(500) {
-        let part = deliveries::queue(store, None, &name, part, now).await;
+        let part = deliveries::store::queue(store, None, &name, part, now).await;
         part.unwrap();
     }
     let board = board(instance, "b").await;
@@ -884,16 +882,16 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
     // The check of all keys knows what these are.
     let report = check::run(world.service(), None, false).await.unwrap();
     assert!(report.is_sound(), "{report:?}");
-    let version = webhooks::load_all(store).await.unwrap().version;
+    let version = webhooks::store::load_all(store).await.unwrap().version;
     client
         .post("/v1/webhooks/site/rotate", json!({}))
         .await
         .expect(200);
-    let stale = deliveries::queue(store, Some(&version), &name, &queued[..1], now).await;
+    let stale = deliveries::store::queue(store, Some(&version), &name, &queued[..1], now).await;
     let is_stale = |queued| matches!(queued, Err(StoreError::Stale));
     assert!(is_stale(stale), "a webhook has changed");
     client.delete("/v1/webhooks/site").await.expect(204);
-    let gone = deliveries::queue(store, None, &name, &queued[..1], now).await;
+    let gone = deliveries::store::queue(store, None, &name, &queued[..1], now).await;
     assert!(is_stale(gone), "nothing is queued for one that is gone");
 }
 

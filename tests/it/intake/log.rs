@@ -8,19 +8,18 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
-use standings::clock::Clock;
+use standings::core::write::events::Incoming;
+use standings::core::{Error, Outdated};
 use standings::domain::board::Board;
+use standings::domain::clock::Clock;
 use standings::domain::event::Origin;
 use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::intake::{Extent, Partition};
+use standings::domain::problems::Problem;
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
-use standings::engine::events::Incoming;
-use standings::engine::intake::start;
-use standings::engine::intake::{DeadRecord, EventLog, Intake, LogEvent, Sought, Taking};
-use standings::engine::queue::room::QueueBounds;
-use standings::engine::{Error, Outdated};
-use standings::problems::Problem;
+use standings::queue::intake::{DeadRecord, EventLog, Intake, LogEvent, Sought, Taking, start};
+use standings::queue::room::QueueBounds;
 
 use crate::harness::jobs::ApplyQueues;
 use crate::harness::redis::eventually;
@@ -349,7 +348,7 @@ impl Site {
 
 /// A consumer of a partition.
 pub(super) struct Consumer {
-    engine: Arc<standings::engine::Engine>,
+    engine: Arc<standings::core::Engine>,
     log: Arc<Log>,
     number: i32,
     pub(super) intake: Option<Intake>,

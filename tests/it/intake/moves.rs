@@ -1,9 +1,9 @@
 //! Boards that move to other shards while records of the log come in, and while nobody takes any.
 
 use serde_json::json;
-use standings::engine::intake::Taking;
-use standings::problems::BOARD_MOVING;
-use standings::service::check;
+use standings::check;
+use standings::domain::problems::BOARD_MOVING;
+use standings::queue::intake::Taking;
 
 use super::log::{Consumer, PARTITIONS, Site, record};
 use super::taking::{assert_sums, define, write};

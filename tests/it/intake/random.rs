@@ -4,10 +4,10 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use serde_json::json;
+use standings::check;
+use standings::core::board::store::boards;
 use standings::domain::ids::BoardId;
-use standings::engine::intake::Taking;
-use standings::service::check;
-use standings::store::boards;
+use standings::queue::intake::Taking;
 
 use super::log::{Consumer, PARTITIONS, Site};
 use super::taking::{assert_sums, define, write};

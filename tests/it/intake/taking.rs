@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use standings::domain::intake::Extent;
-use standings::engine::intake::start;
-use standings::engine::intake::{DeadCause, Intake, Taking};
-use standings::engine::queue::room::QueueBounds;
-use standings::problems::QUEUE_FULL;
+use standings::domain::problems::QUEUE_FULL;
+use standings::queue::intake::{DeadCause, Intake, Taking, start};
+use standings::queue::room::QueueBounds;
 
 use super::log::{NOW, PARTITIONS, Site, instant, partition, record};
 

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use standings::check::{self, Report};
 use standings::domain::ids::BoardId;
-use standings::service::check::{self, Report};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::moderation::hide_all;

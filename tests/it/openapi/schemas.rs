@@ -42,7 +42,7 @@ pub fn is_required(schema: &Value, field: &str) -> bool {
 
 impl Document {
     pub fn of_code() -> Self {
-        Self(serde_json::to_value(standings::http::document::document()).unwrap())
+        Self(serde_json::to_value(standings::api::document::document()).unwrap())
     }
 
     /// All operations, with what they are called.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::core::jobs::Job;
+use standings::core::write::store::reservations::{self, Reserved, Token, Wanted};
 use standings::domain::event::{Event, Origin};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
 use standings::domain::plan::Routes;
 use standings::domain::score::Score;
-use standings::engine::jobs::Job;
-use standings::store::reservations::{self, Reserved, Token, Wanted};
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{ApplyQueues, ListQueues, SETTLE_ALL};

@@ -3,9 +3,9 @@
 use chrono::Utc;
 use futures::future::join;
 use serde_json::{Value, json};
+use standings::check;
+use standings::core::hide::store::erasures;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::check;
-use standings::store::erasures;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,

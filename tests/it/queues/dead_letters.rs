@@ -5,14 +5,14 @@ use std::slice::from_ref;
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::core::hide::store::erasures;
 use standings::domain::event::Origin;
 use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
-use standings::engine::queue::room::QueueBounds;
-use standings::service::dead_letters;
-use standings::store::dead_letters::LetterId;
-use standings::store::erasures;
+use standings::queue::dead_letters;
+use standings::queue::dead_letters::store::LetterId;
+use standings::queue::room::QueueBounds;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,
@@ -275,7 +275,7 @@ async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
         count += 1;
         let id = ids(client).await.remove(0);
         let letter: LetterId = id.parse().unwrap();
-        let dying = dead_letters::replay(&world.instances[1].service, &board, &letter);
+        let dying = dead_letters::work::replay(&world.instances[1].service, &board, &letter);
         let is_over = break_off(dying, waits).await.is_some();
         let worker = world.instances[1].service.engine.run(&ApplyQueues);
         break_off(worker, waits).await;

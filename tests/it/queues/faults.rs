@@ -8,7 +8,7 @@ use futures::future::{join, join_all};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::store::Store;
+use standings::redis::Store;
 
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::sentinels::WatchedServers;

@@ -10,7 +10,7 @@ use super::applying::{EVENTS, assert_clean, drain, length, run, total, world};
 use crate::harness::jobs::ListQueues;
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{RedisServer, World};
-use standings::service::check;
+use standings::check;
 
 /// More than one call applies.
 const MANY: usize = 600;

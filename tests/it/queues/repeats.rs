@@ -9,7 +9,7 @@ use super::applying::{EVENTS, assert_clean, drain, length, queue, queue_all, run
 use crate::harness::client::Answer;
 use crate::harness::redis::Reply;
 use crate::harness::{Client, World};
-use standings::service::check;
+use standings::check;
 
 fn point(number: usize) -> Value {
     json!({"id": format!("e{number}"), "member": format!("m{}", number % 7), "score": 1})

@@ -1,7 +1,7 @@
 //! The scripts of queues by themselves.
 
 use serde_json::{Value, json};
-use standings::store::script::{self, Script};
+use standings::redis::script::{self, Script};
 
 use super::letters::Letter;
 use crate::harness::RedisServer;

@@ -5,9 +5,9 @@ use std::slice::from_ref;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use standings::core::jobs::JobKind;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::engine::jobs::JobKind;
-use standings::engine::queue::room::QueueBounds;
+use standings::queue::room::QueueBounds;
 use standings::worker;
 
 use crate::harness::jobs::ApplyQueues;

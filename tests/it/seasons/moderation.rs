@@ -1,8 +1,8 @@
 //! Members are hidden, brought back and erased.
 
 use serde_json::json;
+use standings::core::hide::store::erasures;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::store::erasures;
 
 use super::INSTANCES;
 use super::game::Game;

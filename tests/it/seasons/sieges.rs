@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::json;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::players;
+use standings::leagues;
 
 use super::INSTANCES;
 use super::game::{Game, is_cluster, settings, world};
@@ -34,7 +34,7 @@ impl Game<'_> {
             let waits = u16::try_from(1 + self.random.below(60)).unwrap();
             let (id, service) = (id.clone(), Arc::clone(&instance.service));
             jobs.push(async move {
-                let _ = break_off(players::join(&service, &id, &member), waits).await;
+                let _ = break_off(leagues::work::join(&service, &id, &member), waits).await;
             });
         }
         let killing = self.killing(kills);
@@ -112,7 +112,7 @@ impl Game<'_> {
             MemberId::parse(name).unwrap(),
         );
         let service = &self.world.instances[usize::from(waits) % INSTANCES].service;
-        let joined = break_off(players::join(service, &id, &member), waits).await;
+        let joined = break_off(leagues::work::join(service, &id, &member), waits).await;
         self.kill_redis(is_done).await;
         joined.is_some_and(|joined| joined.is_ok())
     }

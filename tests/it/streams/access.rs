@@ -1,8 +1,8 @@
 //! Who may watch, and for how long.
 
 use serde_json::{Value, json};
-use standings::http::players::PlayerKeys;
-use standings::http::router::Options;
+use standings::access::players::PlayerKeys;
+use standings::api::router::Options;
 
 use super::{NOW, STREAM, has};
 use crate::harness::streams::Stream;

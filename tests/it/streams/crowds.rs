@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
+use standings::api::router::Options;
 use standings::http::connection::Times;
 use standings::http::listener::Limits;
-use standings::http::router::Options;
-use standings::http::streams::StreamLimits;
+use standings::live::StreamLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 

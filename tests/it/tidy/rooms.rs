@@ -26,24 +26,23 @@ const IO: [&str; 9] = [
 struct Rooms {
     /// The rooms that each room may use.
     used: BTreeMap<String, BTreeSet<String>>,
-    /// The room of a file or a folder, and the folder or the file in the room, if the table names one.
-    paths: BTreeMap<String, (String, String)>,
+}
+
+/// The room of a file.
+fn room_of(file: &str) -> &str {
+    file.split_once('/').map_or("root", |(folder, _)| folder)
+}
+
+/// Whether a file has no IO.
+fn is_model(file: &str) -> bool {
+    file.ends_with("/model.rs")
 }
 
 impl Rooms {
     fn read(table: &str) -> Self {
         let (mut rooms, mut shared) = (Self::default(), BTreeSet::new());
-        let mut room = String::new();
         let is_empty = |line: &&str| line.is_empty() || line.starts_with('#');
-        for line in table.lines().filter(|line| !is_empty(line)) {
-            let header = line.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-            let Some(header) = header else {
-                let (path, inner) = line.split_once(' ').unwrap_or((line, ""));
-                let of_path = (room.clone(), inner.to_owned());
-                let before = rooms.paths.insert(path.to_owned(), of_path);
-                assert!(before.is_none(), "{path} has two rooms");
-                continue;
-            };
+        for header in table.lines().filter(|line| !is_empty(line)) {
             let (name, others) = header.split_once(':').unwrap_or((header, ""));
             let mut used: BTreeSet<String> = shared.clone();
             for other in others.split_whitespace() {
@@ -60,44 +59,36 @@ impl Rooms {
             if name == header {
                 shared.insert(name.to_owned());
             }
-            name.clone_into(&mut room);
-            rooms.used.insert(room.clone(), used);
+            rooms.used.insert(name.to_owned(), used);
         }
         rooms
-    }
-
-    fn of(&self, file: &str) -> &(String, String) {
-        let covers = |path: &str| file == path || path.ends_with('/') && file.starts_with(path);
-        let rows = self.paths.iter().filter(|(path, _)| covers(path.as_str()));
-        let row = rows.max_by_key(|(path, _)| path.len());
-        row.unwrap_or_else(|| panic!("rooms.txt has no room for {file}"))
-            .1
     }
 
     fn violations(&self, sources: &Sources) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for (file, text) in sources.texts() {
-            let (room, inner) = self.of(file);
-            let is_model = inner == "model";
+            let room = room_of(file);
+            let used = self.used.get(room);
+            let used = used.unwrap_or_else(|| panic!("rooms.txt has no {room} ({file})"));
             for (other, name) in sources.used_by(file) {
-                let (other_room, other_inner) = self.of(&other);
-                let is_pure = other_room == "domain" || other_inner == "model";
-                if room != other_room && !self.used[room].contains(other_room) {
+                let other_room = room_of(&other);
+                let is_pure = other_room == "domain" || is_model(&other);
+                if room != other_room && !used.contains(other_room) {
                     found.insert(format!(
                         "{room} -> {other_room}: {file} uses {name} of {other}"
                     ));
-                } else if is_model && !is_pure {
+                } else if is_model(file) && !is_pure {
                     found.insert(format!("model: {file} uses {name} of {other}"));
                 }
             }
-            if is_model {
+            if is_model(file) {
                 let io = IO.iter().filter(|name| text.contains(**name));
                 found.extend(io.map(|name| format!("model: {file} has {name}")));
             }
         }
         for (name, of, file) in sources.impls() {
-            let room = &self.of(file).0;
-            if CLOSED.contains(&name) && room != &self.of(of).0 {
+            let room = room_of(file);
+            if CLOSED.contains(&name) && room != room_of(of) {
                 found.insert(format!("impl {name}: {file} is in {room}"));
             }
         }
@@ -110,9 +101,9 @@ fn rooms_use_only_what_they_may() {
     let folder = repository().join("tests/it/tidy");
     let rooms = Rooms::read(&std::fs::read_to_string(folder.join("rooms.txt")).unwrap());
     let sources = Sources::read();
-    for path in rooms.paths.keys() {
-        let is_there = sources.texts().any(|(file, _)| file.starts_with(path));
-        assert!(is_there, "rooms.txt has {path}, which is gone");
+    for room in rooms.used.keys() {
+        let is_there = sources.texts().any(|(file, _)| room_of(file) == room);
+        assert!(is_there, "rooms.txt has {room}, which is gone");
     }
     let found = rooms.violations(&sources);
     let path = folder.join("violations.txt");
@@ -136,7 +127,7 @@ fn rooms_use_only_what_they_may() {
 
 #[test]
 fn a_room_uses_the_shared_rooms_above_it_and_those_that_it_names() {
-    let rooms = Rooms::read("[a]\nx/\n[b]\n[c:]\nx/y.rs model\n[d: c]\n[e: *]\n");
+    let rooms = Rooms::read("# what it is\na\nb\nc:\nd: c\ne: *\n");
     let used = |room: &str| {
         let used = rooms.used[room].iter();
         used.map(String::as_str).collect::<Vec<_>>().join("")
@@ -145,6 +136,6 @@ fn a_room_uses_the_shared_rooms_above_it_and_those_that_it_names() {
         ["a", "b", "c", "d", "e"].map(used),
         ["", "a", "ab", "abc", "abcd"]
     );
-    assert_eq!(rooms.of("x/y.rs"), &("c".to_owned(), "model".to_owned()));
-    assert_eq!(rooms.of("x/z.rs"), &("a".to_owned(), String::new()));
+    assert_eq!(room_of("c/d.rs"), "c");
+    assert_eq!(room_of("lib.rs"), "root");
 }

@@ -1,7 +1,7 @@
 //! The service: its instances, what waits in queues, the memory by board, and the jobs for all boards.
 
 use serde_json::{Value, json};
-use standings::engine::jobs::JobKind;
+use standings::core::jobs::JobKind;
 use standings::worker;
 
 use super::browser::Browser;

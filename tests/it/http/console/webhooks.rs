@@ -1,7 +1,7 @@
 //! Webhooks: made, changed, tested, given other secrets, and deleted; and their deliveries.
 
 use serde_json::json;
-use standings::engine::jobs::JobKind;
+use standings::core::jobs::JobKind;
 use standings::worker;
 
 use super::browser::Browser;

@@ -3,9 +3,9 @@
 use futures::future::{join, join_all};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
+use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
-use standings::service::period::Choice;
-use standings::service::results as service_results;
+use standings::periods;
 
 use super::order::judge;
 use super::sending::post;
@@ -294,7 +294,10 @@ pub(super) async fn close_periods(
         let service = &world.instances[place % world.instances.len()].service;
         if let Some((id, window, key)) = &closed.asked {
             let (id, key) = (BoardId::parse(id).unwrap(), Choice::Key(key.clone()));
-            let closed = Box::pin(service_results::close_period(service, &id, window, &key)).await;
+            let closed = Box::pin(periods::results::answers::close_period(
+                service, &id, window, &key,
+            ))
+            .await;
             return closed.is_ok();
         }
         // What is not in memory is not due.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
+use standings::core::hide::store::erasures;
+use standings::core::hide::store::hidden::new_hide_id;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
-use standings::service::moderation;
-use standings::store::erasures;
-use standings::store::hidden::new_hide_id;
+use standings::moderation;
 
 use super::{Closed, Game, Hiding, expect_equal, pick};
 use crate::harness::jobs::Erasures;
@@ -150,7 +150,9 @@ pub(super) async fn hide_all(
         };
         eventually("a hide is answered", async || {
             if hiding.is_hidden {
-                moderation::hide(service, &id, &member, &hide).await.is_ok()
+                moderation::work::hide(service, &id, &member, &hide)
+                    .await
+                    .is_ok()
             } else {
                 service.engine.unhide(&id, &member, None).await.is_ok()
             }

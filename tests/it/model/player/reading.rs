@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use standings::core::read::store::rollover;
 use standings::domain::series::Track;
 use standings::domain::time::Timestamp;
-use standings::store::rollover;
 
 use super::moves::stored_board;
 use super::{Game, READ_PERIODS_MAX};

@@ -9,8 +9,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use standings::domain::time::Timestamp;
-use standings::engine::queue;
-use standings::store::queues::{self, QueueName};
+use standings::queue;
+use standings::queue::store::queues::{self, QueueName};
 
 use super::moves::stored_board;
 use super::order::judge;

@@ -1,0 +1,266 @@
+//! Who calls, and what it may do.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::Extensions;
+use axum::http::request::Parts;
+use futures::FutureExt;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::access::{Access, For};
+use super::keys::role_of;
+use super::players::Player;
+use crate::core::read::past::Asker;
+use crate::core::read::store::standings::Sight;
+use crate::domain::access::{Boards, KeyName, Scope, Scopes};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::include::{Include, Includes};
+use crate::domain::quota::Network;
+use crate::domain::secret::Digest;
+use crate::domain::series::Track;
+use crate::domain::time::Timestamp;
+use crate::events::work::Incoming;
+use crate::http::problem::{FORBIDDEN, INTERNAL, Problem};
+use crate::http::supply::{Taker, Takers};
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub(super) scopes: Scopes,
+    pub(super) boards: Boards,
+    pub(super) known_by: KnownBy,
+    /// What it may see beside scores.
+    pub(super) includes: Includes,
+    /// Where it calls from; not kept of one that has sent an API key.
+    pub(super) ip: Option<IpAddr>,
+    /// What its token says of it, if it has one.
+    pub(super) token: Option<Bounds>,
+}
+
+/// What a read does with hidden members.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HiddenChoice {
+    /// It shows them, too.
+    Include,
+}
+
+/// What bounds a caller that is known by a token.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    /// From then on it may not call.
+    pub(super) until: Timestamp,
+    /// The only window that it may watch, if its token is one for streams.
+    pub(super) window: Option<Arc<str>>,
+}
+
+/// By what a caller is known.
+#[derive(Clone, Debug)]
+pub(super) enum KnownBy {
+    /// By nothing: there are no keys.
+    Nothing,
+    /// By nothing: the board is public.
+    Visit,
+    /// By a key of the configuration with this digest.
+    Configuration(Digest),
+    /// By a stored key, and by the digest of the secret that was sent.
+    Key(KeyName, Digest),
+    /// As a player.
+    Player(Arc<Player>),
+}
+
+impl Caller {
+    /// Anybody, where there are no keys.
+    pub(super) fn anybody() -> Self {
+        Self::with(Scopes::ALL, Boards::all(), KnownBy::Nothing)
+    }
+
+    pub(super) fn with(scopes: Scopes, boards: Boards, known_by: KnownBy) -> Self {
+        Self {
+            scopes,
+            boards,
+            known_by,
+            includes: Includes::all(),
+            ip: None,
+            token: None,
+        }
+    }
+
+    /// The caller's name: that of its stored key, the subject of its token, `configuration:` and the role of a key of the
+    /// configuration, or `anonymous`.
+    pub fn name(&self) -> String {
+        match &self.known_by {
+            KnownBy::Nothing | KnownBy::Visit => "anonymous".to_owned(),
+            KnownBy::Player(player) => player.sub().to_string(),
+            KnownBy::Configuration(_) => format!("configuration:{}", role_of(self.scopes)),
+            KnownBy::Key(name, _) => name.to_string(),
+        }
+    }
+
+    /// The name of its stored key, if it has one.
+    pub(crate) fn key(&self) -> Option<&KeyName> {
+        match &self.known_by {
+            KnownBy::Key(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The player, if it is one, and where it calls from.
+    pub(crate) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
+        match &self.known_by {
+            KnownBy::Player(player) => Some((player, self.ip)),
+            _ => None,
+        }
+    }
+
+    /// A member that the caller may act for.
+    pub(crate) fn own_member(&self, member: MemberId) -> Result<MemberId, Problem> {
+        if let Some((player, _)) = self.player() {
+            player.require_own(&member)?;
+        }
+        Ok(member)
+    }
+
+    /// An event as the caller may send it.
+    pub(crate) fn send(&self, event: Incoming) -> Result<Incoming, Problem> {
+        match self.player() {
+            Some((player, ip)) => player.send(event, ip),
+            None => Ok(event),
+        }
+    }
+
+    /// The boards that the caller may go to.
+    pub(crate) fn boards(&self) -> &Boards {
+        &self.boards
+    }
+
+    /// Checks that the caller has a scope.
+    pub fn require(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.has(scope) {
+            return Ok(());
+        }
+        let (scope, scopes) = (scope.name(), self.scopes);
+        let detail = format!("this needs the scope `{scope}`; the key has: {scopes}");
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
+    /// Checks that the caller may go to a board. Whether that is there makes no difference.
+    pub fn require_board(&self, board: Option<&BoardId>) -> Result<(), Problem> {
+        if self.boards.are_all() || board.is_some_and(|board| self.boards.has(board)) {
+            return Ok(());
+        }
+        Err(Problem::new(FORBIDDEN, "the key is for other boards"))
+    }
+
+    /// Checks that the caller may see this beside scores.
+    pub fn require_includes(&self, includes: Includes) -> Result<(), Problem> {
+        let Some(hidden) = includes.without(self.includes).words().next() else {
+            return Ok(());
+        };
+        let name = Include::name(hidden);
+        let detail = format!(
+            "`include={name}` needs an API key here: the board's `public_includes` does not name it"
+        );
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
+    /// Whose entries are asked for: those of hidden members are for those who moderate.
+    pub fn sight(&self, hidden: Option<HiddenChoice>) -> Result<Sight, Problem> {
+        match hidden {
+            None => Ok(Sight::Visible),
+            Some(HiddenChoice::Include) => self.require(Scope::Moderate).map(|()| Sight::Everybody),
+        }
+    }
+
+    /// The track that is asked for: the raw one is for those who configure.
+    pub fn track(&self, is_raw: bool) -> Result<Track, Problem> {
+        if !is_raw {
+            return Ok(Track::Shown);
+        }
+        self.require(Scope::Configure)?;
+        Ok(Track::Raw)
+    }
+
+    /// By whom what it takes is counted: by its API key, by itself if it is a player, and by its address unless it has sent a
+    /// key itself.
+    pub(crate) fn takers(&self) -> Takers {
+        let known = match &self.known_by {
+            KnownBy::Key(name, _) => Some(Taker::Key(name.clone())),
+            KnownBy::Configuration(digest) => Some(Taker::Configured(digest.half())),
+            KnownBy::Player(player) => Some(Taker::Player(player.sub().clone())),
+            KnownBy::Nothing | KnownBy::Visit => None,
+        };
+        Takers::both(known, self.ip.map(|ip| Taker::Address(ip.into())))
+    }
+
+    /// Whether it has sent an API key itself, so that its address makes no difference.
+    pub(super) fn has_sent_key(&self) -> bool {
+        let is_key = matches!(self.known_by, KnownBy::Key(..) | KnownBy::Configuration(_));
+        is_key && self.token.is_none()
+    }
+
+    /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
+    pub(crate) fn asker(&self) -> Option<Asker> {
+        Some(match &self.known_by {
+            KnownBy::Nothing => return None,
+            KnownBy::Visit => Asker::Address(self.ip.map(Network::from)),
+            KnownBy::Configuration(digest) => Asker::Configured(digest.half()),
+            KnownBy::Key(name, _) => Asker::Key(name.clone()),
+            KnownBy::Player(player) => Asker::Player(player.sub().clone()),
+        })
+    }
+
+    /// Checks what a route needs.
+    pub(super) fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
+        let player = self.player().filter(|_| access.is_for_players);
+        if let Some(scope) = access.scope
+            && !player.is_some_and(|(player, _)| player.sends())
+        {
+            self.require(scope)?;
+        }
+        if self.boards.are_all() {
+            return Ok(());
+        }
+        match access.boards {
+            For::Each => Ok(()),
+            // It is for itself, and not for a board.
+            For::All if player.is_some() => Ok(()),
+            For::Path => self.require_board(board_of(parts).as_ref()),
+            For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
+        }
+    }
+}
+
+/// The board of a request's path.
+pub(super) fn board_of(parts: &mut Parts) -> Option<BoardId> {
+    let params = RawPathParams::from_request_parts(parts, &());
+    // The router has put them there: there is nothing to wait for.
+    let params = params.now_or_never()?.ok()?;
+    let (_, board) = params.iter().find(|(name, _)| *name == "board")?;
+    BoardId::parse(board).ok()
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        caller_of(&parts.extensions).cloned()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Takers {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        caller_of(&parts.extensions).map(Caller::takers)
+    }
+}
+
+/// The caller of a request that its guard has let in.
+pub(crate) fn caller_of(extensions: &Extensions) -> Result<&Caller, Problem> {
+    let caller = extensions.get::<Caller>();
+    caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
+}

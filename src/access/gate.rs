@@ -1,0 +1,228 @@
+//! Finds out who calls.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+
+use super::access::Access;
+use super::caller::{Bounds, Caller, KnownBy};
+use super::keyring::{self, LiveKey, SECRET_PREFIX, Unfit};
+use super::keys::{ApiKeys, bearer};
+use super::players::PlayerKeys;
+use crate::domain::access::{Boards, Grant, KeyName, Scope, Spent};
+use crate::domain::secret::Digest;
+use crate::domain::session::{BegunBy, Session};
+use crate::http::cors::CorsOrigins;
+use crate::http::problem::{Problem, RATE_LIMITED, STORE_UNAVAILABLE, UNAUTHENTICATED};
+use crate::http::proxies::TrustedProxies;
+use crate::http::supply::{Taker, Takers};
+use crate::http::{App, local};
+
+/// Tells who calls.
+pub struct Gate {
+    pub(crate) app: Arc<App>,
+    admitted: Admitted,
+}
+
+/// Whom a gate lets in, and from where.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The keys of the configuration.
+    pub keys: ApiKeys,
+    /// The keys of players' tokens.
+    pub players: PlayerKeys,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
+    /// The proxies that tell the addresses of clients.
+    pub proxies: TrustedProxies,
+    /// Whether the service is for its own machine: on a loopback address.
+    pub is_local: bool,
+}
+
+impl Gate {
+    /// A gate that lets these in.
+    pub fn new(app: Arc<App>, admitted: Admitted) -> Self {
+        Self { app, admitted }
+    }
+
+    /// Who sends a request, and what it leaves of the rate of its key.
+    pub(super) fn identify(
+        &self,
+        access: Access,
+        parts: &Parts,
+    ) -> Result<(Caller, Option<Spent>), Problem> {
+        if let Some(holder) = parts.extensions.get::<Holder>() {
+            return Ok(holder.send());
+        }
+        let players = &self.admitted.players;
+        if self.app.is_open {
+            if self.admitted.is_local {
+                let is_read = access.scope == Some(Scope::Read);
+                local::check(parts, is_read, &self.admitted.cors_origins)?;
+            }
+            return Ok((Caller::anybody(), None));
+        }
+        let Some(sent) = bearer(&parts.headers) else {
+            return Err(unknown());
+        };
+        let digest = Digest::of(sent);
+        if let Some(caller) = self.configured(digest) {
+            return Ok((caller, None));
+        }
+        let engine = &self.app.service.engine;
+        if !players.is_empty() && sent.split('.').count() == 3 {
+            let token = players.verify(sent, engine.clock.now())?;
+            let known_by = KnownBy::Player(Arc::new(token.player));
+            let mut caller = Caller::with(token.scopes, token.boards, known_by);
+            caller.token = Some(Bounds {
+                until: token.expires_at,
+                window: None,
+            });
+            return Ok((caller, None));
+        }
+        let key = self.stored(sent, &digest)?;
+        Ok(Holder::of(key, digest).send())
+    }
+
+    /// Who has a key of the configuration with this digest.
+    fn configured(&self, digest: Digest) -> Option<Caller> {
+        let scopes = self.admitted.keys.scopes_of(|own| *own == digest)?;
+        let known_by = KnownBy::Configuration(digest);
+        Some(Caller::with(scopes, Boards::all(), known_by))
+    }
+
+    /// Who has a key that is meant, by its digest: the stored one of this name, or one of the configuration.
+    pub(super) fn holder_of(
+        &self,
+        name: Option<&KeyName>,
+        is_meant: impl Fn(&Digest) -> bool,
+    ) -> Result<Holder, Problem> {
+        let meant = Cell::new(None);
+        let note = |digest: &Digest| meant.set(Some(*digest));
+        let is_meant = |digest: &Digest| is_meant(digest).then(|| note(digest)).is_some();
+        let Some(name) = name else {
+            let known = self.admitted.keys.scopes_of(is_meant).and(meant.get());
+            let caller = known.and_then(|digest| self.configured(digest));
+            let caller = caller.ok_or_else(unknown)?;
+            return Ok(Holder { caller, key: None });
+        };
+        let engine = &self.app.service.engine;
+        let (keyring, now) = (keyring::of(engine), engine.clock.now());
+        let key = keyring.find_named(name, is_meant, now);
+        let key = key.map_err(unfit_for_use)?;
+        let digest = meant.get().ok_or_else(unknown)?;
+        Ok(Holder::of(key, digest))
+    }
+
+    /// The stored key with this secret, which has this digest.
+    fn stored(&self, sent: &str, digest: &Digest) -> Result<Arc<LiveKey>, Problem> {
+        if !sent.starts_with(SECRET_PREFIX) {
+            return Err(unknown());
+        }
+        let engine = &self.app.service.engine;
+        let key = keyring::of(engine).find(digest, engine.clock.now());
+        key.map_err(unfit_for_use)
+    }
+
+    /// Begins a session of the console with this id for who sends this key. That is a request of the key.
+    pub(crate) fn begin_session(
+        &self,
+        id: &str,
+        sent: &str,
+    ) -> Result<(Session, BegunBy), Problem> {
+        let digest = Digest::of(sent);
+        if let Some(place) = self.admitted.keys.place_of(&digest) {
+            let session = Session::new(id, None, &digest);
+            return Ok((session, BegunBy::Configuration(place)));
+        }
+        let key = self.stored(sent, &digest)?;
+        let holder = Holder::of(Arc::clone(&key), digest);
+        check_rate(holder.send().1.as_ref())?;
+        let name = key.name.clone();
+        let session = Session::new(id, Some(name.clone()), &digest);
+        Ok((session, BegunBy::Key(name)))
+    }
+
+    /// Who has begun this session of the console, as long as the key counts.
+    pub(crate) fn holder(&self, id: &str, session: &Session) -> Result<Holder, Problem> {
+        self.holder_of(session.key.as_ref(), |digest| session.is_of(id, digest))
+    }
+
+    /// The address of the client that has sent a request.
+    pub(crate) fn client(&self, parts: &Parts) -> Option<IpAddr> {
+        let proxies = &self.admitted.proxies;
+        proxies.client(&parts.headers, &parts.extensions)
+    }
+
+    /// By whom what a form takes is counted: by the API key of the session, if there is one, or by the address.
+    pub(crate) fn takers_of_form(&self, holder: Option<&Holder>, parts: &Parts) -> Takers {
+        let holder = holder.map(|holder| holder.caller.takers());
+        let known = holder.filter(|takers| takers.iter().next().is_some());
+        let address = || Takers::one(self.client(parts).map(|ip| Taker::Address(ip.into())));
+        known.unwrap_or_else(address)
+    }
+}
+
+/// Who has an API key, or is anybody where there are none. The console calls routes for it: as an extension of a request,
+/// which no request of a client can bring along.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) caller: Caller,
+    key: Option<Arc<LiveKey>>,
+}
+
+impl Holder {
+    /// Anybody, where there are no keys.
+    pub(crate) fn anybody() -> Self {
+        let caller = Caller::anybody();
+        Self { caller, key: None }
+    }
+
+    /// Who has this stored key, by a secret with this digest.
+    pub(super) fn of(key: Arc<LiveKey>, digest: Digest) -> Self {
+        let Grant { scopes, boards, .. } = key.grant().clone();
+        let known_by = KnownBy::Key(key.name.clone(), digest);
+        Self {
+            caller: Caller::with(scopes, boards, known_by),
+            key: Some(key),
+        }
+    }
+
+    /// The caller of a request, and what that leaves of the rate of the key.
+    fn send(&self) -> (Caller, Option<Spent>) {
+        let spent = self.key.as_ref().and_then(|key| key.spend());
+        (self.caller.clone(), spent)
+    }
+}
+
+pub(super) fn unknown() -> Problem {
+    let detail = "send a valid API key: `Authorization: Bearer <key>`";
+    Problem::new(UNAUTHENTICATED, detail)
+}
+
+pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
+    match unfit {
+        Unfit::Unknown => unknown(),
+        Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
+        // The key may be right: to call it wrong would have clients throw it away.
+        Unfit::Unconfirmed => Problem::new(
+            STORE_UNAVAILABLE,
+            "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
+        ),
+    }
+}
+
+/// Checks that a request is not too much for the rate of its key.
+pub(super) fn check_rate(spent: Option<&Spent>) -> Result<(), Problem> {
+    match spent {
+        Some(Spent {
+            rate, remaining, ..
+        }) if remaining.is_none() => {
+            let detail = format!("the API key may send {rate} to each instance");
+            Err(Problem::new(RATE_LIMITED, detail))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,239 @@
+//! What stands before a route, and lets in who may.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::Route;
+use axum::routing::future::RouteFuture;
+use futures::future::{BoxFuture, Either, ready};
+use tower::layer::layer_fn;
+use tower::{Layer, Service};
+
+use super::access::{Access, For};
+use super::caller::{Caller, KnownBy, board_of};
+use super::gate::{Gate, check_rate};
+use crate::core::Error;
+use crate::domain::access::{Boards, Scope, Scopes, Spent};
+use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::{caching, ratelimit};
+
+/// What the gate says of a request.
+enum Decision {
+    /// The caller may go on.
+    Admitted(Caller),
+    /// The caller may go on if the board of the path is there.
+    IfThere(Caller),
+    /// Anybody may go on if the board of the path is public; otherwise this is the answer.
+    IfPublic(Problem),
+    /// Who has sent this token for streams may go on if that is good.
+    IfGood(String),
+    /// The answer.
+    Refused(Problem),
+}
+
+impl Gate {
+    /// Puts a guard before a route.
+    pub(crate) fn guard(
+        self: &Arc<Self>,
+        access: Access,
+    ) -> impl Layer<Route, Service = Guarded> + Clone + Send + Sync + 'static {
+        let gate = Arc::clone(self);
+        layer_fn(move |route| Guarded {
+            route,
+            gate: Arc::clone(&gate),
+            access,
+        })
+    }
+
+    /// Finds out whether a request may go on, and what it leaves of the rate of its key.
+    fn decide(&self, access: Access, parts: &mut Parts) -> (Option<Spent>, Decision) {
+        if let Some(token) = self.sent_token(access, parts) {
+            return (None, Decision::IfGood(token));
+        }
+        let is_nobody = !parts.headers.contains_key(header::AUTHORIZATION);
+        let identified = self.identify(access, parts);
+        Self::judge(access, parts, identified, is_nobody)
+    }
+
+    /// Finds out whether who was identified may go on.
+    fn judge(
+        access: Access,
+        parts: &mut Parts,
+        identified: Result<(Caller, Option<Spent>), Problem>,
+        is_nobody: bool,
+    ) -> (Option<Spent>, Decision) {
+        let (caller, spent) = match identified {
+            Ok((caller, spent)) => (Ok(caller), spent),
+            Err(problem) => (Err(problem), None),
+        };
+        if let Err(problem) = check_rate(spent.as_ref()) {
+            return (spent, Decision::Refused(problem));
+        }
+        let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
+        let is_of_board = access.is_for_players && access.boards == For::Path;
+        let decision = match checked {
+            // There are many players, and a body costs: theirs are read only for boards that are there.
+            Ok(caller) if is_of_board && caller.player().is_some() => Decision::IfThere(caller),
+            Ok(caller) => Decision::Admitted(caller),
+            // Whoever sends a key that is wrong is told so.
+            Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
+                Decision::IfPublic(problem)
+            }
+            Err(problem) => Decision::Refused(problem),
+        };
+        (spent, decision)
+    }
+
+    /// Takes a decision that has to wait to its end; returns who may go on.
+    async fn admit(
+        &self,
+        access: Access,
+        parts: &mut Parts,
+        (spent, decision): (Option<Spent>, Decision),
+    ) -> (Option<Spent>, Result<Caller, Problem>) {
+        match decision {
+            Decision::Admitted(caller) => (spent, Ok(caller)),
+            Decision::Refused(problem) => (spent, Err(problem)),
+            Decision::IfThere(caller) => (spent, self.check_board(parts).await.map(|()| caller)),
+            Decision::IfPublic(problem) => (spent, self.visitor(parts, problem).await),
+            Decision::IfGood(token) => {
+                let opened = self.opened_by(&token).await.map(|caller| (caller, None));
+                let judged = Self::judge(access, parts, opened, false);
+                Box::pin(self.admit(access, parts, judged)).await
+            }
+        }
+    }
+
+    /// Has a route know its caller.
+    fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
+        if caller.ip.is_none() && !caller.has_sent_key() {
+            caller.ip = self.client(parts);
+        }
+        // Of other requests no body is read.
+        if ![Method::GET, Method::HEAD].contains(&parts.method) {
+            parts.extensions.insert(caller.takers());
+        }
+        parts.extensions.insert(caller);
+    }
+
+    /// Checks that the board of the path is there. What is no id the route itself refuses.
+    async fn check_board(&self, parts: &mut Parts) -> Result<(), Problem> {
+        if let Some(id) = board_of(parts) {
+            self.app.service.engine.live_board(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// Anybody, if the board of the path is public; otherwise the problem.
+    async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
+        let Some(id) = board_of(parts) else {
+            return Err(problem);
+        };
+        match self.app.service.engine.live_board(&id).await {
+            Ok(live) if live.board.definition.public => {
+                let read = Scopes::from_iter([Scope::Read]);
+                Ok(Caller {
+                    includes: live.board.definition.public_includes(),
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
+                })
+            }
+            Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
+    fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
+        caching::rule_answer(access.scope, self.app.is_open, &mut response);
+        let headers = response.headers_mut();
+        let rule = headers.get(header::CACHE_CONTROL);
+        let is_public = rule.is_some_and(|rule| rule.as_bytes().starts_with(b"public"));
+        if !is_public && !self.app.is_open {
+            headers.append(header::VARY, HeaderValue::from_static("authorization"));
+        }
+        if let Some(spent) = spent {
+            ratelimit::of_key(spent, headers);
+        }
+        response
+    }
+}
+
+/// A route behind its guard.
+#[derive(Clone)]
+pub(crate) struct Guarded {
+    route: Route,
+    gate: Arc<Gate>,
+    access: Access,
+}
+
+/// The answer of a route, which is finished when it is there.
+pub(crate) struct Finishing {
+    answer: RouteFuture<Infallible>,
+    gate: Arc<Gate>,
+    access: Access,
+    spent: Option<Spent>,
+}
+
+impl Future for Finishing {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(context))?;
+        let spent = self.spent.as_ref();
+        Poll::Ready(Ok(self.gate.finish(self.access, spent, answer)))
+    }
+}
+
+impl Service<Request> for Guarded {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<Finishing, BoxFuture<'static, Result<Response, Infallible>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request>::poll_ready(&mut self.route, context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let (gate, access) = (Arc::clone(&self.gate), self.access);
+        let (mut parts, body) = request.into_parts();
+        let (spent, decision) = gate.decide(access, &mut parts);
+        match decision {
+            // The route is called without a copy of it.
+            Decision::Admitted(caller) => {
+                gate.let_in(&mut parts, caller);
+                Either::Left(Finishing {
+                    answer: self.route.call(Request::from_parts(parts, body)),
+                    gate,
+                    access,
+                    spent,
+                })
+            }
+            Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
+                let waiting = self.route.clone();
+                let mut route = std::mem::replace(&mut self.route, waiting);
+                Either::Right(Box::pin(async move {
+                    let decided = (spent, decision);
+                    let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
+                    let response = match admitted {
+                        Ok(caller) => {
+                            gate.let_in(&mut parts, caller);
+                            route.call(Request::from_parts(parts, body)).await?
+                        }
+                        Err(problem) => problem.into_response(),
+                    };
+                    Ok(gate.finish(access, spent.as_ref(), response))
+                }))
+            }
+            Decision::Refused(problem) => {
+                let response = gate.finish(access, spent.as_ref(), problem.into_response());
+                Either::Right(Box::pin(ready(Ok(response))))
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Players: their tokens, and what their events may say.
+//!
+//! A token is a JWT (RFC 7519) that the operator's backend has signed. Which algorithm that takes follows from the key, never
+//! from the token.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::signature::{Error as SignatureError, Verifier};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use ring::{hmac, signature};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::domain::access::{Boards, Scope, Scopes};
+use crate::domain::board::FieldError;
+use crate::domain::event::Origin;
+use crate::domain::ids::{EventId, Label, MemberId};
+use crate::domain::quota::Network;
+use crate::domain::time::Timestamp;
+use crate::events::work::Incoming;
+use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
+
+/// The longest token, in bytes.
+const TOKEN_BYTES_MAX: usize = 8 << 10;
+/// The longest life of a token, in seconds.
+const LIFE_S_MAX: i64 = 24 * 3_600;
+/// How far the clocks of those who sign may be ahead, in seconds.
+const AHEAD_S_MAX: i64 = 60;
+/// The shortest secret, in bytes (RFC 7518, 3.2).
+const SECRET_BYTES_MIN: usize = 32;
+
+/// The keys that players' tokens are signed with.
+#[derive(Clone, Default)]
+pub struct PlayerKeys(Arc<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// By `kid`; `None` is for tokens without one.
+    keys: HashMap<Option<String>, Key>,
+    audience: String,
+}
+
+/// A key, and the one algorithm that it is for.
+struct Key {
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+impl fmt::Debug for PlayerKeys {
+    /// Keys are never written anywhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PlayerKeys({})", self.0.keys.len())
+    }
+}
+
+/// A player, as a token tells.
+#[derive(Clone, Debug)]
+pub struct Player {
+    /// Who.
+    sub: MemberId,
+    /// Whether it sends events of its own.
+    plays: bool,
+    /// Whether it sends events for others, as their voter.
+    votes: bool,
+}
+
+/// What a token allows.
+#[derive(Debug)]
+pub(crate) struct Token {
+    pub(crate) player: Player,
+    pub(crate) scopes: Scopes,
+    pub(crate) boards: Boards,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl PlayerKeys {
+    /// Takes the keys of a set (RFC 7517), and a single one that has no `kid`: a secret, or one key of such a set.
+    pub fn read(set: Option<&str>, single: Option<&str>, audience: &str) -> Result<Self, String> {
+        // Another call may have set it.
+        let _ = PROVIDER.install_default();
+        let mut keys = HashMap::new();
+        if let Some(set) = set {
+            let set: JwkSet = serde_json::from_str(set)
+                .map_err(|error| format!("it is no set of keys (RFC 7517): {error}"))?;
+            for jwk in &set.keys {
+                let kid = jwk.common.key_id.clone();
+                let name = kid.clone().unwrap_or_default();
+                let key = Key::of(jwk).map_err(|error| format!("the key {name:?} {error}"))?;
+                if keys.insert(kid, key).is_some() {
+                    return Err(format!("two keys have the `kid` {name:?}"));
+                }
+            }
+            if keys.is_empty() {
+                return Err("there is no key in it".to_owned());
+            }
+        }
+        if let Some(single) = single {
+            let key = Key::single(single).map_err(|error| format!("the single key {error}"))?;
+            if keys.insert(None, key).is_some() {
+                return Err("two keys have no `kid`".to_owned());
+            }
+        }
+        let audience = audience.to_owned();
+        Ok(Self(Arc::new(Known { keys, audience })))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.keys.is_empty()
+    }
+
+    /// What a token allows, if it is one of a player's.
+    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<Token, Problem> {
+        let verified = self.claims(token).and_then(|claims| {
+            let claims = Claims(claims);
+            claims.read(&self.0.audience, now.ms().div_euclid(1_000))
+        });
+        verified.map_err(|fault| Problem::new(UNAUTHENTICATED, format!("the token {fault}")))
+    }
+
+    /// The claims of a token whose signature is right.
+    fn claims(&self, token: &str) -> Result<Map<String, Value>, String> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(format!("has more than {TOKEN_BYTES_MAX} bytes"));
+        }
+        let header = decode_header(token)
+            .map_err(|_| "is no JWT that is signed with `alg` HS256, EdDSA or ES256".to_owned())?;
+        if header.crit.is_some() {
+            return Err("has a `crit`, which is not understood".to_owned());
+        }
+        let key = self.0.keys.get(&header.kid);
+        let key = key.ok_or("names a key with its `kid` that is not known, or names none")?;
+        let mut validation = Validation::new(key.algorithm);
+        // Those are checked below, by the clock of the service.
+        validation.required_spec_claims.clear();
+        validation.validate_exp = false;
+        validation.validate_aud = false;
+        let decoded = decode(token, &key.key, &validation);
+        decoded.map(|decoded| decoded.claims).map_err(|error| {
+            let fault = match error.kind() {
+                ErrorKind::InvalidAlgorithm => "has an `alg` that is not the one of its key",
+                ErrorKind::InvalidSignature => "has a signature that is wrong",
+                _ => "can't be read",
+            };
+            fault.to_owned()
+        })
+    }
+}
+
+impl Key {
+    fn of(jwk: &Jwk) -> Result<Self, String> {
+        let algorithm = match &jwk.algorithm {
+            AlgorithmParameters::OctetKey(_) => Algorithm::HS256,
+            AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+                Algorithm::ES256
+            }
+            AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
+                Algorithm::EdDSA
+            }
+            _ => return Err("is none for HS256, EdDSA (Ed25519) or ES256 (P-256)".to_owned()),
+        };
+        let named = jwk.common.key_algorithm.map(|named| named.to_string());
+        if named.is_some_and(|named| named != format!("{algorithm:?}")) {
+            return Err(format!(
+                "has an `alg` that is not {algorithm:?}, which it is for"
+            ));
+        }
+        if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
+            return Err("is not for signatures".to_owned());
+        }
+        let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string())?;
+        let length = key.try_get_as_bytes().map_or(0, <[u8]>::len);
+        let is_sound = match algorithm {
+            Algorithm::HS256 => length >= SECRET_BYTES_MIN,
+            Algorithm::ES256 => length == 65,
+            _ => length == 32,
+        };
+        let sound = is_sound.then_some(Self { algorithm, key });
+        sound.ok_or_else(|| {
+            format!("has a wrong length; a secret has {SECRET_BYTES_MIN} bytes or more")
+        })
+    }
+
+    /// A secret as text, or a key of a set.
+    fn single(text: &str) -> Result<Self, String> {
+        if text.starts_with('{') {
+            let jwk: Jwk = serde_json::from_str(text).map_err(|error| {
+                // The error may show parts of the text.
+                format!("is no JWK (RFC 7517), in line {}", error.line())
+            })?;
+            return Self::of(&jwk);
+        }
+        if text.len() < SECRET_BYTES_MIN {
+            return Err(format!("has fewer than {SECRET_BYTES_MIN} bytes"));
+        }
+        Ok(Self {
+            algorithm: Algorithm::HS256,
+            key: DecodingKey::from_secret(text.as_bytes()),
+        })
+    }
+}
+
+/// The claims of a token. What is wrong with one is said with its name.
+struct Claims(Map<String, Value>);
+
+impl Claims {
+    fn read(&self, audience: &str, now_s: i64) -> Result<Token, String> {
+        let aud = self.claim("aud")?;
+        let is_among = |all: &Vec<Value>| all.iter().any(|one| one == audience);
+        if aud != audience && !aud.as_array().is_some_and(is_among) {
+            return Err(format!("has an `aud` that does not name {audience:?}"));
+        }
+        let (iat, exp) = (self.seconds("iat")?, self.seconds("exp")?);
+        if iat > now_s + AHEAD_S_MAX {
+            return Err("has an `iat` that is in the future".to_owned());
+        }
+        if exp <= now_s {
+            return Err("has an `exp` that has passed".to_owned());
+        }
+        if exp.saturating_sub(iat) > LIFE_S_MAX {
+            return Err("has an `exp` that is more than 24 hours after its `iat`".to_owned());
+        }
+        if self.0.contains_key("nbf") && self.seconds("nbf")? > now_s + AHEAD_S_MAX {
+            return Err("has an `nbf` that is in the future".to_owned());
+        }
+        let sub = self.claim("sub")?.as_str().unwrap_or_default();
+        let sub = MemberId::parse(sub)
+            .map_err(|error| format!("has a `sub` that is no member id: {error}"))?;
+        let boards = Boards::parse(&self.texts("boards")?)
+            .map_err(|error| format!("has `boards` that make no sense: {error}"))?;
+        let scopes = self.texts("scopes")?;
+        let known = ["read", "play", "vote"];
+        if scopes.is_empty() || !scopes.iter().all(|scope| known.contains(&scope.as_str())) {
+            return Err("has `scopes` that are not some of `read`, `play` and `vote`".to_owned());
+        }
+        let has = |name: &str| scopes.iter().any(|scope| scope == name);
+        let player = Player {
+            sub,
+            plays: has("play"),
+            votes: has("vote"),
+        };
+        Ok(Token {
+            player,
+            scopes: has("read").then_some(Scope::Read).into_iter().collect(),
+            boards,
+            expires_at: Timestamp::from_ms_clamped(exp.saturating_mul(1_000)),
+        })
+    }
+
+    fn claim(&self, name: &str) -> Result<&Value, String> {
+        self.0.get(name).ok_or_else(|| format!("has no `{name}`"))
+    }
+
+    /// A time, in whole seconds since the epoch.
+    fn seconds(&self, name: &str) -> Result<i64, String> {
+        let time = self.claim(name)?;
+        let whole = time.as_i64().filter(|seconds| *seconds >= 0);
+        whole.ok_or_else(|| format!("has an `{name}` that is no time in whole seconds"))
+    }
+
+    fn texts(&self, name: &str) -> Result<Vec<String>, String> {
+        let texts = Vec::deserialize(self.claim(name)?);
+        texts.map_err(|_| format!("has `{name}` that are no list of texts"))
+    }
+}
+
+impl Player {
+    /// One that reads, and sends nothing.
+    pub(crate) fn reading(sub: MemberId) -> Self {
+        Self {
+            sub,
+            plays: false,
+            votes: false,
+        }
+    }
+
+    /// Who.
+    pub(crate) fn sub(&self) -> &MemberId {
+        &self.sub
+    }
+
+    /// Whether it may send events at all.
+    pub(crate) fn sends(&self) -> bool {
+        self.plays || self.votes
+    }
+
+    /// Checks that the player may act for a member: for itself, with `play`.
+    pub(crate) fn require_own(&self, member: &MemberId) -> Result<(), Problem> {
+        if self.plays && self.sub == *member {
+            return Ok(());
+        }
+        let detail = "this needs `play`, and the member is the `sub` of the token";
+        Err(Problem::new(FORBIDDEN, detail))
+    }
+
+    /// Whether somebody of that name is somebody else.
+    pub(crate) fn is_other(&self, name: &str) -> bool {
+        name != self.sub.as_str()
+    }
+
+    /// Who it is, as quotas count.
+    pub(crate) fn origin(&self, ip: Option<IpAddr>) -> Origin {
+        Origin {
+            voter: Label::parse(self.sub.as_str()).ok(),
+            channel: None,
+            device: None,
+            ip: ip.map(Network::from),
+        }
+    }
+
+    /// An event as this player may send it, from this address.
+    pub(crate) fn send(&self, event: Incoming, ip: Option<IpAddr>) -> Result<Incoming, Problem> {
+        let Incoming { at, origin, .. } = &event;
+        let mut errors = Vec::new();
+        for (pointer, is_there) in [
+            ("/at", at.is_some()),
+            ("/channel", origin.channel.is_some()),
+            ("/device", origin.device.is_some()),
+            ("/ip", origin.ip.is_some()),
+        ] {
+            if is_there {
+                errors.push(FieldError::new(pointer, "is not for players to say"));
+            }
+        }
+        let voter = origin.voter.as_ref();
+        if voter.is_some_and(|voter| self.is_other(voter.as_str())) {
+            errors.push(FieldError::new("/voter", "must be the `sub` of the token"));
+        }
+        let is_own = !self.is_other(event.member.as_str());
+        if event.data.is_some() && !is_own {
+            errors.push(FieldError::new("/data", "is for the member itself to say"));
+        }
+        if !errors.is_empty() {
+            return Err(Problem::invalid(errors));
+        }
+        if !(self.votes || self.plays && is_own) {
+            let detail = "with `play` the member is the `sub` of the token; for others the token needs `vote`";
+            return Err(Problem::new(FORBIDDEN, detail));
+        }
+        Ok(Incoming {
+            id: event.id.map(|id| EventId::of_player(&self.sub, &id)),
+            origin: self.origin(ip),
+            ..event
+        })
+    }
+}
+
+/// The signatures are verified by the cryptography that the service has anyway.
+static PROVIDER: CryptoProvider = CryptoProvider {
+    signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
+    verifier_factory: |algorithm, key| {
+        let (algorithm, key) = (*algorithm, key.try_get_as_bytes()?.to_vec());
+        Ok(Box::new(Signed { algorithm, key }))
+    },
+    key_utils: KeyUtils::new_unimplemented(),
+};
+
+/// Verifies what was signed with a key.
+struct Signed {
+    algorithm: Algorithm,
+    key: Vec<u8>,
+}
+
+impl Verifier<Vec<u8>> for Signed {
+    fn verify(&self, message: &[u8], signed: &Vec<u8>) -> Result<(), SignatureError> {
+        let verify = |algorithm: &'static dyn signature::VerificationAlgorithm| {
+            signature::UnparsedPublicKey::new(algorithm, &self.key).verify(message, signed)
+        };
+        let verified = match self.algorithm {
+            Algorithm::HS256 => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, &self.key);
+                hmac::verify(&key, message, signed)
+            }
+            Algorithm::ES256 => verify(&signature::ECDSA_P256_SHA256_FIXED),
+            Algorithm::EdDSA => verify(&signature::ED25519),
+            _ => Err(ring::error::Unspecified),
+        };
+        verified.map_err(|_| SignatureError::new())
+    }
+}
+
+impl JwtVerifier for Signed {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}

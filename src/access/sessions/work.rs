@@ -1,0 +1,37 @@
+//! Sessions of the console, each by an id that only the browser has: what is stored is the digest of the id.
+
+use super::store;
+use crate::core::{Error, Service};
+use crate::domain::secret::Digest;
+use crate::domain::session::{BegunBy, Session};
+use crate::redis::random;
+
+/// How many random bytes an id has, each as two hexadecimal digits.
+pub const ID_BYTES: usize = 32;
+
+/// Makes an id that nobody can guess.
+pub fn new_id() -> Result<String, Error> {
+    Ok(random::hexadecimal::<ID_BYTES>("")?)
+}
+
+/// Begins a session with this id.
+pub async fn begin(
+    service: &Service,
+    id: &str,
+    session: &Session,
+    begun_by: &BegunBy,
+) -> Result<(), Error> {
+    let id = Digest::of(id);
+    let begun = store::begin(&service.engine.store, &id, session, begun_by);
+    Ok(begun.await?)
+}
+
+/// The session with this id; `None` if there is none, or not any more.
+pub async fn find(service: &Service, id: &str) -> Result<Option<Session>, Error> {
+    Ok(store::load(&service.engine.store, &Digest::of(id)).await?)
+}
+
+/// Ends a session, if it is there.
+pub async fn end(service: &Service, id: &str) -> Result<(), Error> {
+    Ok(store::end(&service.engine.store, &Digest::of(id)).await?)
+}

@@ -1,0 +1,62 @@
+//! Signs the tokens of streams. An instance keeps the secret in memory by which it knows them again.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use super::model::StreamToken;
+use super::store;
+use crate::core::{Engine, Error};
+use crate::domain::secret::Digest;
+
+/// The pause between two looks for another secret: whoever makes up tokens must not keep Redis busy.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What an instance knows of the secret.
+#[derive(Default)]
+pub(crate) struct StreamSecret(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    secret: Option<String>,
+    looked_at: Option<Instant>,
+}
+
+impl fmt::Debug for StreamSecret {
+    /// Secrets are never written anywhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StreamSecret(…)")
+    }
+}
+
+/// Signs a token. `key`: the digest of the API key's secret, if one makes it.
+pub async fn sign(
+    engine: &Engine,
+    token: &StreamToken,
+    key: Option<&Digest>,
+) -> Result<String, Error> {
+    let secret = store::need(&engine.store).await?;
+    let signed = token.sign(&secret, key);
+    engine.states.get::<StreamSecret>().0.lock().await.secret = Some(secret);
+    Ok(signed)
+}
+
+/// The secret of tokens, unless it is the one that was tried already. Then this looks whether there is another one, though not
+/// again and again.
+pub async fn secret(engine: &Engine, tried: Option<&str>) -> Result<Option<String>, Error> {
+    let mut known = engine.states.get::<StreamSecret>().0.lock().await;
+    let is_untried = |secret: &String| Some(secret.as_str()) != tried;
+    if let Some(secret) = known.secret.clone().filter(is_untried) {
+        return Ok(Some(secret));
+    }
+    if known
+        .looked_at
+        .is_some_and(|at| at.elapsed() < LOOK_INTERVAL)
+    {
+        return Ok(None);
+    }
+    known.secret = store::load(&engine.store).await?;
+    known.looked_at = Some(Instant::now());
+    Ok(known.secret.clone().filter(is_untried))
+}

@@ -1,0 +1,168 @@
+//! Who may watch a stream: by a token of its own, and for as long as what has let it in counts.
+
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::http::request::Parts;
+use url::form_urlencoded;
+
+use super::access::Access;
+use super::caller::{Bounds, Caller, KnownBy};
+use super::gate::{Gate, Holder, unfit_for_use, unknown};
+use super::players::Player;
+use super::stream_tokens::model::{Maker, SentToken, StreamToken};
+use super::{keyring, stream_tokens};
+use crate::domain::access::{Boards, Scope, Scopes};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::include::Includes;
+use crate::domain::secret::Digest;
+use crate::domain::time::Timestamp;
+use crate::http::App;
+use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
+
+/// The parameter with a token for streams.
+const STREAM_TOKEN: &str = "token";
+
+/// What a stream shows, and so what its reader has to be allowed for as long as it lasts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// A scope on the board.
+    pub(crate) scope: Scope,
+    /// What entries have beside scores.
+    pub(crate) includes: Includes,
+}
+
+impl Caller {
+    /// Checks that who was let in to read a board may still read this: a stream outlasts what has let its reader in.
+    ///
+    /// # Errors
+    ///
+    /// Why not; [`STORE_UNAVAILABLE`](crate::http::problem::STORE_UNAVAILABLE) if nobody can tell at the moment.
+    pub(crate) fn check_still(
+        &self,
+        app: &App,
+        board: &Board,
+        needs: Needs,
+    ) -> Result<(), Problem> {
+        if app.is_open {
+            return Ok(());
+        }
+        let now = app.service.engine.clock.now();
+        if self.token.as_ref().is_some_and(|token| token.until <= now) {
+            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+        }
+        match &self.known_by {
+            KnownBy::Visit => {
+                let hidden = needs.includes.without(board.definition.public_includes());
+                let is_shown = board.definition.public && hidden.is_empty();
+                is_shown.then_some(()).ok_or_else(unknown)
+            }
+            KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => Ok(()),
+            KnownBy::Key(name, digest) => {
+                let keyring = keyring::of(&app.service.engine);
+                let key = keyring.find_named(name, |own| own == digest, now);
+                let holder = Holder::of(key.map_err(unfit_for_use)?, *digest);
+                holder.caller.require(needs.scope)?;
+                holder.caller.require_board(Some(&board.id))
+            }
+        }
+    }
+
+    /// Checks that the caller may watch a window of the board of the path: a token for streams is for one.
+    pub(crate) fn require_window(&self, window: &str) -> Result<(), Problem> {
+        let only = self.token.as_ref().and_then(|token| token.window.as_ref());
+        if only.is_none_or(|only| **only == *window) {
+            return Ok(());
+        }
+        Err(Problem::new(FORBIDDEN, "the token is for another standing"))
+    }
+
+    /// A token for the streams of a standing, which ends with what the caller is known by; and the digest that it is signed with.
+    pub(crate) fn stream_token(
+        &self,
+        now: Timestamp,
+        board: BoardId,
+        window: String,
+    ) -> (StreamToken, Option<Digest>) {
+        let (by, key) = match &self.known_by {
+            KnownBy::Nothing | KnownBy::Visit => (Maker::Anybody, None),
+            KnownBy::Configuration(digest) => (Maker::Configuration, Some(*digest)),
+            KnownBy::Key(name, digest) => (Maker::Key(name.clone()), Some(*digest)),
+            KnownBy::Player(player) => (Maker::Player(player.sub().clone()), None),
+        };
+        let own_end = self.token.as_ref().map(|token| token.until);
+        let end = now.saturating_add(stream_tokens::model::LIFETIME);
+        let token = StreamToken {
+            by,
+            board,
+            window,
+            expires_at: own_end.map_or(end, |own| own.min(end)),
+        };
+        (token, key)
+    }
+}
+
+impl Gate {
+    /// The token for streams by which a request asks to be let in.
+    pub(super) fn sent_token(&self, access: Access, parts: &Parts) -> Option<String> {
+        let is_known_otherwise = self.app.is_open
+            || parts.headers.contains_key(header::AUTHORIZATION)
+            || parts.extensions.get::<Holder>().is_some();
+        if !access.is_stream || is_known_otherwise {
+            return None;
+        }
+        let mut query = form_urlencoded::parse(parts.uri.query()?.as_bytes());
+        let (_, token) = query.find(|(name, _)| name == STREAM_TOKEN)?;
+        Some(token.into_owned())
+    }
+
+    /// Who has sent a token for streams, as long as what it was made with counts.
+    pub(super) async fn opened_by(&self, token: &str) -> Result<Caller, Problem> {
+        let sent = SentToken::read(token).ok_or_else(invalid_stream_token)?;
+        let engine = &self.app.service.engine;
+        let mut tried = None;
+        while let Some(secret) = stream_tokens::work::secret(engine, tried.as_deref()).await? {
+            match self.opened_with(&sent, &secret) {
+                Err(problem) if problem.kind == UNAUTHENTICATED => tried = Some(secret),
+                opened => return opened,
+            }
+        }
+        Err(invalid_stream_token())
+    }
+
+    fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Caller, Problem> {
+        let said = &token.token;
+        let is_meant = |digest: &Digest| token.is_signed(secret, Some(digest));
+        // The rate of a key is for who holds it, and tokens are for anybody who looks at a page.
+        let caller = match &said.by {
+            Maker::Configuration => self.holder_of(None, is_meant)?.caller,
+            Maker::Key(name) => self.holder_of(Some(name), is_meant)?.caller,
+            Maker::Player(sub) if token.is_signed(secret, None) => {
+                let player = KnownBy::Player(Arc::new(Player::reading(sub.clone())));
+                let scopes = Scopes::from_iter([Scope::Read]);
+                Caller::with(scopes, Boards::all(), player)
+            }
+            Maker::Player(_) | Maker::Anybody => return Err(invalid_stream_token()),
+        };
+        if said.expires_at <= self.app.service.engine.clock.now() {
+            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+        }
+        caller.require(Scope::Read)?;
+        caller.require_board(Some(&said.board))?;
+        let bounds = Bounds {
+            until: said.expires_at,
+            window: Some(said.window.as_str().into()),
+        };
+        Ok(Caller {
+            scopes: Scopes::from_iter([Scope::Read]),
+            boards: Boards::one(&said.board),
+            token: Some(bounds),
+            ..caller
+        })
+    }
+}
+
+fn invalid_stream_token() -> Problem {
+    Problem::new(UNAUTHENTICATED, "the token opens nothing, or not any more")
+}

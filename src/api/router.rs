@@ -1,0 +1,108 @@
+//! All routes, those of the table and those of pages, and the layers around them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::map_response;
+use axum::routing::get;
+use tower::ServiceBuilder;
+use utoipa_axum::router::OpenApiRouter;
+
+use super::docs;
+use super::table::{self, Before};
+use crate::access::players::PlayerKeys;
+use crate::access::{Admitted, ApiKeys, Gate};
+use crate::console::{self, Console};
+use crate::domain::profile::Rules;
+use crate::embed::{self, EmbedOrigins};
+use crate::http::compression::Compressed;
+use crate::http::cors::CorsOrigins;
+use crate::http::observe::Observed;
+use crate::http::problem::{self, OVERLOADED, Problem};
+use crate::http::proxies::TrustedProxies;
+use crate::http::{App, caching};
+use crate::live::Streams;
+use crate::operations::health;
+
+/// How the outer layers are set.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The keys of the configuration.
+    pub keys: ApiKeys,
+    /// The origins that browsers may call from.
+    pub cors_origins: CorsOrigins,
+    /// The origins whose pages may show public boards in a frame.
+    pub embed_origins: EmbedOrigins,
+    /// The keys of players' tokens.
+    pub players: PlayerKeys,
+    /// The proxies that tell the addresses of clients.
+    pub proxies: TrustedProxies,
+    /// What the operator says of profiles.
+    pub profile_rules: Rules,
+    /// Whether the service is for its own machine: on a loopback address.
+    pub is_local: bool,
+}
+
+impl Options {
+    /// Whether there are no keys, so that everybody may do everything.
+    pub fn is_open(&self) -> bool {
+        self.keys.is_empty() && self.players.is_empty()
+    }
+
+    fn admitted(&self) -> Admitted {
+        Admitted {
+            keys: self.keys.clone(),
+            players: self.players.clone(),
+            cors_origins: self.cors_origins.clone(),
+            proxies: self.proxies.clone(),
+            is_local: self.is_local,
+        }
+    }
+}
+
+/// What is answered on connections beyond those that the service may have: whoever watches over it hears the truth, and
+/// everybody else is to come again.
+pub fn reserve(app: Arc<App>) -> Router {
+    let timeouts = app.service.engine.store.timeouts;
+    let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .route_layer(map_response(caching::unkept))
+        .fallback(async move || refuse())
+        .with_state(app)
+        .layer(ServiceBuilder::new().layer_fn(move |inner| Observed::new(inner, timeouts)))
+}
+
+/// The whole service over HTTP.
+pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
+    let gate = Arc::new(Gate::new(Arc::clone(&app), options.admitted()));
+    let before = Before {
+        gate: Arc::clone(&gate),
+        streams: Arc::new(streams),
+    };
+    let (table, _) = table::router(OpenApiRouter::new(), Some(&before)).split_for_parts();
+    let timeouts = app.service.engine.store.timeouts;
+    let called = table.clone().with_state(Arc::clone(&app));
+    let embed = embed::router(Arc::clone(&app), called.clone(), &options.embed_origins);
+    let console = Console::new(Arc::clone(&app), gate, called, options.is_local);
+    let routed = table
+        .merge(docs::router())
+        .route("/openapi.json", get(docs::answer_document))
+        .route("/problems", get(problem::list))
+        .route("/problems/{name}", get(problem::explain))
+        .fallback(async || StatusCode::NOT_FOUND)
+        .with_state(app);
+    let routed = match options.cors_origins.layer() {
+        Some(cors) => routed.layer(cors),
+        None => routed,
+    };
+    // Pages of other origins have nothing to do with those of the console.
+    routed.merge(embed).merge(console::router(console)).layer(
+        ServiceBuilder::new()
+            .layer_fn(Compressed::new)
+            .layer_fn(move |inner| Observed::new(inner, timeouts)),
+    )
+}

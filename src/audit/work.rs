@@ -1,0 +1,112 @@
+//! Writes down what requests change, and reads it.
+
+use std::collections::BTreeSet;
+
+use super::model::{Intent, Outcome, Pseudonyms, boards_of, members_of};
+use super::store::{self, Line, LineId, Wanted};
+use crate::core::{Error, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
+
+/// How many calls read for one request at the most.
+const CALLS_MAX: usize = 100;
+/// About how many bytes of lines one request reads at the most.
+const READ_BYTES_MAX: usize = 4 << 20;
+
+/// A request that is about to be carried out.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The request as it was sent; without its time and without the boards and the members that it names.
+    pub intent: Intent,
+    /// The player that calls.
+    pub player: Option<MemberId>,
+    /// The board of the path.
+    pub board: Option<BoardId>,
+    /// The member of the path.
+    pub member: Option<MemberId>,
+}
+
+/// A line whose request is being carried out.
+#[derive(Debug)]
+pub struct OpenLine {
+    id: LineId,
+    pseudonyms: Pseudonyms,
+}
+
+/// Writes down that a request is about to be carried out. If this fails, it may not be.
+pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine, Error> {
+    let store = &service.engine.store;
+    let mut intent = request.intent;
+    let mut members = members_of([&intent.query, &intent.body]);
+    let of_path = [&request.member, &request.player].into_iter().flatten();
+    for member in of_path {
+        if !members.contains(member) {
+            members.push(member.clone());
+        }
+    }
+    let named = store::pseudonyms(store, &members).await?;
+    let of_members = members.iter().map(ToString::to_string).zip(named.clone());
+    let pseudonyms = Pseudonyms {
+        of_members: of_members.collect(),
+        is_about_person: request.member.is_some(),
+    };
+    if let Some(player) = &request.player {
+        intent.by = format!("player:{}", pseudonyms.of_members[player.as_str()]);
+    }
+    let mut boards: BTreeSet<String> = boards_of(&intent.body).into_iter().collect();
+    boards.extend(request.board.map(|board| board.to_string()));
+    intent = Intent {
+        at: Some(service.engine.clock.now()),
+        boards: boards.into_iter().collect(),
+        members: named,
+        path: pseudonyms.redact(intent.path),
+        query: pseudonyms.redact(intent.query),
+        body: pseudonyms.redact(intent.body),
+        ..intent
+    };
+    let id = store::begin_line(store, &intent).await?;
+    Ok(OpenLine { id, pseudonyms })
+}
+
+/// Writes down what became of the request just now.
+pub async fn end_line(service: &Service, line: OpenLine, outcome: Outcome) -> Result<(), Error> {
+    let OpenLine { id, pseudonyms } = line;
+    let outcome = Outcome {
+        at: Some(service.engine.clock.now()),
+        before: pseudonyms.redact(outcome.before),
+        after: pseudonyms.redact(outcome.after),
+        ..outcome
+    };
+    Ok(store::end_line(&service.engine.store, id, &outcome).await?)
+}
+
+/// Up to `count` lines, the newest first, from before a line on. There may be fewer, though more follow: one request looks
+/// at a bounded part of the log.
+pub async fn lines(
+    service: &Service,
+    wanted: &Wanted,
+    before: Option<LineId>,
+    count: usize,
+) -> Result<Part<Line, LineId>, Error> {
+    let mut found = Part {
+        items: Vec::<Line>::new(),
+        next: before,
+    };
+    let mut bytes = 0;
+    for _ in 0..CALLS_MAX {
+        let part = store::lines(&service.engine.store, wanted, found.next).await?;
+        for line in part.items {
+            if found.items.len() == count || bytes > READ_BYTES_MAX {
+                found.next = found.items.last().map(|line| line.id);
+                return Ok(found);
+            }
+            bytes += line.bytes;
+            found.items.push(line);
+        }
+        found.next = part.next;
+        if part.next.is_none() || found.items.len() == count {
+            break;
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,234 @@
+//! What a request says of a board's definition, and the definition that follows from it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use crate::domain::board::{Definition, FieldError, Update};
+use crate::domain::document::{self, DocumentError};
+use crate::domain::ids::BoardId;
+use crate::domain::league::LEAGUE_SHARDS;
+
+/// The fields of a JSON object as they are written: numbers keep all their digits.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Fields(BTreeMap<String, Box<RawValue>>);
+
+/// What a request says of a board's definition.
+#[derive(Clone, Debug)]
+pub enum Draft {
+    /// The whole definition. What is left out gets its default.
+    Whole(Fields),
+    /// What changes, as a merge patch (RFC 7396). What is left out stays, and null gives the default.
+    Patch(Fields),
+    /// Another number of shards. All else stays.
+    Spread(u16),
+}
+
+impl Draft {
+    /// The definition that follows for a board, which may have one of its own (`stored`) and is spread over so many shards.
+    ///
+    /// A definition never moves data: `shards` counts when the board is created, and stays if it is left out later. What a
+    /// read answers can be sent back: `board` may be there, and has to be the board's id.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with single fields. [`Definition::check`] finds what is wrong between them.
+    pub fn definition(
+        &self,
+        id: &BoardId,
+        stored: Option<&Definition>,
+        shards: Option<u16>,
+    ) -> Result<Definition, FieldError> {
+        let mut fields = match self {
+            Self::Whole(fields) => fields.0.clone(),
+            Self::Patch(patch) => merge(fields_of(stored), patch),
+            Self::Spread(_) => fields_of(stored),
+        };
+        if let Some(board) = fields.remove("board")
+            && serde_json::from_str::<String>(board.get()).ok().as_deref() != Some(id.as_str())
+        {
+            let detail = format!("is not {id}, the board of the path");
+            return Err(FieldError::new("/board", detail));
+        }
+        if !fields.contains_key("order") && update(&fields) == Some(Update::Min) {
+            // The smallest score is the best one: it has rank 1.
+            fields.insert("order".into(), raw(&"asc"));
+        }
+        let shards = match self {
+            Self::Spread(shards) => Some(*shards),
+            Self::Whole(_) | Self::Patch(_) => shards.filter(|_| !fields.contains_key("shards")),
+        };
+        if let Some(shards) = shards {
+            fields.insert("shards".into(), raw(&shards));
+        }
+        if is_given(&fields, "league") {
+            let shards = raw(&LEAGUE_SHARDS);
+            fields.entry("shards".into()).or_insert(shards);
+            if !is_given(&fields, "finalize") {
+                fields.insert("finalize".into(), raw(&"0s"));
+            }
+        }
+        let text = raw(&fields);
+        document::read(text.get()).map_err(|error| match error {
+            DocumentError::Unexpected(error) => error,
+            DocumentError::Malformed(detail) => FieldError::new("", detail),
+        })
+    }
+}
+
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("numbers, texts, and objects of JSON are JSON")
+}
+
+/// Whether a field is there and not null.
+fn is_given(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> bool {
+    fields.get(name).is_some_and(|value| value.get() != "null")
+}
+
+fn update(fields: &BTreeMap<String, Box<RawValue>>) -> Option<Update> {
+    serde_json::from_str(fields.get("update")?.get()).ok()
+}
+
+fn fields_of(stored: Option<&Definition>) -> BTreeMap<String, Box<RawValue>> {
+    stored.map_or_else(BTreeMap::new, |stored| {
+        serde_json::from_str(raw(stored).get()).expect("a definition is an object")
+    })
+}
+
+/// Applies a merge patch (RFC 7396).
+fn merge(
+    mut fields: BTreeMap<String, Box<RawValue>>,
+    patch: &Fields,
+) -> BTreeMap<String, Box<RawValue>> {
+    for (name, value) in &patch.0 {
+        match serde_json::from_str(value.get()) {
+            Ok(Value::Null) => drop(fields.remove(name)),
+            Ok(Value::Object(inner)) => {
+                let before = fields.get(name);
+                let before = before.and_then(|text| serde_json::from_str(text.get()).ok());
+                let merged = merge_objects(before.unwrap_or_default(), inner);
+                fields.insert(name.clone(), raw(&merged));
+            }
+            _ => drop(fields.insert(name.clone(), value.clone())),
+        }
+    }
+    fields
+}
+
+fn merge_objects(mut target: Map<String, Value>, patch: Map<String, Value>) -> Map<String, Value> {
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(target.remove(&name)),
+            Value::Object(inner) => {
+                let before = match target.remove(&name) {
+                    Some(Value::Object(before)) => before,
+                    _ => Map::new(),
+                };
+                target.insert(name, merge_objects(before, inner).into());
+            }
+            value => drop(target.insert(name, value)),
+        }
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::board::Order;
+
+    fn fields(json: &Value) -> Fields {
+        serde_json::from_str(&json.to_string()).unwrap()
+    }
+
+    fn whole(json: &Value, stored: Option<&Definition>) -> Result<Definition, FieldError> {
+        let shards = stored.map(|stored| stored.shards);
+        let id = BoardId::parse("b").unwrap();
+        Draft::Whole(fields(json)).definition(&id, stored, shards)
+    }
+
+    fn patched(stored: &Value, patch: &Value) -> Result<Value, FieldError> {
+        let stored = whole(stored, None).unwrap();
+        let id = BoardId::parse("b").unwrap();
+        let draft = Draft::Patch(fields(patch));
+        let definition = draft.definition(&id, Some(&stored), Some(stored.shards))?;
+        let before = serde_json::to_value(&stored).unwrap();
+        let Value::Object(after) = serde_json::to_value(&definition).unwrap() else {
+            panic!("a definition is an object");
+        };
+        let changed = after
+            .into_iter()
+            .filter(|(name, value)| before[name] != *value);
+        Ok(Value::Object(changed.collect()))
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names() {
+        let stored = json!({"windows": ["day", "all"], "title": "a", "score_min": 1, "update": "min",
+            "retention": {"day": "7d", "hour": "1d"}, "shards": 3});
+        let unchanged = patched(&stored, &json!({}));
+        assert_eq!(unchanged, Ok(json!({})));
+        let patch =
+            json!({"title": "b", "score_min": null, "retention": {"hour": null, "week": "9d"}});
+        let changed =
+            json!({"title": "b", "score_min": null, "retention": {"day": "7d", "week": "9d"}});
+        assert_eq!(patched(&stored, &patch), Ok(changed));
+        let patch = json!({"windows": ["all"], "retention": null, "shards": null, "order": "desc"});
+        let changed = json!({"windows": ["all"], "retention": {}, "order": "desc"});
+        assert_eq!(patched(&stored, &patch), Ok(changed));
+        let season =
+            json!({"season": {"start": "2026-01-05T00:00:00Z", "length": "14d", "x": null}});
+        let changed = patched(&stored, &season).unwrap();
+        assert_eq!(changed["season"]["length"], "14d");
+        let nameless = patched(&stored, &json!({"windows": null})).unwrap_err();
+        assert_eq!(nameless.detail, "missing field `windows`");
+        let unknown = patched(&stored, &json!({"retention": {"fortnight": "1d"}})).unwrap_err();
+        assert!(unknown.pointer.starts_with("/retention"), "{unknown:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_definition_has_a_default() {
+        let windows = json!(["day"]);
+        let order = |json: Value| whole(&json, None).unwrap().order;
+        assert_eq!(order(json!({"windows": windows})), Order::Desc);
+        assert_eq!(
+            order(json!({"windows": windows, "update": "min"})),
+            Order::Asc
+        );
+        let desc = json!({"windows": windows, "update": "min", "order": "desc"});
+        assert_eq!(order(desc), Order::Desc);
+        let spread = whole(&json!({"windows": windows, "shards": 4}), None).unwrap();
+        let kept = whole(&json!({"windows": windows}), Some(&spread)).unwrap();
+        assert_eq!(kept.shards, 4);
+        let one = whole(&json!({"windows": windows, "shards": 1}), Some(&spread)).unwrap();
+        assert_eq!(one.shards, 1);
+    }
+
+    #[test]
+    fn what_is_read_can_be_sent_back() {
+        let stored = whole(
+            &json!({"windows": ["day"], "score_max": 0.1, "decimals": 1}),
+            None,
+        )
+        .unwrap();
+        let mut read = serde_json::to_value(&stored).unwrap();
+        read["board"] = json!("b");
+        assert_eq!(whole(&read, Some(&stored)).as_ref(), Ok(&stored));
+        read["board"] = json!("c");
+        let other = whole(&read, Some(&stored)).unwrap_err();
+        assert_eq!(other.pointer, "/board");
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let fine = r#"{"windows": ["day"], "decimals": 6, "score_max": 0.1000000000000000000001}"#;
+        let draft = Draft::Whole(serde_json::from_str(fine).unwrap());
+        let refused = draft.definition(&BoardId::parse("b").unwrap(), None, None);
+        assert_eq!(refused.unwrap_err().pointer, "/score_max");
+    }
+}

@@ -1,0 +1,194 @@
+//! Sets and reads initial scores.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::core::read::merge::{Merged, Start};
+use crate::core::read::reader::Reader;
+use crate::core::read::store::standings::{Entry, Mark, Sight};
+use crate::core::write::store::initial::{self, CALL_MEMBERS_MAX, Initialized};
+use crate::core::{Error, LiveBoard, Service};
+use crate::domain::board::{Board, FieldError};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::Freshness;
+use crate::runtime::join::join_all;
+
+/// The most members of one request.
+pub const INITIAL_MAX: usize = 10_000;
+
+/// Initial scores that were set.
+#[derive(Debug)]
+pub struct SetInitial {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// How many members have one now.
+    pub members: u64,
+    /// What the members of the request had before.
+    pub before: BTreeMap<MemberId, Option<Score>>,
+    /// What they have now.
+    pub after: BTreeMap<MemberId, Option<Score>>,
+}
+
+/// Some of a board's initial scores.
+#[derive(Clone, Debug)]
+pub struct FoundInitial {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// How many members have one.
+    pub total: u64,
+    /// Some of them, best first.
+    pub entries: Part<Entry>,
+}
+
+/// Sets initial scores (texts of JSON numbers), or takes them away (`None`). If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
+/// again is safe.
+pub async fn set(
+    service: &Service,
+    id: &BoardId,
+    scores: &BTreeMap<MemberId, Option<String>>,
+) -> Result<SetInitial, Error> {
+    let before = Mutex::default();
+    service
+        .engine
+        .with_board(id, async |live| {
+            let scores = read_scores(&live.board, scores)?;
+            service.engine.note_use(&live).await?;
+            let mut of_shard = vec![Vec::new(); live.shards.len()];
+            for score in &scores {
+                of_shard[live.board.shard_of(&score.0)].push(score.clone());
+            }
+            let shards = live.shards.iter().zip(&of_shard);
+            let set = shards.map(|(shard, scores)| set_all(service, &shard.shard, scores, &before));
+            // All shards are at their end before another attempt begins: what one has set meanwhile is not what was there before.
+            let set = join_all(set).await.into_iter();
+            Ok(SetInitial {
+                members: set.sum::<Result<u64, Error>>()?,
+                before: mem::take(&mut *before.lock()),
+                after: scores.into_iter().collect(),
+                live,
+            })
+        })
+        .await
+}
+
+/// Sets initial scores of a shard, none too. Notes what was there before.
+async fn set_all(
+    service: &Service,
+    shard: &Shard,
+    scores: &[(MemberId, Option<Score>)],
+    noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
+) -> Result<u64, Error> {
+    let mut rest = scores;
+    loop {
+        let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
+        let now = service.engine.clock.now();
+        match initial::set(&service.engine.store, shard, some, now).await? {
+            // The call is made again when nothing is left.
+            Initialized::Erasing => {
+                service.engine.forget_all(&shard.id).await?;
+            }
+            Initialized::Done { members, before } => {
+                let mut noted = noted.lock();
+                for ((member, _), before) in some.iter().zip(before) {
+                    // What a call finds that is made again is what it has set itself.
+                    noted.entry(member.clone()).or_insert(before);
+                }
+                if behind.is_empty() {
+                    return Ok(members);
+                }
+                rest = behind;
+            }
+            Initialized::OutOfRange(index) => {
+                let decimals = shard.definition.decimals;
+                let max = decimals.score_max().shown(decimals);
+                let detail = format!("with it the score in a standing would be beyond ±{max}");
+                let beyond = some.get(index).map(|(member, _)| pointer(member));
+                let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
+                return Err(Problem::invalid(beyond.into_iter().collect()).into());
+            }
+        }
+    }
+}
+
+/// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
+pub async fn scores(
+    service: &Service,
+    id: &BoardId,
+    after: Option<&str>,
+    count: usize,
+) -> Result<FoundInitial, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            let begin = match after {
+                Some(cursor) => behind(&live.board, cursor)?,
+                None => Mark::FIRST,
+            };
+            // Whoever may set initial scores sees those of hidden members too.
+            let reader = Reader::new(&service.engine, &live, Freshness::Current)
+                .with_sight(Sight::Everybody);
+            let list = Merged::new(&reader, live.board.initial_scores());
+            let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
+            let (total, entries) = read.await?;
+            Ok(FoundInitial {
+                total,
+                entries: Part::split(entries, count, |last| cursor(&live.board, last)),
+                live: Arc::clone(&live),
+            })
+        })
+        .await
+}
+
+/// Where the list goes on behind an entry, as clients send it back.
+fn cursor(board: &Board, entry: &Entry) -> String {
+    let score = entry.score.shown(board.definition.decimals);
+    format!("{score}:{}", entry.member)
+}
+
+/// The place that a [`cursor`] names: the entry need not be there any more.
+fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
+    let parsed = cursor.split_once(':').and_then(|(score, member)| {
+        let score = Score::parse(score, board.definition.decimals).ok()?;
+        let member = MemberId::parse(member).ok()?;
+        Some(Mark::behind(board, score, Timestamp::MIN, &member))
+    });
+    let detail = "is not what `next` of the part before says";
+    parsed.ok_or_else(|| Problem::invalid_parameter("after", detail).into())
+}
+
+fn read_scores(
+    board: &Board,
+    texts: &BTreeMap<MemberId, Option<String>>,
+) -> Result<Vec<(MemberId, Option<Score>)>, Error> {
+    if board.definition.initial.is_empty() {
+        let detail = format!("board {} has no windows with initial scores", board.id);
+        return Err(Problem::invalid_field("/scores", detail).into());
+    }
+    let mut scores = Vec::with_capacity(texts.len());
+    let mut errors = Vec::new();
+    for (member, text) in texts {
+        let decimals = board.definition.decimals;
+        let score = text.as_ref().map(|text| Score::parse(text, decimals));
+        match score.transpose() {
+            Ok(score) => scores.push((member.clone(), score)),
+            Err(error) => {
+                let detail = format!("this score {error}");
+                errors.push(FieldError::new(pointer(member), detail));
+            }
+        }
+    }
+    Problem::require_none(errors)?;
+    Ok(scores)
+}
+
+fn pointer(member: &MemberId) -> String {
+    FieldError::pointer(["scores", member.as_str()])
+}

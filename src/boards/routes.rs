@@ -1,0 +1,327 @@
+//! `/v1/boards`: definitions.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::draft::model::{Draft, Fields};
+use super::preview::model::FieldChange;
+use super::work::{self, Precondition, Preview, Terms};
+use crate::domain::board::{Board, Definition};
+use crate::domain::ids::BoardId;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::http::App;
+use crate::http::audited::Audit;
+use crate::http::extract::{
+    Answer, Json, JsonResponse, Query, Shared, State, invalid, part_params,
+};
+use crate::http::problem::Problem;
+
+/// A board as it is defined.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Board)]
+pub struct BoardBody {
+    /// Its id.
+    pub board: String,
+    /// Its definition, with all defaults.
+    #[serde(flatten)]
+    pub definition: Definition,
+}
+
+impl From<Arc<Board>> for BoardBody {
+    fn from(board: Arc<Board>) -> Self {
+        Self {
+            board: board.id.to_string(),
+            definition: board.definition.clone(),
+        }
+    }
+}
+
+/// A part of the list of boards.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BoardList {
+    /// The boards, ordered by id.
+    pub boards: Vec<BoardBody>,
+    /// The boards of this part whose stored definition the service can't read: a newer release may have written it.
+    pub unreadable: Vec<UnreadableBoard>,
+    /// The `after` of the next part; null in the last part.
+    pub next: Option<String>,
+}
+
+/// A board whose stored definition the service can't read. It accepts no events and no reads, but can be replaced and
+/// deleted.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct UnreadableBoard {
+    /// Its id.
+    pub board: String,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+/// How the service changes a definition.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeParams {
+    /// The windows to delete with their data, separated by commas: `week,month`. A window with data that can't be rebuilt is
+    /// deleted only if it is named here.
+    #[param(value_type = Vec<String>, required = false, style = Form, explode = false)]
+    drop_windows: Option<String>,
+    /// With `true` nothing changes. The response has the board as it would be, and describes in `preview` what the change
+    /// would do.
+    #[param(default = false)]
+    dry_run: Option<bool>,
+}
+
+impl ChangeParams {
+    fn windows(&self) -> Result<Vec<Window>, Problem> {
+        let names = self.drop_windows.iter().flat_map(|names| names.split(','));
+        let windows = names.map(|name| {
+            let window = name.parse::<Window>();
+            window.map_err(|error| invalid("drop_windows", error))
+        });
+        windows.collect()
+    }
+}
+
+part_params! {
+    /// Which part of the list the answer has.
+    ListParams {
+        /// Only boards with this tag. A part then has the matching ones of the next `limit` boards: it may be empty even if
+        /// more follow.
+        tag: Option<String>,
+    }
+    limit(default = 100, maximum = 1000)
+}
+
+fn etag(board: &Board) -> [(HeaderName, String); 1] {
+    [(header::ETAG, format!("\"{}\"", board.version()))]
+}
+
+fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
+    let text = |name: HeaderName| {
+        let value = headers.get(&name).map(HeaderValue::to_str).transpose();
+        value.map_err(|_| invalid(name.as_str(), "is not ASCII"))
+    };
+    let matches = text(header::IF_MATCH)?.map(|tags| {
+        let tags = tags
+            .split(',')
+            .map(|tag| tag.trim().trim_matches('"').to_owned());
+        tags.collect()
+    });
+    let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
+        None => false,
+        Some("*") => true,
+        Some(_) => return Err(invalid("if-none-match", "only `*` is understood here")),
+    };
+    Ok(Precondition { matches, is_absent })
+}
+
+/// What a change of a definition would do.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct BoardPreview {
+    /// Whether the service would create the board.
+    pub created: bool,
+    /// The fields that would change, ordered by name.
+    pub changes: Vec<FieldChange>,
+    /// For each window, when its next periods begin.
+    pub boundaries: Vec<Boundaries>,
+}
+
+/// When the next periods of a window begin.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct Boundaries {
+    /// The window.
+    pub window: String,
+    /// The next three times at which one period ends and another begins; none for `all`.
+    pub starts_at: Vec<String>,
+}
+
+/// A board after a change.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChangedBoard {
+    /// The board.
+    #[serde(flatten)]
+    pub board: BoardBody,
+    /// With `dry_run`: what the change would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BoardPreview, required = false)]
+    pub preview: Option<BoardPreview>,
+}
+
+impl From<Preview> for ChangedBoard {
+    fn from(preview: Preview) -> Self {
+        let boundaries = preview.boundaries.into_iter();
+        let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
+            window: window.to_string(),
+            starts_at: starts_at
+                .into_iter()
+                .map(Timestamp::to_rfc3339_seconds)
+                .collect(),
+        });
+        Self {
+            board: Arc::new(preview.board).into(),
+            preview: Some(BoardPreview {
+                created: preview.is_new,
+                changes: preview.changes,
+                boundaries: boundaries.collect(),
+            }),
+        }
+    }
+}
+
+/// A change of a definition: a merge patch (RFC 7396). Missing fields are kept; null gives a field its default.
+// The document puts its fields together from those of `Definition`.
+#[derive(ToSchema)]
+#[schema(as = DefinitionPatch)]
+pub struct DefinitionPatchSchema {}
+
+/// Create or replace a board.
+///
+/// The body is the whole definition. A missing field gets its default, except that `shards` is kept. A definition moves no
+/// data: a `PUT` with another number of shards is refused. Fields that affect stored data can't change while the board has
+/// events. The service deletes a window that has data only if `drop_windows` names it. You can send back what `GET` returns.
+#[utoipa::path(
+    put, path = "/v1/boards/{board}", operation_id = "put_board",
+    params(
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is replaced"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the board is created, and never replaced"),
+        ChangeParams,
+    ),
+    request_body(content = Definition, example = json!({
+        "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
+        "initial": ["all"], "uniques": "board", "finalize": "10m",
+        "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"item": "medal"}}]})),
+    responses(
+        (status = 201, description = "The board was created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 200, description = "The definition was replaced, or would be, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
+        (status = 412, description = "`precondition-failed`"),
+    )
+)]
+pub async fn put(
+    State(app): Shared,
+    board: BoardId,
+    Query(params): Query<ChangeParams>,
+    headers: HeaderMap,
+    audit: Audit,
+    Json(fields, _): Json<Fields>,
+) -> Result<Response, Problem> {
+    let draft = Draft::Whole(fields);
+    change(&app, &board, &params, &headers, &audit, draft).await
+}
+
+/// Change some fields of a board's definition.
+///
+/// The body is a merge patch (RFC 7396) of the definition. Missing fields are kept; null gives a field its default. Nested
+/// objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` apply.
+#[utoipa::path(
+    patch, path = "/v1/boards/{board}", operation_id = "patch_board",
+    params(
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is changed"),
+        ChangeParams,
+    ),
+    request_body(content = DefinitionPatchSchema, example = json!({"title": "Run heroes of the year"})),
+    responses(
+        (status = 200, description = "The definition was changed, or would be, with `dry_run`", body = ChangedBoard, headers(("ETag" = String, description = "The definition's version"))),
+        (status = 409, description = "`board-in-use`, `windows-in-use`, `board-final`"),
+        (status = 412, description = "`precondition-failed`"),
+    )
+)]
+pub async fn patch(
+    State(app): Shared,
+    board: BoardId,
+    Query(params): Query<ChangeParams>,
+    headers: HeaderMap,
+    audit: Audit,
+    Json(fields, _): Json<Fields>,
+) -> Result<Response, Problem> {
+    let draft = Draft::Patch(fields);
+    change(&app, &board, &params, &headers, &audit, draft).await
+}
+
+async fn change(
+    app: &App,
+    id: &BoardId,
+    params: &ChangeParams,
+    headers: &HeaderMap,
+    audit: &Audit,
+    draft: Draft,
+) -> Result<Response, Problem> {
+    let terms = Terms {
+        precondition: precondition(headers)?,
+        drop_windows: params.windows()?,
+    };
+    if params.dry_run == Some(true) {
+        let preview = work::preview(&app.service, id, &draft, &terms).await?;
+        return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
+    }
+    let (board, before) = work::define(&app.service, id, &draft, &terms).await?;
+    let status = match before {
+        Some(_) => StatusCode::OK,
+        None => StatusCode::CREATED,
+    };
+    audit.before(&before.map(BoardBody::from));
+    let (etag, board) = (etag(&board), BoardBody::from(board));
+    audit.after(&board);
+    Ok((status, etag, JsonResponse(board)).into_response())
+}
+
+/// Read a board's definition.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}", operation_id = "get_board",
+    responses((status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))))
+)]
+pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem> {
+    let board = app.service.engine.board(&board).await?;
+    Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
+}
+
+/// List boards.
+#[utoipa::path(
+    get, path = "/v1/boards", operation_id = "list_boards",
+    params(ListParams),
+    responses((status = 200, description = "The boards, ordered by id", body = BoardList))
+)]
+pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
+    let (after, limit) = params.part(BoardId::parse)?;
+    let listed = work::list(&app.service, after.as_ref(), limit, params.tag.as_deref()).await?;
+    let unreadable = listed.unreadable.into_iter();
+    Ok(JsonResponse(BoardList {
+        boards: listed.boards.into_iter().map(BoardBody::from).collect(),
+        unreadable: unreadable
+            .map(|(board, error)| UnreadableBoard {
+                board: board.to_string(),
+                detail: error.to_string(),
+            })
+            .collect(),
+        next: listed.next.map(|id| id.to_string()),
+    }))
+}
+
+/// Delete a board with all its standings.
+#[utoipa::path(
+    delete, path = "/v1/boards/{board}", operation_id = "delete_board",
+    params(
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is deleted"),
+    ),
+    responses(
+        (status = 204, description = "The board was deleted; its data is unlinked in the background"),
+        (status = 412, description = "`precondition-failed`"),
+    )
+)]
+pub async fn delete(
+    State(app): Shared,
+    board: BoardId,
+    headers: HeaderMap,
+    audit: Audit,
+) -> Result<StatusCode, Problem> {
+    let precondition = precondition(&headers)?;
+    let before = work::delete(&app.service, &board, &precondition).await?;
+    audit.before(&BoardBody::from(before));
+    Ok(StatusCode::NO_CONTENT)
+}

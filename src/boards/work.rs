@@ -1,0 +1,421 @@
+//! Defines, lists and deletes boards.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+
+use super::draft::model::Draft;
+use super::preview;
+use super::preview::model::FieldChange;
+use crate::core::attempts::until_unchanged;
+use crate::core::board::store::boards::{self, Defined, StoredBoard};
+use crate::core::board::store::moving;
+use crate::core::{Error, Outdated, Service};
+use crate::domain::board::{Board, Definition, FieldError};
+use crate::domain::ids::BoardId;
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::periods::closings;
+
+/// How many definitions are read side by side.
+const LOADS_MAX: usize = 64;
+
+/// A part of the list of boards.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Those that can be read.
+    pub boards: Vec<Arc<Board>>,
+    /// The others, and why they can't.
+    pub unreadable: Vec<(BoardId, Error)>,
+    /// Behind which id the next part begins; `None`: this was the last.
+    pub next: Option<BoardId>,
+}
+
+/// What a request demands of the stored definition before it may replace or delete it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Precondition {
+    /// `If-Match`: one of these versions is stored; `*` for any.
+    pub matches: Option<Vec<String>>,
+    /// `If-None-Match: *`: none is stored.
+    pub is_absent: bool,
+}
+
+/// On what terms a definition may change.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// What has to be stored.
+    pub precondition: Precondition,
+    /// The windows that may be lost with all that they hold.
+    pub drop_windows: Vec<Window>,
+}
+
+/// What a change would do.
+#[derive(Debug)]
+pub struct Preview {
+    /// The board as it would be.
+    pub board: Board,
+    /// Whether it would be created.
+    pub is_new: bool,
+    /// The fields that would change.
+    pub changes: Vec<FieldChange>,
+    /// For each window, when its next periods begin.
+    pub boundaries: Vec<(Window, Vec<Timestamp>)>,
+}
+
+impl Precondition {
+    fn check(&self, stored: Option<&Arc<Board>>) -> Result<(), Error> {
+        let version = stored.map(|board| board.version());
+        let matches = self.matches.as_ref().is_none_or(|allowed| {
+            version.is_some_and(|version| allowed.iter().any(|tag| *tag == "*" || *tag == version))
+        });
+        (matches && !(self.is_absent && stored.is_some()))
+            .then_some(())
+            .ok_or_else(|| Problem::precondition_failed().into())
+    }
+}
+
+/// The boards with this tag, if one is given, among the next `count` in the order of their ids, behind `after`.
+pub async fn list(
+    service: &Service,
+    after: Option<&BoardId>,
+    count: usize,
+    tag: Option<&str>,
+) -> Result<Listed, Error> {
+    let ids = boards::ids(&service.engine.store, after, count + 1).await?;
+    let Part { items, next } = Part::split(ids, count, BoardId::clone);
+    let mut listed = Listed {
+        next,
+        ..Listed::default()
+    };
+    let read: Vec<_> = stream::iter(items)
+        .map(async |id| (service.engine.board(&id).await, id))
+        .buffered(LOADS_MAX)
+        .collect()
+        .await;
+    let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
+    for (board, id) in read {
+        match board {
+            Ok(board) if !has_tag(&board) => {}
+            Ok(board) => listed.boards.push(board),
+            // It was deleted just now.
+            Err(Error::BoardNotFound(_)) => {}
+            Err(error) if error.is_fault() => listed.unreadable.push((id, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(listed)
+}
+
+/// Creates or changes a board. Returns it, and what it was before, if it was there. A definition that is stored already
+/// stays as it is.
+pub async fn define(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
+    let (engine, store) = (&service.engine, &service.engine.store);
+    let (board, before, stored) = until_unchanged(async || {
+        let drops = engine.boards.drops();
+        let change = propose(service, id, draft, terms).await?;
+        let is_new = change.stored.is_none();
+        let before = change.seen().cloned();
+        if let Some(board) = change.unchanged() {
+            return Ok((Arc::clone(board), before, None));
+        }
+        let stamp = boards::begin_change(store, id).await?;
+        let mut board = change.board(stamp, engine.clock.now());
+        if is_new && (engine.hooks.has_orders)(store).await? {
+            board.placement.is_opening = true;
+        }
+        let board = Arc::new(board);
+        if board.placement.next.is_some() {
+            moving::mark_moving(store, id, true).await?;
+        }
+        let seen = change.seen().map(Arc::as_ref);
+        let defined = boards::define(store, &board, seen, change.unused_since);
+        let opened = match defined.await? {
+            Defined::Stored if is_new => (engine.hooks.carry_out_orders)(engine, &board).await,
+            Defined::Stored => Ok(board),
+            Defined::Used => {
+                boards::end_change(store, id, stamp).await?;
+                return Err(change.refusal);
+            }
+            Defined::Changed => Err(Error::Again(Outdated::Board)),
+        };
+        if let Err(Error::Again(_)) = opened {
+            boards::end_change(store, id, stamp).await?;
+        }
+        Ok((opened?, before, Some((stamp, drops))))
+    })
+    .await?;
+    let Some((stamp, drops)) = stored else {
+        // It may have been stored by a request that failed after that: what follows is done again.
+        boards::announce(store, id, true, None).await?;
+        return Ok((board, before));
+    };
+    if board.placement.next.is_some() {
+        // Another instance may have found that it was not yet so.
+        moving::mark_moving(store, id, true).await?;
+    }
+    let live = engine.with_batchers(board.clone());
+    engine.hold(id, Some(&live), drops);
+    engine.open_shards(Arc::clone(&live), drops).await?;
+    boards::announce(store, id, true, Some(stamp)).await?;
+    engine.begin_derived(&live).await?;
+    Ok((board, before))
+}
+
+/// What [`define`] would do. Nothing is changed; what would be refused is refused.
+pub async fn preview(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<Preview, Error> {
+    until_unchanged(async || {
+        let change = propose(service, id, draft, terms).await?;
+        if let (Some(board), None) = (change.seen(), change.unchanged()) {
+            let store = &service.engine.store;
+            match boards::may_define(store, board, change.unused_since).await? {
+                Defined::Stored => {}
+                Defined::Used => return Err(change.refusal),
+                Defined::Changed => return Err(Error::Again(Outdated::Board)),
+            }
+        }
+        let now = service.engine.clock.now();
+        let board = change.board(0, now);
+        let before = change.seen().map(|board| &board.definition);
+        Ok(Preview {
+            is_new: before.is_none(),
+            changes: preview::model::changes(before, &board.definition),
+            boundaries: preview::model::boundaries(&board, now),
+            board,
+        })
+    })
+    .await
+}
+
+/// Finds out what a request makes of the stored board.
+async fn propose(
+    service: &Service,
+    id: &BoardId,
+    draft: &Draft,
+    terms: &Terms,
+) -> Result<Change, Error> {
+    let stored = service.engine.load_placed(id).await?;
+    let seen = stored.as_ref().map(as_far_as_read);
+    terms.precondition.check(seen)?;
+    if !matches!(draft, Draft::Whole(_)) {
+        // What is not known can't be kept.
+        let stored = stored.clone();
+        stored.ok_or_else(|| Error::BoardNotFound(id.clone()))??;
+    }
+    let shards = seen.map(|board| board.placement.wanted());
+    let known = seen.map(|board| &board.definition);
+    let definition = draft.definition(id, known, shards);
+    let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
+    Problem::require_none(definition.check())?;
+    if let Some(board) = seen {
+        if board.is_league() != definition.league.is_some() {
+            // Hides and erasures of a league lie in all its shards.
+            let detail = "a board is a league from its creation on, or never";
+            return Err(in_use("/league", detail));
+        }
+        check_shards(board, &definition, draft)?;
+        check_final(service, board, &definition).await?;
+    }
+    require_format(stored.as_ref())?;
+    let (unused_since, refusal) = match &stored {
+        None => (None, Error::busy()),
+        Some(stored) => refusal(stored, &definition, &terms.drop_windows),
+    };
+    let change = Change {
+        id: id.clone(),
+        stored,
+        definition,
+        unused_since,
+        refusal,
+    };
+    change.check_dropped(&terms.drop_windows)?;
+    Ok(change)
+}
+
+/// Checks that a change leaves alone what is final.
+async fn check_final(
+    service: &Service,
+    board: &Board,
+    definition: &Definition,
+) -> Result<(), Error> {
+    let Some(until) = board.closings.until else {
+        return Ok(());
+    };
+    let mut errors = Vec::new();
+    let (before, after) = (board.definition.closes_at, definition.closes_at);
+    let is_final = |at: Option<Timestamp>| at.is_some_and(|at| at <= until);
+    if before != after && is_final(before) {
+        let detail = "has ended the board, and what is final stays so";
+        errors.push(FieldError::new("/closes_at", detail));
+    } else if before != after && is_final(after) {
+        let detail = format!("has to lie behind {until}: up to then periods are final");
+        errors.push(FieldError::new("/closes_at", detail));
+    }
+    let windows = board.definition.windows.iter();
+    let removed = windows.filter_map(|window| match window {
+        Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
+        Window::Period(_) | Window::Rolling { .. } => None,
+    });
+    for unit in closings::work::final_units(&service.engine, board, removed).await? {
+        let detail = format!("`{unit}` has final periods, and can't be removed");
+        errors.push(FieldError::new("/windows", detail));
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Problem::board_final().in_fields(errors).into())
+    }
+}
+
+/// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.
+pub async fn delete(
+    service: &Service,
+    id: &BoardId,
+    precondition: &Precondition,
+) -> Result<Arc<Board>, Error> {
+    let (engine, store) = (&service.engine, &service.engine.store);
+    until_unchanged(async || {
+        let drops = engine.boards.drops();
+        let stored = boards::load(store, id).await?;
+        require_format(stored.as_ref())?;
+        let seen = stored.as_ref().map(as_far_as_read);
+        precondition.check(seen)?;
+        let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
+        let stamp = boards::begin_change(store, id).await?;
+        if boards::delete(store, board).await? {
+            engine.hold(id, None, drops);
+            boards::announce(store, id, false, Some(stamp)).await?;
+            return Ok(Arc::clone(board));
+        }
+        boards::end_change(store, id, stamp).await?;
+        Err(Error::Again(Outdated::Board))
+    })
+    .await
+}
+
+/// Nothing of a board is changed whose data has another format.
+fn require_format(stored: Option<&StoredBoard>) -> Result<(), Error> {
+    match stored {
+        Some(Err(unreadable)) if unreadable.is_of_other_format => Err(unreadable.clone().into()),
+        _ => Ok(()),
+    }
+}
+
+/// What is known of a stored board, whether it can be read whole or not.
+fn as_far_as_read(stored: &StoredBoard) -> &Arc<Board> {
+    match stored {
+        Ok(board) => board,
+        Err(unreadable) => &unreadable.board,
+    }
+}
+
+/// A change of a definition that is about to be made.
+struct Change {
+    id: BoardId,
+    stored: Option<StoredBoard>,
+    definition: Definition,
+    /// Where it is refused: if events have come in at this revision or later.
+    unused_since: Option<u64>,
+    /// What it is refused for then.
+    refusal: Error,
+}
+
+impl Change {
+    /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
+    /// stored already, they were dropped before.
+    fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
+        let before = self
+            .seen()
+            .map_or(&[][..], |board| &board.definition.windows);
+        for window in dropped {
+            if self.definition.windows.contains(window) {
+                let detail = format!("`{window}` is among the windows of the new definition");
+                return Err(Problem::invalid_parameter("drop_windows", detail).into());
+            }
+            if !before.contains(window) && self.unchanged().is_none() {
+                let detail = format!("the board has no window `{window}`");
+                return Err(Problem::invalid_parameter("drop_windows", detail).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of the stored board.
+    fn seen(&self) -> Option<&Arc<Board>> {
+        self.stored.as_ref().map(as_far_as_read)
+    }
+
+    /// The stored board, if it is what it is to be.
+    fn unchanged(&self) -> Option<&Arc<Board>> {
+        let board = self.stored.as_ref()?.as_ref().ok()?;
+        (board.definition == self.definition).then_some(board)
+    }
+
+    /// The board that it leads to, at a stamp and a time.
+    fn board(&self, stamp: u64, now: Timestamp) -> Board {
+        let definition = self.definition.clone();
+        let board = match self.seen() {
+            Some(board) => board.replaced(definition, stamp, now),
+            None => Board::new(self.id.clone(), definition, stamp, 1, BTreeMap::new()),
+        };
+        board.finalized(now)
+    }
+}
+
+/// From which revision on events forbid a change, and what it is refused for then.
+fn refusal(
+    stored: &StoredBoard,
+    definition: &Definition,
+    drop_windows: &[Window],
+) -> (Option<u64>, Error) {
+    let board = as_far_as_read(stored);
+    let frozen = match stored {
+        Err(unreadable) if !unreadable.is_known => {
+            let detail = "the stored definition can't be read: what would change in the board's data is not known";
+            vec![FieldError::new("", detail)]
+        }
+        _ => board.definition.frozen_changes(definition),
+    };
+    if !frozen.is_empty() {
+        return (Some(0), Problem::board_in_use().in_fields(frozen).into());
+    }
+    let mut lost = board.windows_lost(definition);
+    lost.retain(|window| !drop_windows.contains(window));
+    let refusal = Problem::windows_in_use(&lost).into();
+    (board.recorded_since(&lost), refusal)
+}
+
+fn in_use(pointer: &str, detail: impl Display) -> Error {
+    let errors = vec![FieldError::new(pointer, detail)];
+    Problem::board_in_use().in_fields(errors).into()
+}
+
+/// Checks that the number of shards stays, or may change now.
+fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result<(), Error> {
+    let wanted = board.placement.wanted();
+    let detail = match draft {
+        _ if definition.shards == wanted => return Ok(()),
+        Draft::Spread(_) if board.placement.next.is_some() => {
+            format!("the board is moving to {wanted} shards; it can move again once it is there")
+        }
+        Draft::Spread(_) => return Ok(()),
+        Draft::Whole(_) | Draft::Patch(_) => format!(
+            "a definition moves no data, and the board has {wanted}: use PUT /v1/boards/{}/shards",
+            board.id
+        ),
+    };
+    Err(in_use("/shards", detail))
+}

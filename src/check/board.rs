@@ -1,0 +1,343 @@
+//! One board: its definition, all that its shards have in their registries, their queues, and its place in the list of boards.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::store::{self, Head};
+use super::{Check, LOOK_AGAIN_AFTER, Place};
+use crate::core::ATTEMPTS_MAX;
+use crate::core::board::store::{boards, moving};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
+use crate::moves;
+use crate::queue::store::queues::{self, QueueName};
+use crate::redis::kinds::{Copying, Kind};
+use crate::redis::{StoreError, keys};
+
+impl Check<'_> {
+    /// One board, as it is defined at a time.
+    pub(super) async fn check_board(&mut self, id: &BoardId) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let before = self.report.clone();
+            match self.check_defined(id).await {
+                Ok(()) => return Ok(()),
+                Err(StoreError::Stale) => {}
+                Err(error) => return Err(error),
+            }
+            if !self.mends {
+                self.report = before;
+            }
+        }
+        self.report.note(format!(
+            "board {id} changes all the time: it is not checked"
+        ));
+        Ok(())
+    }
+
+    async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
+        let place = || Place::of_board(id);
+        let head = store::load_head(self.store, id.as_str()).await?;
+        if !self.is_of_type(place(), "its key", &head.found, "hash") {
+            return Ok(());
+        }
+        let Some(defined) = head.board(id) else {
+            // What is left of a board is told with the other keys that are left over.
+            return Ok(());
+        };
+        let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
+            return Ok(());
+        };
+        if !self.check_version(&board, &head).await? {
+            return Ok(());
+        }
+        self.report.boards += 1;
+        if let Some(next) = board.placement.next {
+            let shards = next.to.shards;
+            self.report.note(format!(
+                "board {id} is moving to {shards} shards: those are not checked, and it is not mended"
+            ));
+            self.check_moving(&board).await?;
+            if next.is_closing {
+                return Ok(());
+            }
+        }
+        self.report.unsure = 0;
+        for shard in board.shards() {
+            self.check_shard(&shard).await?;
+        }
+        let unsure = self.report.unsure;
+        if unsure > 0 {
+            self.report.note(format!(
+                "{unsure} standings of board {id} change all the time: their totals are not checked"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The version that is stored beside a definition; returns whether it is right now.
+    async fn check_version(&mut self, board: &Board, head: &Head) -> Result<bool, StoreError> {
+        if head.version.as_deref() == Some(&board.version()) {
+            return Ok(true);
+        }
+        let is_mended = self.mends && store::restore_version(self.store, board, head).await?;
+        let known = head.version.as_deref().unwrap_or("none");
+        let detail = format!(
+            "its version is stored as {known}, its definition is {}",
+            board.version()
+        );
+        let place = Place::of_board(&board.id);
+        self.report.tell(place, "version", is_mended, detail);
+        Ok(is_mended)
+    }
+
+    /// A board that is to move has to be noted as such, or else nobody moves it.
+    async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
+        let id = &board.id;
+        for attempt in 0..2 {
+            if moving::moving_boards(self.store).await?.contains(id) {
+                return Ok(());
+            }
+            if attempt == 0 {
+                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+                if self.is_changed(board).await? {
+                    return Err(StoreError::Stale);
+                }
+            }
+        }
+        if self.mends {
+            moving::mark_moving(self.store, id, true).await?;
+        }
+        let detail = "it is to move to other shards, but is not noted for that";
+        self.report
+            .tell(Place::of_board(id), "not_moving", self.mends, detail);
+        Ok(())
+    }
+
+    /// Whether a board is not defined as it was.
+    async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
+        let head = store::load_head(self.store, board.id.as_str()).await?;
+        Ok(head.version != Some(board.version()))
+    }
+
+    async fn check_shard(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let tag = shard.tag();
+        let registry = keys::registry(tag, shard.generation);
+        let found = store::type_of(self.store, &registry).await?;
+        if !shard.shard_id.of.is_together() {
+            let head = store::load_head(self.store, tag).await?;
+            if !self.check_head(shard, &head, found != "none").await? {
+                return Ok(());
+            }
+        }
+        let is_sound = self.is_of_type(Place::of_shard(shard), "its registry", &found, "set");
+        if !is_sound || found == "none" {
+            return Ok(());
+        }
+        let mut readable = Vec::new();
+        for derived in shard.derived() {
+            let mends = self.manner(shard).mends;
+            let checked = store::check_state(self.store, shard, &derived, mends).await;
+            let state = keys::state(shard, derived.series);
+            let place = || Place::of_key(shard, &state);
+            if let Some(differences) = self.unless_damaged(place, checked)? {
+                readable.extend(differences.is_empty().then_some(derived));
+                self.report.tell_all(shard, &place(), differences);
+            }
+        }
+        self.check_registered(shard).await?;
+        self.check_queue(shard).await?;
+        for derived in readable {
+            self.check_derived(shard, &derived).await?;
+        }
+        Ok(())
+    }
+
+    /// What a shard knows of the definition. One that knows an older one is told with the first call. Returns whether the
+    /// shard is in use.
+    async fn check_head(
+        &mut self,
+        shard: &Shard,
+        head: &Head,
+        has_data: bool,
+    ) -> Result<bool, StoreError> {
+        let known = head.version.as_deref().unwrap_or_default();
+        let (generation, revision) = known.rsplit_once('-').unwrap_or_default();
+        let is_own = generation == shard.generation.to_string();
+        let is_older = revision
+            .parse()
+            .is_ok_and(|revision: u64| revision <= shard.revision);
+        if is_own && is_older {
+            return Ok(true);
+        }
+        if self.is_changed(shard).await? {
+            return Err(StoreError::Stale);
+        }
+        if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
+            let known = match head.found.as_str() {
+                "hash" => format!("knows version {known:?}"),
+                "none" => "knows no version".to_owned(),
+                found => format!("is a {found}"),
+            };
+            let detail = format!("its head {known}, the definition is {}", shard.version());
+            self.report
+                .tell(Place::of_shard(shard), "head", false, detail);
+        }
+        Ok(false)
+    }
+
+    /// All that is in the registry of a shard.
+    async fn check_registered(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
+        loop {
+            let names = moves::store::names(self.store, shard, &cursor).await;
+            let Some((next, names)) = self.unless_damaged(|| Place::of_shard(shard), names)? else {
+                return Ok(());
+            };
+            for name in names {
+                let Some(kind) = keys::kind_of(shard, &name) else {
+                    continue;
+                };
+                match kind.copying() {
+                    Copying::Whole => self.check_turnout(shard, &name, "hash").await?,
+                    Copying::Merged => self.check_turnout(shard, &name, "string").await?,
+                    Copying::Members | Copying::Rebuilt => {
+                        let zset = keys::sorted_set_of(&name);
+                        if let Some(kind) = keys::kind_of(shard, zset)
+                            && kind.is_standing()
+                            && seen.insert(zset.to_owned())
+                        {
+                            self.check_standing(shard, kind, zset).await?;
+                        }
+                    }
+                    Copying::Lines | Copying::Everywhere | Copying::Not => {}
+                }
+            }
+            cursor = next;
+            if cursor == "0" {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What counts events or voters: it is stored once, so that only its form can be looked at.
+    async fn check_turnout(
+        &mut self,
+        shard: &Shard,
+        key: &str,
+        expected: &str,
+    ) -> Result<(), StoreError> {
+        const HYPERLOGLOG: &[u8] = b"HYLL";
+        let found = store::type_of(self.store, key).await?;
+        let place = || Place::of_key(shard, key);
+        if self.is_of_type(place(), "it", &found, expected) && found == "string" {
+            let beginning = store::beginning_of(self.store, key, 4).await?;
+            // It may have expired by now.
+            if !beginning.is_empty() && beginning != HYPERLOGLOG {
+                let detail = "it is no HyperLogLog";
+                self.report.tell(place(), "type", false, detail);
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue of a shard.
+    async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let key = keys::single(shard, Kind::Queue);
+        let place = || Place::of_key(shard, &key);
+        let mends = self.manner(shard).mends;
+        let checked = store::check_queue(self.store, shard, mends).await;
+        let Some(checked) = self.unless_damaged(place, checked)? else {
+            return Ok(());
+        };
+        self.report.tell_all(shard, &place(), checked.differences);
+        if !checked.is_whole {
+            let (id, count) = (&shard.id, checked.entries);
+            self.report.note(format!(
+                "{count} events of board {id} wait in one queue: it is not checked"
+            ));
+        }
+        if checked.entries > 0 && self.is_unlisted(shard).await? {
+            // What a queue has waits until the index names it.
+            tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+            if self.is_unlisted(shard).await? {
+                let is_mended = mends && queues::relist(self.store, shard).await?;
+                let detail = "events wait in it, and the index of queues does not name it";
+                self.report.tell(place(), "not_indexed", is_mended, detail);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a queue has something that the index does not name. It is read before its size: what is emptied meanwhile is not told.
+    async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
+        let name = QueueName::of(shard);
+        let listed = queues::all(self.store).await?;
+        let is_listed = listed.iter().any(|queue| queue.name == name);
+        Ok(!is_listed && queues::size(self.store, &name).await?.events > 0)
+    }
+
+    /// The list of all boards beside what is defined. Both change in two steps, so what seems wrong is looked at again.
+    pub(super) async fn check_list(&mut self, ids: &BTreeSet<BoardId>) -> Result<(), StoreError> {
+        let mut seemed = Vec::new();
+        for id in ids {
+            if let Some(wrong) = self.wrong_in_list(id).await? {
+                seemed.push((id, wrong));
+            }
+        }
+        if seemed.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        for (id, wrong) in seemed {
+            if self.wrong_in_list(id).await?.as_ref() != Some(&wrong) {
+                continue;
+            }
+            if self.mends {
+                let store = self.store;
+                let was_defined = wrong.version.is_some();
+                boards::announce(store, id, was_defined, None).await?;
+                // Nobody else may have defined or deleted it meanwhile.
+                let head = store::load_head(store, id.as_str()).await?;
+                let is_defined = head.definition.is_some();
+                if is_defined != was_defined {
+                    boards::announce(store, id, is_defined, None).await?;
+                }
+            }
+            let detail = match (&wrong.version, wrong.is_listed) {
+                (None, _) => "it is in the list of boards, and not defined",
+                (Some(_), false) => "it is defined, and not in the list of boards",
+                (Some(_), true) => "it is not in its place in the list of boards",
+            };
+            self.report
+                .tell(Place::of_board(id), "list", self.mends, detail);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a board in the list, if anything is.
+    async fn wrong_in_list(&self, id: &BoardId) -> Result<Option<Listed>, StoreError> {
+        let score = store::live_score(self.store, id).await?;
+        let head = store::load_head(self.store, id.as_str()).await?;
+        if !matches!(head.found.as_str(), "none" | "hash") {
+            return Ok(None);
+        }
+        let is_defined = head.definition.is_some();
+        let is_right = match score {
+            Some(score) => is_defined && score.abs() < f64::EPSILON,
+            None => !is_defined,
+        };
+        Ok((!is_right).then_some(Listed {
+            version: head.version.filter(|_| is_defined),
+            is_listed: score.is_some(),
+        }))
+    }
+}
+
+/// What is in the list of boards, and what is defined.
+#[derive(Debug, Eq, PartialEq)]
+struct Listed {
+    /// The version of the definition.
+    version: Option<String>,
+    is_listed: bool,
+}

@@ -1,0 +1,355 @@
+//! The report of a check: the contradictions in words.
+
+use serde::Serialize;
+
+use super::store::{Difference, whole_of};
+use crate::domain::board::{Board, Order};
+use crate::domain::score::ShownScore;
+use crate::domain::shard::Shard;
+use crate::domain::ties::TieKey;
+use crate::domain::time::Timestamp;
+use crate::redis::keys;
+
+/// How many contradictions of one standing are told one by one.
+const TOLD_MAX: u64 = 20;
+
+/// Where a contradiction lies.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Place {
+    /// The board; `None` for what all boards share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board: Option<String>,
+    /// What the keys of the shard have in common, where a board has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// The standing, or another key of the shard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<String>,
+}
+
+impl Place {
+    /// A board.
+    pub fn of_board(id: &impl ToString) -> Self {
+        Self {
+            board: Some(id.to_string()),
+            ..Self::default()
+        }
+    }
+
+    /// One of its shards; the board alone, where that is all of it.
+    pub fn of_shard(shard: &Shard) -> Self {
+        Self {
+            shard: (!shard.shard_id.of.is_together()).then(|| shard.tag().to_owned()),
+            ..Self::of_board(&shard.id)
+        }
+    }
+
+    /// One of its keys.
+    pub fn of_key(shard: &Shard, key: &str) -> Self {
+        Self {
+            standing: Some(keys::short(shard, key).to_owned()),
+            ..Self::of_shard(shard)
+        }
+    }
+}
+
+/// Something that contradicts the rest.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Finding {
+    /// Where it lies.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The member that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// What kind of contradiction it is, in one word.
+    pub kind: String,
+    /// What is stored on each side.
+    pub detail: String,
+    /// Whether it was mended.
+    pub is_mended: bool,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named = [
+            ("board ", &self.place.board),
+            ("shard ", &self.place.shard),
+            ("", &self.place.standing),
+            ("member ", &self.member),
+        ];
+        let mut separator = "";
+        for (what, name) in named {
+            if let Some(name) = name {
+                write!(f, "{separator}{what}{}", printable(name))?;
+                separator = ", ";
+            }
+        }
+        let colon = if separator.is_empty() { "" } else { ": " };
+        let mended = if self.is_mended { " (repaired)" } else { "" };
+        write!(f, "{colon}{}{mended}", printable(&self.detail))
+    }
+}
+
+/// A text without what would do something to a terminal.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// What came of a check.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Report {
+    /// What contradicts the rest; of each standing the first few.
+    pub findings: Vec<Finding>,
+    /// What could not be checked, and why; and what else is worth knowing.
+    pub notes: Vec<String>,
+    /// How many contradictions there are, told or not.
+    pub contradictions: u64,
+    /// How many of them were mended.
+    pub mended: u64,
+    /// How many boards were looked at.
+    pub boards: u64,
+    /// How many of their standings.
+    pub standings: u64,
+    /// How many of the newest place's have come.
+    #[serde(skip)]
+    of_place: u64,
+    /// How many totals of the newest board could not be compared.
+    #[serde(skip)]
+    pub(super) unsure: u64,
+}
+
+impl Report {
+    /// Whether nothing is left that contradicts the rest.
+    pub fn is_sound(&self) -> bool {
+        self.contradictions == self.mended
+    }
+
+    /// Whether something of this kind was told of the same board, or shard.
+    pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
+        self.findings.iter().any(|told| {
+            let Place { board, shard, .. } = &told.place;
+            told.kind == kind && (board, shard) == (&place.board, &place.shard)
+        })
+    }
+
+    /// Says something that is no contradiction.
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        let last = self.findings.last();
+        let is_same = last.is_some_and(|last| last.place == finding.place);
+        self.of_place = if is_same { self.of_place + 1 } else { 1 };
+        self.contradictions += 1;
+        self.mended += u64::from(finding.is_mended);
+        let left_out = self.of_place.saturating_sub(TOLD_MAX);
+        if left_out == 0 {
+            self.findings.push(finding);
+            return;
+        }
+        if left_out > 1 {
+            self.findings.pop();
+        }
+        self.findings.push(Finding {
+            member: None,
+            kind: "more".to_owned(),
+            detail: format!("and {left_out} more"),
+            is_mended: false,
+            ..finding
+        });
+    }
+
+    /// Says that something contradicts the rest.
+    pub(super) fn tell(
+        &mut self,
+        place: Place,
+        kind: &str,
+        is_mended: bool,
+        detail: impl Into<String>,
+    ) {
+        self.add(Finding {
+            place,
+            member: None,
+            kind: kind.to_owned(),
+            detail: detail.into(),
+            is_mended,
+        });
+    }
+
+    /// The same of what a script has found.
+    pub(super) fn tell_all(
+        &mut self,
+        shard: &Shard,
+        place: &Place,
+        differences: impl IntoIterator<Item = Difference>,
+    ) {
+        for difference in differences {
+            self.add(Finding {
+                place: place.clone(),
+                member: member_of(&difference).map(ToOwned::to_owned),
+                detail: describe(shard, &difference),
+                kind: difference.code,
+                is_mended: difference.is_mended,
+            });
+        }
+    }
+}
+
+/// The member that a difference is about. The scripts' headers have the codes.
+fn member_of(difference: &Difference) -> Option<&str> {
+    let text = |index: usize| difference.stored.get(index).map_or("", String::as_str);
+    match difference.code.as_str() {
+        "number" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => Some(text(0)),
+        "hidden" | "hidden_total" => Some(text(0)).filter(|member| !member.is_empty()),
+        "unreadable" => Some(text(1)),
+        _ => None,
+    }
+}
+
+/// What is stored on each side. The scripts' headers have the codes.
+fn describe(shard: &Shard, difference: &Difference) -> String {
+    let Difference { code, stored, .. } = difference;
+    let text = |index: usize| stored.get(index).map_or("", String::as_str);
+    let [first, second, third] = [0, 1, 2].map(text);
+    let key = || keys::short(shard, first);
+    let score = |index| shown(shard, text(index));
+    let entry = |index| listed(shard, text(index), text(index + 1));
+    match code.as_str() {
+        "type" => format!("{} is a {second}, where a {third} should be", key()),
+        "no_state" => "its series knows no such standing".to_owned(),
+        "expiry" => {
+            let [first, last] = [first, second].map(end);
+            format!("its keys end at different times: {first} and {last}")
+        }
+        "no_expiry" => "it never expires, though the board's retention says when".to_owned(),
+        "remnant" => format!("it has expired, but {first} members are left"),
+        "no_hash" => format!("the sorted set lists {first} members, and their hash is gone"),
+        "too_long" => format!("{first} members are listed, not {second}"),
+        "number" => format!("the score {second} is no whole number within the bounds"),
+        "unreadable" => format!("what {} has of it can't be read", key()),
+        "unlisted" => format!("the hash has {}, the sorted set nothing", entry(1)),
+        "score" => format!("the hash has {}, the sorted set {}", entry(1), score(3)),
+        "stray" => format!("the sorted set has {}, the hash {}", entry(1), entry(3)),
+        "undistinct" => format!("the score {} is not among the distinct scores", score(0)),
+        "distinct" => format!("the distinct scores have {}, which nobody has", score(1)),
+        "hidden_total" => "the list of hidden members has another sum than its entries".to_owned(),
+        "hidden" if first.is_empty() => "the list of hidden members has lost entries".to_owned(),
+        "hidden" => "the list of hidden members is not as its hide says".to_owned(),
+        "total" => {
+            let whole = |index: usize| {
+                let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));
+                whole_of(high, low)
+            };
+            total(shard, whole(0), whole(2))
+        }
+        "sum" => by_terms(&entry(1), &entry(3)),
+        "data" => by_terms(data(second), data(third)),
+        "carried" => {
+            let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
+            format!(
+                "it has {all}, without what was carried over {own}, and in the period before {before}"
+            )
+        }
+        "queue_bytes" => format!("it counts {first} bytes, its entries {second}"),
+        "queue_id" => {
+            let [known, right] = [second, third].map(|entries| match entries {
+                "" => "no entry",
+                entries => entries,
+            });
+            format!("the event {first} is noted with {known}, it has {right}")
+        }
+        "state" => format!("the state of the series can't be read; it is a {first}"),
+        other => format!("{other}: {}", stored.join(", ")),
+    }
+}
+
+fn by_terms(stored: &str, of_terms: &str) -> String {
+    format!("it has {stored}, by its terms {of_terms}")
+}
+
+/// The data of an entry, or that there is none.
+fn data(stored: &str) -> &str {
+    if stored.is_empty() { "no data" } else { stored }
+}
+
+/// What is stored as a total, and what the scores add up to.
+pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
+    // Stored scores are negated where the greatest is first, and so are their sums.
+    let [stored, sum] = [stored, sum].map(|scaled| shown(board, &scaled.to_string()));
+    format!("the total is stored as {stored}, and the scores add up to {sum}")
+}
+
+/// A stored score as users see it, or what stands in its place.
+fn shown(board: &Board, stored: &str) -> String {
+    let scaled: Result<i128, _> = stored.parse();
+    let sign = match board.definition.order {
+        Order::Desc => -1,
+        Order::Asc => 1,
+    };
+    scaled.map_or_else(
+        |_| stored.to_owned(),
+        |scaled| ShownScore::sum(sign * scaled, board.definition.decimals).to_string(),
+    )
+}
+
+/// A stored score and its time.
+fn listed(board: &Board, stored: &str, time: &str) -> String {
+    if stored.is_empty() {
+        return "nothing".to_owned();
+    }
+    let ties = board.definition.ties;
+    let time = time.parse().ok().map(TieKey::of_stored_time);
+    let score = shown(board, stored);
+    match time.and_then(|time| time.instant(ties)) {
+        Some(instant) => format!("{score} of {instant}"),
+        None => score,
+    }
+}
+
+/// When a key ends.
+fn end(ms: &str) -> String {
+    match ms.parse() {
+        Ok(ms) if ms >= 0 => Timestamp::from_ms_clamped(ms).to_string(),
+        _ => "never".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(standing: &str, number: usize) -> Finding {
+        Finding {
+            place: Place {
+                standing: Some(standing.to_owned()),
+                ..Place::of_board(&"b")
+            },
+            member: Some(format!("m{number}\u{1b}")),
+            kind: "score".to_owned(),
+            detail: "1 and 2".to_owned(),
+            is_mended: number == 0,
+        }
+    }
+
+    #[test]
+    fn of_each_standing_the_first_are_told_and_the_others_counted() {
+        let mut report = Report::default();
+        for number in 0..25 {
+            report.add(finding("day", number));
+        }
+        report.add(finding("week", 1));
+        let lines: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
+        assert_eq!(lines.len(), 22);
+        assert_eq!(
+            lines[0],
+            "board b, day, member m0\u{fffd}: 1 and 2 (repaired)"
+        );
+        assert_eq!(lines[20], "board b, day: and 5 more");
+        assert_eq!(lines[21], "board b, week, member m1\u{fffd}: 1 and 2");
+        assert_eq!((report.contradictions, report.mended), (26, 1));
+    }
+}

@@ -1,0 +1,168 @@
+//! Compares the total of a large standing with the sum of its scores, while the service goes on.
+
+use std::time::{Duration, Instant};
+
+use crate::redis::Value;
+
+use crate::domain::shard::Shard;
+use crate::moves;
+use crate::redis::connection::Connection;
+use crate::redis::dispatch::Store;
+use crate::redis::failure::Failure;
+use crate::redis::kinds::Kind;
+use crate::redis::{StoreError, keys};
+
+/// How often the total of a large standing is added up before it is said to change all the time.
+const TOTAL_ATTEMPTS: usize = 3;
+/// The longest wait for a connection.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// The pause between two looks whether it is there.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What the total of a large standing is, beside the sum of its scores.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Total {
+    /// Both are the same.
+    Agrees,
+    /// They are not.
+    Differs {
+        /// What is stored.
+        stored: i128,
+        /// The sum.
+        sum: i128,
+        /// Whether the sum is stored now.
+        is_mended: bool,
+    },
+    /// It has changed while it was looked at.
+    Changing,
+}
+
+/// Compares the total of a large standing with the sum of its scores. Redis tells whether anything has changed in
+/// between (WATCH); then it begins anew, a few times.
+pub async fn check_total(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    mends: bool,
+) -> Result<Total, StoreError> {
+    let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), shard.layout()).collect();
+    let watch = Watch::connect(store, all).await?;
+    for _ in 0..TOTAL_ATTEMPTS {
+        let total = add_up(store, shard, zset, mends, &watch).await?;
+        if total != Total::Changing {
+            return Ok(total);
+        }
+    }
+    Ok(Total::Changing)
+}
+
+async fn add_up(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    mends: bool,
+    watch: &Watch,
+) -> Result<Total, StoreError> {
+    let total = keys::part(zset, Kind::Total);
+    let id = watch.begin().await?;
+    let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
+    loop {
+        let (next, members) = moves::store::scan_members(store, shard, zset, &cursor).await?;
+        count += members.len() as u64;
+        sum += members
+            .iter()
+            .map(|member| i128::from(member.score.unwrap_or(0)))
+            .sum::<i128>();
+        cursor = next;
+        if cursor == "0" {
+            break;
+        }
+    }
+    let (size, key) = if shard.layout().hashed {
+        ("HLEN", keys::part(zset, Kind::Members))
+    } else {
+        ("ZCARD", zset.to_owned())
+    };
+    let size: u64 = store.command(size, [key]).await?;
+    let fields = [&total, "high", "low"];
+    let stored: (Option<i64>, Option<i64>) = store.command("HMGET", fields).await?;
+    let stored = whole_of(stored.0.unwrap_or(0), stored.1.unwrap_or(0));
+    let (high, low) = (sum.div_euclid(LOW), sum.rem_euclid(LOW));
+    let fields = ["high", &high.to_string(), "low", &low.to_string()].map(str::to_owned);
+    let write = [vec![total], fields.to_vec()].concat();
+    // A walk may meet a member twice; it misses none.
+    let is_exact = count == size;
+    let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
+    let is_mended = write.is_some();
+    if !watch.end(id, write).await? || !is_exact {
+        return Ok(Total::Changing);
+    }
+    Ok(if stored == sum {
+        Total::Agrees
+    } else {
+        Total::Differs {
+            stored,
+            sum,
+            is_mended,
+        }
+    })
+}
+
+/// How much one of `high` is worth (`scripts/lib/standing.lua`).
+const LOW: i128 = 1 << 32;
+
+/// The number that is stored in these two parts.
+pub fn whole_of(high: i64, low: i64) -> i128 {
+    i128::from(high) * LOW + i128::from(low)
+}
+
+/// Notices whether any of some keys changes. That is a matter of one connection, so it has its own.
+struct Watch {
+    connection: Connection,
+    keys: Vec<String>,
+}
+
+impl Watch {
+    async fn connect(store: &Store, keys: Vec<String>) -> Result<Self, StoreError> {
+        let connection = store.connect_to(&keys[0])?;
+        let begun = Instant::now();
+        while let Err(error) = connection.check() {
+            if begun.elapsed() > CONNECT_TIME_MAX {
+                return Err(error);
+            }
+            tokio::time::sleep(CONNECT_INTERVAL).await;
+        }
+        Ok(Self { connection, keys })
+    }
+
+    /// Watches from now on. Returns the number of the connection: one that was made anew has another, and watches nothing.
+    async fn begin(&self) -> Result<i64, StoreError> {
+        let id = client_id(&self.connection).await?;
+        let _: Value = self.connection.command("WATCH", self.keys.clone()).await?;
+        Ok(id)
+    }
+
+    /// Carries a command out if nothing has changed since the beginning. Returns whether nothing has.
+    async fn end(
+        &self,
+        id: i64,
+        write: Option<(&'static str, Vec<String>)>,
+    ) -> Result<bool, StoreError> {
+        if client_id(&self.connection).await? != id {
+            return Ok(false);
+        }
+        let command = async |name, args| -> Result<Value, Failure> {
+            self.connection.command(name, args).await
+        };
+        command("MULTI", Vec::new()).await?;
+        if let Some((name, args)) = write {
+            command(name, args).await?;
+        }
+        let done = command("EXEC", Vec::new()).await?;
+        Ok(!done.is_null() && client_id(&self.connection).await? == id)
+    }
+}
+
+async fn client_id(connection: &Connection) -> Result<i64, Failure> {
+    connection.command("CLIENT", vec!["ID".into()]).await
+}

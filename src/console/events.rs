@@ -1,0 +1,84 @@
+//! Events of a board: what became of one; and sending one, as to put a score right.
+
+use askama::Template;
+use axum::http::Method;
+use serde::Deserialize;
+use serde_json::{Number, json};
+
+use super::{Answer, Form, Frame, Page, Path, Viewer, add, carry_out, to};
+use crate::domain::access::Scope;
+use crate::http::problem::Problem;
+use crate::queue::event_status::routes::{EventOutcome, EventStatusBody, EventStatuses};
+use crate::redis::random;
+
+/// How many random bytes the id of an event has that is sent from here.
+const ID_BYTES: usize = 8;
+
+/// Which event.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    id: String,
+    member: String,
+    /// What was done before the page was shown.
+    done: String,
+}
+
+/// The form for an event. Its id is chosen before it is sent, so that the event counts once however often that is.
+fn new_event() -> Result<Form, Problem> {
+    let id = random::hexadecimal::<ID_BYTES>("console-");
+    let id = id.map_err(|error| Problem::internal(error.to_string()))?;
+    Ok([("id", id)].into_iter().collect())
+}
+
+#[derive(Template)]
+#[template(path = "console/events.html")]
+pub(super) struct EventsPage {
+    frame: Frame,
+    params: Params,
+    /// What is known of it; `None` if no id is given.
+    events: Option<Vec<EventStatusBody>>,
+}
+
+impl Page for EventsPage {
+    type Of = String;
+    type Params = Params;
+
+    async fn read(mut frame: Frame, board: &String, params: Params) -> Result<Self, Problem> {
+        frame.visitor.require_on(Scope::Write, board)?;
+        let path = ["boards", board, "events"];
+        let events = if params.id.is_empty() {
+            frame.reading(&path, &[("id", "ID"), ("member", &params.member)]);
+            None
+        } else {
+            let query = [("id", params.id.as_str()), ("member", &params.member)];
+            let found: EventStatuses = frame.read(&path, &query).await?;
+            Some(found.events)
+        };
+        let example = json!({"id": "ID", "member": "MEMBER", "score": 1});
+        frame.example(&Method::POST, &path, Some(&example));
+        frame.read_board(board, "Events").await?;
+        frame.fill_in(new_event()?);
+        Ok(Self {
+            frame: frame.done(&params.done),
+            params,
+            events,
+        })
+    }
+}
+
+/// Sends an event, and shows what became of it.
+pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let sent = async {
+        let (id, member) = (form.required("id")?, form.required("member")?);
+        let wrong = |_| Problem::invalid_field("/score", "is not a number");
+        let score: Number = form.required("score")?.parse().map_err(wrong)?;
+        let mut event = json!({"id": id, "member": member, "score": score});
+        add(&mut event, "at", form.instant("at"));
+        let sent_to = ["boards", &board, "events"];
+        viewer.order(Method::POST, &sent_to, Some(&event)).await?;
+        let query = [("id", id), ("member", member), ("done", "sent")];
+        Ok(to(&sent_to, &query))
+    };
+    carry_out::<EventsPage>(&viewer, &board, &form, sent).await
+}

@@ -1,0 +1,134 @@
+//! How a member stood in the last periods of a window: in a league from the seats that it had, elsewhere from the standings.
+
+use serde_json::json;
+
+use super::chart::{Chart, Figure, float};
+use super::{Visitor, unless, v1_with};
+use crate::domain::access::Scope;
+use crate::domain::league::decision::Move;
+use crate::domain::score::ShownScore;
+use crate::http::problem::{NO_LEAGUE, Problem};
+use crate::leagues::tiers::routes::HistoryBody;
+use crate::standings::routes::answers::PlayedBody;
+use crate::standings::routes::queries::QueryResult;
+
+/// Over how many periods it goes.
+const PERIODS_MAX: &str = "30";
+
+/// How a member stood in periods, the newest first.
+#[derive(Default)]
+pub(super) struct History {
+    pub(super) lines: Vec<Line>,
+    pub(super) charts: Vec<Chart>,
+}
+
+/// A period with the member.
+pub(super) struct Line {
+    pub(super) key: String,
+    /// `None`: it was not in the standing.
+    pub(super) entry: Option<PastEntry>,
+}
+
+/// How it stood there.
+pub(super) struct PastEntry {
+    pub(super) rank: Option<u64>,
+    pub(super) score: ShownScore,
+    pub(super) total: Option<u64>,
+    /// In a league, the cohort, and where the member went from it.
+    pub(super) cohort: Option<String>,
+    pub(super) moved: Option<Move>,
+}
+
+impl History {
+    fn of(lines: Vec<Line>) -> Self {
+        let played = lines.iter().filter(|line| line.entry.is_some()).count();
+        // One point is told beside the chart.
+        if played < 2 {
+            return Self::default();
+        }
+        let figures = |of: fn(&PastEntry) -> Option<f64>| -> Vec<Figure<'_>> {
+            let lines = lines.iter().rev();
+            lines
+                .map(|line| (&*line.key, line.entry.as_ref().and_then(of)))
+                .collect()
+        };
+        let charts = vec![
+            Chart::ranks("ranks", "Rank", &figures(|entry| entry.rank.map(float))),
+            Chart::bars(
+                "scores",
+                "Score",
+                &figures(|entry| entry.score.to_string().parse().ok()),
+            ),
+        ];
+        Self { lines, charts }
+    }
+
+    /// Whether it is that of a league.
+    pub(super) fn is_of_league(&self) -> bool {
+        let mut entries = self.lines.iter().filter_map(|line| line.entry.as_ref());
+        entries.any(|entry| entry.moved.is_some())
+    }
+}
+
+impl Visitor {
+    /// How a member stood in the last periods with data, with the parameter `hidden` that the page has. It is empty for who may not read the board, and for a window without
+    /// periods.
+    pub(super) async fn history(
+        &self,
+        board: &str,
+        window: &str,
+        member: &str,
+        hidden: &str,
+    ) -> Result<History, Problem> {
+        if !self.may_on(Scope::Read, board) {
+            return Ok(History::default());
+        }
+        let limit = ("limit", PERIODS_MAX);
+        let path = ["boards", board, "league", "members", member, "history"];
+        let history_at = v1_with(&path, &[limit, ("hidden", hidden)]);
+        let played = self.read::<HistoryBody>(&history_at).await;
+        if let Some(played) = unless(played, |kind| kind == NO_LEAGUE)? {
+            let seats = played.seats.into_iter();
+            return Ok(History::of(seats.map(Line::from).collect()));
+        }
+        let periods = self.periods(board, window, &[limit]).await?;
+        if periods.len() < 2 {
+            return Ok(History::default());
+        }
+        let hidden = Some(hidden).filter(|hidden| !hidden.is_empty());
+        let query = json!({
+            "type": "member", "board": board, "window": window, "member": member, "hidden": hidden,
+        });
+        let answers = self.ask_each(&periods, &query).await?;
+        let lines = periods.into_iter().zip(answers);
+        let lines = lines.map(|(listed, answer)| Line {
+            key: listed.period.key,
+            entry: match answer {
+                QueryResult::Member(found) => Some(PastEntry {
+                    rank: found.entry.rank,
+                    score: found.entry.score,
+                    total: Some(found.total),
+                    cohort: found.standing.cohort,
+                    moved: None,
+                }),
+                _ => None,
+            },
+        });
+        Ok(History::of(lines.collect()))
+    }
+}
+
+impl From<PlayedBody> for Line {
+    fn from(seat: PlayedBody) -> Self {
+        Self {
+            key: seat.key,
+            entry: Some(PastEntry {
+                rank: seat.position,
+                score: seat.score,
+                total: None,
+                cohort: Some(seat.cohort),
+                moved: Some(seat.moved),
+            }),
+        }
+    }
+}

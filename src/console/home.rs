@@ -1,0 +1,43 @@
+//! `/`: the first steps on a service without keys; elsewhere the way to the console.
+
+use askama::Template;
+use axum::response::{IntoResponse, Redirect};
+
+use super::service::VERSION;
+use super::{Answer, Frame, Visitor, html};
+use crate::http::problem::Problem;
+use crate::operations::health::Ready;
+use crate::periods::summary::routes::SummaryBody;
+
+/// The board that `make demo` fills.
+const DEMO_BOARD: &str = "demo_flights";
+
+#[derive(Template)]
+#[template(path = "console/home.html")]
+struct Home {
+    frame: Frame,
+    origin: String,
+    /// Whether nobody reaches it from another machine.
+    is_local: bool,
+    version: &'static str,
+    /// What the service says of itself; the problem if it is not ready.
+    ready: Result<Ready, Problem>,
+    /// The board of the demo, if it is there.
+    demo: Option<SummaryBody>,
+}
+
+/// The page.
+pub(super) async fn show(visitor: Visitor) -> Answer {
+    if !visitor.is_anybody() {
+        return Ok(Redirect::to("/console").into_response());
+    }
+    html(&Home {
+        frame: Frame::new(&visitor, "First steps"),
+        origin: visitor.origin(),
+        is_local: visitor.console.is_local,
+        version: VERSION,
+        ready: visitor.ready().await,
+        // The page is of use without it.
+        demo: visitor.summary(DEMO_BOARD).await.ok(),
+    })
+}

@@ -1,0 +1,230 @@
+//! The console at `/console`: pages for people, which work without JavaScript.
+//!
+//! A page asks the routes of `/v1` for what it shows, in memory (`api.rs`), as whoever is signed in. So it shows and does what
+//! that key may, by the same checks, with the same limits and the same lines in the audit log, and has no rules of its own.
+//! Each page has a file here and a template in `templates/console/`.
+//!
+//! Words: a *visitor* asks for a page; a *viewer* is signed in, or anybody where there are no keys. A *session* lies between
+//! signing in and out.
+//!
+//! The way of a page: `session.rs` finds out who is there ─▶ the handler takes a `Viewer` (nobody is one who is not signed in)
+//! ─▶ calls routes as that key ─▶ reads the answer as the type that the route has written ─▶ the template, with a `Frame`
+//! (`page.rs`): menu, heading, the clock of the board's time zone, the notice of what was done, the curl commands of what was
+//! read. A form takes a `Form` (`forms.rs`), which comes from a page of the console, with a token; if it is refused,
+//! `carry_out` shows its page again with the problem and what was filled in.
+//!
+//! What is subtle:
+//!
+//! - A cookie is good for pages of the console only, never for `/v1`.
+//! - `assets/live.js` reads the page again when the stream of its standing tells of a change. That is the stream of `/v1`, in
+//!   whose way `stream.rs` stands: before it lets a message pass, and every five seconds, it asks Redis whether the session
+//!   still exists.
+//! - A link must only be shown to a viewer who may follow it: ask `Frame::may`. Not checked.
+
+mod across;
+pub(crate) mod address;
+pub(crate) mod api;
+pub(crate) mod assets;
+mod audit;
+mod board;
+mod boards;
+mod chart;
+mod define;
+mod events;
+mod forms;
+mod hidden;
+mod history;
+mod home;
+mod initial;
+mod jobs;
+mod keys;
+mod lines;
+mod member;
+mod members;
+mod movement;
+mod names;
+mod page;
+mod parts;
+mod periods;
+mod profiles;
+mod queue;
+mod quotas;
+mod result;
+mod secret;
+mod service;
+mod session;
+mod shown;
+mod sign_in;
+mod standing;
+mod stream;
+mod trouble;
+mod upkeep;
+mod webhooks;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get, post};
+
+use self::address::{v1, v1_with};
+use self::api::{if_there, unless};
+use self::events::EventsPage;
+use self::forms::{Form, add};
+use self::initial::InitialPage;
+use self::keys::KeysPage;
+use self::page::{Answer, Frame, Page, carry_out, html, refused, show, to};
+use self::parts::{PartParams, Parts};
+use self::queue::QueuePage;
+use self::session::{Viewer, Visitor};
+use self::upkeep::UpkeepPage;
+use self::webhooks::{WebhookPage, WebhooksPage};
+use crate::access::Gate;
+use crate::http::extract::{Path, Query};
+use crate::http::inner::{address, parsed};
+use crate::http::problem::{NOT_FOUND, Problem};
+use crate::http::{App, local};
+
+/// What the pages work with.
+pub(crate) struct Console {
+    app: Arc<App>,
+    gate: Arc<Gate>,
+    /// The routes of `/v1`.
+    table: Router,
+    /// Whether the service is for its own machine.
+    is_local: bool,
+}
+
+impl Console {
+    /// Pages that ask these routes.
+    pub(crate) fn new(app: Arc<App>, gate: Arc<Gate>, table: Router, is_local: bool) -> Arc<Self> {
+        Arc::new(Self {
+            app,
+            gate,
+            table,
+            is_local,
+        })
+    }
+}
+
+/// The routes of the pages, and of what they are made of.
+pub(crate) fn router(console: Arc<Console>) -> Router {
+    let pages = Router::new()
+        .route("/", get(boards::enter))
+        .route("/sign-in", get(sign_in::show).post(sign_in::begin))
+        .route("/sign-out", post(sign_in::end))
+        .route("/boards", get(boards::list))
+        .nest("/boards/{board}", of_board())
+        .route("/service", get(service::show))
+        .route("/service/memory", get(service::memory))
+        .route("/audit", get(audit::list))
+        .route("/define", get(define::show).post(define::put))
+        .route("/names", get(names::list))
+        .route("/members", get(members::list))
+        .route("/profiles", get(profiles::show).post(profiles::store))
+        .route("/member", get(members::show))
+        .route("/member/standings", get(across::show))
+        .route("/member/profile", post(members::put_profile))
+        .route("/member/delete-profile", post(members::delete_profile))
+        .route("/member/review", post(names::review))
+        .route("/member/moderate", post(members::moderate))
+        .route("/member/erase", post(members::erase))
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/{id}", get(jobs::show))
+        .nest("/keys", of_keys())
+        .nest("/webhooks", of_webhooks())
+        .route("/{*rest}", any(nothing));
+    Router::new()
+        .route("/", get(home::show))
+        .nest("/console", pages)
+        .route_layer(from_fn_with_state(console, around))
+        .route("/console/assets/{file}", get(assets::file))
+}
+
+fn of_keys() -> Router {
+    Router::new()
+        .route("/", get(show::<KeysPage>).post(keys::create))
+        .route("/{name}", get(keys::show))
+        .route("/{name}/rotate", post(keys::rotate))
+        .route("/{name}/delete", post(keys::delete))
+}
+
+fn of_webhooks() -> Router {
+    Router::new()
+        .route("/", get(show::<WebhooksPage>).post(webhooks::create))
+        .route("/{name}", get(show::<WebhookPage>).post(webhooks::change))
+        .route("/{name}/test", post(webhooks::test))
+        .route("/{name}/rotate", post(webhooks::rotate))
+        .route("/{name}/retry", post(webhooks::retry))
+        .route("/{name}/delete", post(webhooks::delete))
+}
+
+fn of_board() -> Router {
+    let initial = get(show::<InitialPage>).post(initial::set);
+    Router::new()
+        .route("/", get(board::show))
+        .route("/definition", get(board::definition))
+        .route("/standings/{window}", get(standing::show))
+        .route("/standings/{window}/stream", get(stream::show))
+        .route("/standings/{window}/member", get(member::show))
+        .nest("/standings/{window}/periods", of_results())
+        .route("/hidden", get(hidden::list))
+        .route("/hide", post(hidden::hide))
+        .route("/unhide", post(hidden::unhide))
+        .route("/erase", post(member::erase))
+        .route("/tier", post(member::order_tier))
+        .route("/join", post(member::join))
+        .route("/leave", post(member::leave))
+        .route("/initial-scores", initial)
+        .route("/quotas", get(quotas::show))
+        .route("/events", get(show::<EventsPage>).post(events::send))
+        .route("/queue", get(show::<QueuePage>))
+        .route("/replay", post(queue::replay))
+        .route("/discard", post(queue::discard))
+        .route("/upkeep", get(show::<UpkeepPage>))
+        .route("/close", post(upkeep::close))
+        .route("/close-period", post(upkeep::close_period))
+        .route("/shards", post(upkeep::spread))
+        .route("/delete", get(upkeep::last_page).post(upkeep::delete))
+}
+
+fn of_results() -> Router {
+    Router::new()
+        .route("/", get(periods::list))
+        .route("/{key}", get(result::show))
+        .route("/{key}/claim", post(result::claim))
+        .route("/{key}/export", get(result::export))
+}
+
+async fn nothing() -> Problem {
+    Problem::new(NOT_FOUND, "the console has no such page")
+}
+
+/// What is around each page: it finds out who is there, and takes only forms that a page of the console has sent.
+async fn around(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let mut visitor = match Visitor::of(&console, &parts) {
+        Ok(visitor) => visitor,
+        Err(problem) => return problem.into_response(),
+    };
+    let entered = async {
+        if console.app.is_open && console.is_local {
+            local::check_host(&parts)?;
+        }
+        visitor.recognize().await?;
+        if parts.method == Method::POST {
+            let form = Form::read(&visitor, &parts, body).await?;
+            parts.extensions.insert(form);
+        }
+        parts.extensions.insert(visitor.clone());
+        Ok(Request::from_parts(parts, axum::body::Body::empty()))
+    };
+    let response = match entered.await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => Problem::into_response(problem),
+    };
+    page::finish(&visitor, trouble::explained(&visitor, response))
+}

@@ -1,0 +1,127 @@
+//! How members of a page have moved since the period before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::http::Method;
+use serde_json::json;
+
+use super::{Visitor, unless, v1_with};
+use crate::domain::access::Scope;
+use crate::domain::time::Span;
+use crate::domain::window::Window;
+use crate::http::problem::Problem;
+use crate::periods::summary::routes::SummaryBody;
+use crate::standings::routes::answers::{EntryBody, StandingBody, SubsetBody};
+
+/// Where the members of a page stood the period before.
+pub(super) struct Movement {
+    /// The key of that period.
+    pub(super) since: String,
+    ranks: HashMap<Arc<str>, u64>,
+}
+
+/// How a member has moved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Moved {
+    /// So many ranks up.
+    Up(u64),
+    /// So many ranks down.
+    Down(u64),
+    /// Nowhere.
+    Stayed,
+    /// It had no rank before.
+    New,
+}
+
+impl Movement {
+    /// How the member of an entry has moved; nothing for an entry without a rank.
+    pub(super) fn of(&self, entry: &EntryBody) -> Option<Moved> {
+        let (member, rank) = (entry.member.as_deref()?, entry.rank?);
+        Some(Moved::between(self.ranks.get(member).copied(), rank))
+    }
+}
+
+impl Moved {
+    fn between(before: Option<u64>, now: u64) -> Self {
+        match before {
+            None => Self::New,
+            Some(before) if before > now => Self::Up(before - now),
+            Some(before) if before < now => Self::Down(now - before),
+            Some(_) => Self::Stayed,
+        }
+    }
+}
+
+impl Visitor {
+    /// Where members stood the period before; `None` for who may not read the board, and where no such period has members.
+    pub(super) async fn movement(
+        &self,
+        summary: &SummaryBody,
+        standing: &StandingBody,
+        entries: &[EntryBody],
+        hidden: &str,
+    ) -> Result<Option<Movement>, Problem> {
+        let (board, StandingBody { window, key, .. }) = (summary.board.as_str(), standing);
+        let members: Vec<&str> = entries
+            .iter()
+            .filter_map(|entry| entry.member.as_deref())
+            .collect();
+        // In a league the period before was played in other cohorts.
+        let is_of_league = standing.cohort.is_some();
+        if members.is_empty() || is_of_league || !self.may_on(Scope::Read, board) {
+            return Ok(None);
+        }
+        let Some(before) = before(summary, standing) else {
+            return Ok(None);
+        };
+        let path = ["boards", board, "standings", window, "members", "query"];
+        let query = [(before.0, before.1.as_str()), ("hidden", hidden)];
+        let asked = v1_with(&path, &query);
+        let members = json!({"ids": members});
+        let found = self.call(Method::POST, &asked, Some(&members)).await;
+        // It is refused if there was no season before it.
+        let found: Option<SubsetBody> = unless(found, |kind| kind.status.is_client_error())?;
+        // A period may have ended since the page was read.
+        let found = found.filter(|found| found.total > 0 && found.standing.key != *key);
+        Ok(found.map(|found| {
+            let ranks = found.entries.into_iter().map(|line| line.entry);
+            let ranks = ranks.filter_map(|entry| Some((entry.member?, entry.rank?)));
+            Movement {
+                since: found.standing.key,
+                ranks: ranks.collect(),
+            }
+        }))
+    }
+}
+
+/// The parameter that names the period before; nothing if there is none, or if no parameter can.
+fn before(summary: &SummaryBody, standing: &StandingBody) -> Option<(&'static str, String)> {
+    let StandingBody { window, key, .. } = standing;
+    let start = standing.starts_at?;
+    let mut own = summary.windows.iter();
+    if own.any(|own| own.is_running(window, key)) {
+        return Some(("key", "previous".to_owned()));
+    }
+    // A window of the last N periods begins long before the period that names it.
+    let is_period = matches!(window.parse(), Ok(Window::Period(_)));
+    let end_of_it = start.saturating_sub(Span::seconds(1));
+    is_period.then(|| ("at", end_of_it.to_rfc3339_seconds()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_rank_is_further_up() {
+        for (before, now, moved) in [
+            (Some(5), 2, Moved::Up(3)),
+            (Some(2), 5, Moved::Down(3)),
+            (Some(4), 4, Moved::Stayed),
+            (None, 4, Moved::New),
+        ] {
+            assert_eq!(Moved::between(before, now), moved);
+        }
+    }
+}

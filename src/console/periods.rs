@@ -1,0 +1,141 @@
+//! The periods of a window: how each stands, who has won it, and charts of what it amounts to.
+
+use askama::Template;
+use axum::http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::chart::{Chart, Figure, float};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, if_there, v1_with};
+use crate::domain::access::Scope;
+use crate::http::problem::Problem;
+use crate::periods::results::routes::{ListedPeriod, PeriodsBody};
+use crate::standings::routes::answers::StatsBody;
+use crate::standings::routes::queries::{QueryResult, QueryResults};
+
+/// How many periods a page has.
+const PERIODS_MAX: &str = "20";
+
+/// Which part of the list.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    /// It has only periods before this one.
+    before: String,
+}
+
+/// A period, and on a board that counts voters what it amounts to.
+type Line = (ListedPeriod, Option<StatsBody>);
+
+#[derive(Template)]
+#[template(path = "console/periods.html")]
+struct PeriodsPage {
+    frame: Frame,
+    window: String,
+    lines: Vec<Line>,
+    /// Whether the board counts voters.
+    has_stats: bool,
+    is_league: bool,
+    charts: Vec<Chart>,
+    is_later: bool,
+    /// The next part has only periods before this one.
+    next: Option<String>,
+}
+
+/// The page.
+pub(super) async fn list(
+    viewer: Viewer,
+    Path((board, window)): Path<(String, String)>,
+    Query(Params { before }): Query<Params>,
+) -> Answer {
+    let mut frame = Frame::new(&viewer, "");
+    let path = ["boards", &board, "standings", &window, "periods"];
+    let query = [("before", before.as_str()), ("limit", PERIODS_MAX)];
+    let PeriodsBody { periods, next } = frame.read(&path, &query).await?;
+    let what = format!("Periods of {window}");
+    frame.read_standings(&board, &what).await?;
+    let is_league = periods.iter().any(|period| period.cohorts.is_some());
+    let mut answers = Vec::new();
+    if viewer.may_on(Scope::Read, &board) && !is_league && !periods.is_empty() {
+        let query = json!({"type": "stats", "board": board, "window": window});
+        answers = viewer.ask_each(&periods, &query).await?;
+    }
+    let stats = answers.into_iter().map(|answer| match answer {
+        QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
+        _ => None,
+    });
+    let stats = stats.chain(std::iter::repeat_with(|| None));
+    let lines: Vec<Line> = periods.into_iter().zip(stats).collect();
+    html(&PeriodsPage {
+        frame,
+        has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
+        is_league,
+        charts: charts(&lines),
+        lines,
+        is_later: !before.is_empty(),
+        next,
+        window,
+    })
+}
+
+impl Visitor {
+    /// Periods of a window, the newest first; none of a window that has no periods.
+    pub(super) async fn periods(
+        &self,
+        board: &str,
+        window: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<ListedPeriod>, Problem> {
+        let path = ["boards", board, "standings", window, "periods"];
+        let found = if_there(self.read::<PeriodsBody>(&v1_with(&path, query)).await)?;
+        Ok(found.map_or_else(Vec::new, |found| found.periods))
+    }
+
+    /// Asks the same of each period, and returns the answers in their order.
+    pub(super) async fn ask_each(
+        &self,
+        periods: &[ListedPeriod],
+        query: &Value,
+    ) -> Result<Vec<QueryResult>, Problem> {
+        let queries = periods.iter().map(|listed| {
+            let mut query = query.clone();
+            query["key"] = listed.period.key.as_str().into();
+            query
+        });
+        let queries = json!({"queries": queries.collect::<Vec<_>>()});
+        let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
+        let QueryResults { results } = asked.await?;
+        Ok(results)
+    }
+}
+
+/// A figure of a line, if it has it.
+type OfLine = fn(&Line) -> Option<f64>;
+
+/// A chart of each figure that periods have, the oldest period first.
+fn charts(lines: &[Line]) -> Vec<Chart> {
+    let figures: [(_, _, OfLine); 4] = [
+        ("members", "Members", |(listed, _)| {
+            listed.period.total.map(float)
+        }),
+        ("voters", "Voters", |(_, stats)| {
+            stats.as_ref()?.voters.map(float)
+        }),
+        ("events", "Events", |(_, stats)| {
+            stats.as_ref()?.events.map(float)
+        }),
+        ("points", "Sum of scores", |(_, stats)| {
+            stats.as_ref()?.score_sum?.to_string().parse().ok()
+        }),
+    ];
+    let charts = figures.into_iter().filter_map(|(id, title, figure)| {
+        let lines = lines.iter().rev();
+        let figures: Vec<Figure<'_>> = lines
+            .map(|line| (line.0.period.key.as_str(), figure(line)))
+            .collect();
+        let count = figures.iter().filter(|(_, value)| value.is_some()).count();
+        // One bar compares nothing.
+        (count > 1).then(|| Chart::bars(id, title, &figures))
+    });
+    charts.collect()
+}

@@ -1,0 +1,154 @@
+//! A period and its result: who has won what, how the result was revised, and its export.
+
+use askama::Template;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::board::standing_page;
+use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
+use crate::domain::access::Scope;
+use crate::periods::results::routes::ResultBody;
+use crate::periods::rewards::routes::{
+    RevisionAction, RevisionsBody, RewardBody, RewardStateBody, RewardsBody,
+};
+use crate::standings::routes::answers::StandingBody;
+
+/// How many rewards, and how many revisions a page has.
+const REWARDS_MAX: &str = "100";
+const REVISIONS_MAX: &str = "20";
+
+/// Which part of the result.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    /// In a league, the cohort.
+    cohort: String,
+    /// The rewards begin behind this one.
+    after: String,
+    /// The revisions begin behind this one.
+    after_revision: String,
+    /// What was done before the page was shown.
+    done: String,
+}
+
+#[derive(Template)]
+#[template(path = "console/result.html")]
+struct ResultPage {
+    frame: Frame,
+    found: ResultBody,
+    rewards: RewardsBody,
+    revisions: RevisionsBody,
+    params: Params,
+}
+
+impl RewardBody {
+    /// What is won: a text as it is, and anything else as JSON.
+    fn thing(&self) -> String {
+        match serde_json::to_value(&self.reward).unwrap_or_default() {
+            Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+}
+
+impl ResultPage {
+    /// A page about the result: the result itself, or a part of it.
+    fn to(&self, part: &[&str], query: &[(&str, &str)]) -> String {
+        let StandingBody {
+            board, window, key, ..
+        } = &self.found.standing;
+        let path = [&["periods", key], part].concat();
+        standing_page(board, window, &path, query)
+    }
+}
+
+/// The path of a period in `/v1`, and `more` behind it.
+pub(super) fn period_path<'a>(
+    board: &'a str,
+    window: &'a str,
+    key: &'a str,
+    more: &[&'a str],
+) -> Vec<&'a str> {
+    let period = ["boards", board, "standings", window, "periods", key];
+    [&period, more].concat()
+}
+
+/// The page.
+pub(super) async fn show(
+    viewer: Viewer,
+    Path((board, window, key)): Path<(String, String, String)>,
+    Query(params): Query<Params>,
+) -> Answer {
+    let mut frame = Frame::new(&viewer, "").done(&params.done);
+    let cohort = ("cohort", params.cohort.as_str());
+    let path = period_path(&board, &window, &key, &[]);
+    let found: ResultBody = frame.read(&path, &[cohort]).await?;
+    // `current` and `previous` may mean another period a moment later.
+    let key = &found.standing.key;
+    let after = ("after", params.after.as_str());
+    let rewards_at = [cohort, after, ("limit", REWARDS_MAX)];
+    let after = ("after", params.after_revision.as_str());
+    let revisions_at = [cohort, after, ("limit", REVISIONS_MAX)];
+    // A whole period of a league has neither: its cohorts have.
+    let (rewards, revisions) = if viewer.may_on(Scope::Read, &board) && found.revision.is_some() {
+        let at = |what, query: &[_]| v1_with(&period_path(&board, &window, key, &[what]), query);
+        (
+            viewer.read(&at("rewards", &rewards_at)).await?,
+            viewer.read(&at("revisions", &revisions_at)).await?,
+        )
+    } else {
+        Default::default()
+    };
+    let what = format!("{window} {key}");
+    frame.read_standings(&board, &what).await?;
+    html(&ResultPage {
+        frame,
+        found,
+        rewards,
+        revisions,
+        params,
+    })
+}
+
+/// Claims a reward.
+pub(super) async fn claim(
+    viewer: Viewer,
+    Path((board, window, key)): Path<(String, String, String)>,
+    form: Form,
+) -> Answer {
+    let (rule, member) = (form.field("rule"), form.field("member"));
+    let of_reward = ["rewards", rule, "members", member, "claim"];
+    let claimed_at = period_path(&board, &window, &key, &of_reward);
+    let claim = json!({"by": form.field("by").trim()});
+    viewer.order(Method::PUT, &claimed_at, Some(&claim)).await?;
+    let back = [
+        ("cohort", form.field("cohort")),
+        ("after", form.field("after")),
+        ("done", "claimed"),
+    ];
+    let result = standing_page(&board, &window, &["periods", &key], &back);
+    Ok(Redirect::to(&result).into_response())
+}
+
+/// How a result is exported.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportParams {
+    format: String,
+    #[serde(default)]
+    cohort: String,
+}
+
+/// The export, as it comes.
+pub(super) async fn export(
+    viewer: Viewer,
+    Path((board, window, key)): Path<(String, String, String)>,
+    Query(ExportParams { format, cohort }): Query<ExportParams>,
+) -> Answer {
+    let path = period_path(&board, &window, &key, &["export"]);
+    let query = [("format", format.as_str()), ("cohort", &cohort)];
+    let exported_at = v1_with(&path, &query);
+    viewer.respond(Method::GET, &exported_at, &[], None).await
+}

@@ -1,0 +1,106 @@
+//! The stream of a standing, for the page that shows it live: that of `/v1`, as the viewer, for as long as the session lasts.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::{HeaderMap, HeaderName, Method};
+use futures::StreamExt;
+use futures::stream::unfold;
+use serde::Deserialize;
+use tokio::time::{sleep, timeout};
+
+use super::standing::SIZE;
+use super::{Answer, Path, Query, Viewer, Visitor, v1_with};
+use crate::http::problem::{Problem, UNAUTHENTICATED};
+use crate::live::message;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// The longest time for which a stream outlasts its session.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause before a session is looked for again of which nobody can tell for the moment.
+const UNCERTAIN_PAUSE: Duration = Duration::from_millis(500);
+
+/// What is watched.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    /// In a league, the cohort.
+    cohort: String,
+}
+
+/// Begins to watch what the first page of a standing shows.
+pub(super) async fn show(
+    viewer: Viewer,
+    Path((board, window)): Path<(String, String)>,
+    Query(Params { cohort }): Query<Params>,
+    headers: HeaderMap,
+) -> Answer {
+    let size = SIZE.to_string();
+    let query = [
+        ("cohort", cohort.as_str()),
+        ("size", &size),
+        ("include", "profile"),
+    ];
+    let path = ["boards", &board, "standings", &window, "stream"];
+    let address = v1_with(&path, &query);
+    let known = headers.get(LAST_EVENT_ID).cloned();
+    let headers = Vec::from_iter(known.map(|known| (LAST_EVENT_ID, known)));
+    let response = viewer
+        .respond(Method::GET, &address, &headers, None)
+        .await?;
+    Ok(response.map(|body| {
+        let watching = Watching {
+            visitor: viewer.clone(),
+            parts: body.into_data_stream(),
+            is_between: true,
+        };
+        Body::from_stream(unfold(Some(watching), async |watching| {
+            watching?.next().await
+        }))
+    }))
+}
+
+/// A stream of somebody who is signed in.
+struct Watching {
+    visitor: Visitor,
+    parts: BodyDataStream,
+    /// Whether the last part was the last one of its message.
+    is_between: bool,
+}
+
+impl Watching {
+    /// The next part, and what goes on behind it: nothing, once the session has ended.
+    async fn next(mut self) -> Option<(Result<Bytes, axum::Error>, Option<Self>)> {
+        loop {
+            let part = match timeout(LOOK_INTERVAL, self.parts.next()).await {
+                Ok(part) => Some(part?),
+                Err(_) => None,
+            };
+            // Nothing that comes later is for who has signed out.
+            if self.is_between
+                && let Err(problem) = wait_for_session(&self.visitor).await?
+            {
+                return Some((Ok(message::end(&problem)), None));
+            }
+            if let Some(part) = part {
+                self.is_between = part.as_ref().is_ok_and(|part| part.ends_with(b"\n\n"));
+                return Some((part, Some(self)));
+            }
+        }
+    }
+}
+
+/// Looks whether the session is there, and waits while nobody can tell. `None` if the instance stops meanwhile.
+async fn wait_for_session(visitor: &Visitor) -> Option<Result<(), Problem>> {
+    loop {
+        match visitor.signed_in().await {
+            Err(problem) if problem.kind != UNAUTHENTICATED => {
+                tokio::select! {
+                    () = visitor.console.app.shutdown.cancelled() => return None,
+                    () = sleep(UNCERTAIN_PAUSE) => {}
+                }
+            }
+            checked => return Some(checked.map(drop)),
+        }
+    }
+}

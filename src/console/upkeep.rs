@@ -1,0 +1,164 @@
+//! What operators do with a board besides its definition: closing it, making periods final, moving it to other shards, and
+//! deleting it.
+
+use askama::Template;
+use axum::http::Method;
+use axum::response::Response;
+use serde_json::json;
+
+use super::boards::Defined;
+use super::result::period_path;
+use super::{
+    Answer, Form, Frame, Page, PartParams, Path, Viewer, Visitor, carry_out, html, to, v1,
+};
+use crate::domain::access::Scope;
+use crate::domain::state::PeriodState;
+use crate::http::problem::{BOARD_NOT_FOUND, Problem};
+use crate::moves::work::Spread;
+use crate::periods::results::routes::PeriodBody;
+use crate::periods::summary::routes::SummaryBody;
+
+/// How many periods of a window are looked at, the newest first.
+const PERIODS_MAX: &str = "20";
+
+#[derive(Template)]
+#[template(path = "console/upkeep.html")]
+pub(super) struct UpkeepPage {
+    frame: Frame,
+    definition: Defined,
+    /// The periods that are over and not final yet, each with its window.
+    waiting: Vec<(String, PeriodBody)>,
+    /// Whether the viewer may see which periods wait.
+    may_read: bool,
+    shards: Spread,
+}
+
+impl Page for UpkeepPage {
+    type Of = String;
+    type Params = PartParams;
+
+    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
+        let (own, shards_at) = (["boards", board], ["boards", board, "shards"]);
+        let definition: Defined = frame.visitor.read(&v1(&own)).await?;
+        let shards = frame.visitor.read(&v1(&shards_at)).await?;
+        let may_read = frame.read_board(board, "Upkeep").await?.is_some();
+        let waiting = if may_read && definition.finalize.is_some() {
+            waiting(&frame.visitor, board, &definition).await?
+        } else {
+            Vec::new()
+        };
+        let closing = json!({"closes_at": "2027-01-01T00:00:00Z"});
+        frame.example(&Method::PATCH, &own, Some(&closing));
+        let closed_by = period_path(board, "WINDOW", "KEY", &["close"]);
+        frame.example(&Method::POST, &closed_by, None);
+        frame.example(&Method::PUT, &shards_at, Some(&json!({"count": 2})));
+        frame.example(&Method::DELETE, &own, None);
+        Ok(Self {
+            frame: frame.done(&params.done),
+            may_read,
+            definition,
+            waiting,
+            shards,
+        })
+    }
+}
+
+/// The newest periods that are over and wait to become final.
+async fn waiting(
+    visitor: &Visitor,
+    board: &str,
+    definition: &Defined,
+) -> Result<Vec<(String, PeriodBody)>, Problem> {
+    let mut waiting = Vec::new();
+    for window in &definition.windows {
+        let newest = [("limit", PERIODS_MAX)];
+        let periods = visitor.periods(board, window, &newest).await?;
+        let over = periods.into_iter().map(|listed| listed.period);
+        let over = over.filter(|period| period.state == Some(PeriodState::Closing));
+        waiting.extend(over.map(|period| (window.clone(), period)));
+    }
+    Ok(waiting)
+}
+
+/// The way back to the page, which says what was done.
+fn back(board: &str, done: &str) -> Response {
+    to(&["boards", board, "upkeep"], &[("done", done)])
+}
+
+/// Says until when the board takes events.
+pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let closed = async {
+        let closes_at = match form.field("step") {
+            "now" => {
+                let clock = &viewer.console.app.service.engine.clock;
+                Some(clock.now().to_rfc3339_seconds())
+            }
+            "never" => None,
+            _ => {
+                form.required("closes_at")?;
+                form.instant("closes_at")
+            }
+        };
+        let change = json!({"closes_at": closes_at});
+        let own = ["boards", &board];
+        viewer.order(Method::PATCH, &own, Some(&change)).await?;
+        Ok(back(&board, "changed"))
+    };
+    carry_out::<UpkeepPage>(&viewer, &board, &form, closed).await
+}
+
+/// Makes a period final.
+pub(super) async fn close_period(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let closed = async {
+        let (window, key) = (form.required("window")?, form.required("key")?);
+        form.confirm(key)?;
+        let closed_by = period_path(&board, window, key, &["close"]);
+        viewer.order(Method::POST, &closed_by, None).await?;
+        Ok(back(&board, "final"))
+    };
+    carry_out::<UpkeepPage>(&viewer, &board, &form, closed).await
+}
+
+/// Moves the board to another number of shards.
+pub(super) async fn spread(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    let spread = async {
+        let wrong = |_| Problem::invalid_field("/count", "is no number of shards");
+        let count: u16 = form.required("count")?.parse().map_err(wrong)?;
+        let own = v1(&["boards", &board, "shards"]);
+        let wanted = json!({"count": count});
+        let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
+        let done = spread.moving_to.map_or("changed", |_| "moving");
+        Ok(back(&board, done))
+    };
+    carry_out::<UpkeepPage>(&viewer, &board, &form, spread).await
+}
+
+#[derive(Template)]
+#[template(path = "console/delete.html")]
+struct DeletePage {
+    frame: Frame,
+    /// What is lost; none if the board can't be read.
+    summary: Option<SummaryBody>,
+}
+
+/// The page on which a board is deleted. Nothing is read for it that a board could lack which can't be read.
+pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answer {
+    viewer.require_on(Scope::Configure, &board)?;
+    let summary = match viewer.summary(&board).await {
+        Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
+        summary => summary.ok(),
+    };
+    let mut frame = Frame::new(&viewer, "");
+    frame.set_board(&board, summary.as_ref(), "Upkeep");
+    frame.title = format!("Delete {}", frame.heading.name());
+    frame.example(&Method::DELETE, &["boards", &board], None);
+    html(&DeletePage { frame, summary })
+}
+
+/// Deletes a board.
+pub(super) async fn delete(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+    form.confirm(&board)?;
+    let own = ["boards", &board];
+    viewer.order(Method::DELETE, &own, None).await?;
+    Ok(to(&["boards"], &[("done", "deleted")]))
+}

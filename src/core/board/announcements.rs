@@ -1,0 +1,56 @@
+//! The job that announces changes of definitions, if the instance that made a change died before it announced it. A new
+//! board may have been left before standing orders were carried out on it, too.
+
+use std::time::Duration;
+
+use super::store::boards::{self, Begun};
+use super::store::moving;
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{Engine, Error};
+
+/// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Announcements {
+    /// How old a change is when its maker is believed to be gone.
+    pub older_than: Duration,
+}
+
+impl Announcements {
+    /// As instances do it: after longer than a request takes, as a rule.
+    pub const USUAL: Self = Self {
+        older_than: Duration::from_secs(10),
+    };
+}
+
+impl Job for Announcements {
+    type Item = Begun;
+    const KIND: JobKind = JobKind::Announcement;
+
+    fn subject(&self, begun: &Begun) -> Subject {
+        Subject::board(&begun.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Begun>, Error> {
+        let age_ms = i64::try_from(self.older_than.as_millis()).unwrap_or(i64::MAX);
+        Ok(boards::unfinished_changes(&engine.store, age_ms).await?)
+    }
+
+    async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
+        let Begun { id, stamp } = begun;
+        let stored = boards::load(&engine.store, id).await?;
+        if let Some(Ok(board)) = &stored {
+            if board.generation == *stamp {
+                match (engine.hooks.carry_out_orders)(engine, board).await {
+                    Ok(_) | Err(Error::Again(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if board.placement.next.is_some() {
+                moving::mark_moving(&engine.store, id, true).await?;
+            }
+        }
+        boards::announce(&engine.store, id, stored.is_some(), Some(*stamp)).await?;
+        Ok(Progress::Done)
+    }
+}

@@ -1,0 +1,344 @@
+//! The boards in memory. An instance reads a board from Redis when it needs it, and again when the board has changed.
+//!
+//! What an instance holds is a copy. Redis refuses a call that goes by an old copy as stale; then the instance reads the
+//! board again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
+use parking_lot::{MutexGuard, RwLock};
+use tokio::sync::Mutex;
+
+use super::live::LiveBoard;
+use super::news::Heard;
+use super::store::boards::{self, Defined, StoredBoard};
+use super::store::moving::RETIRED;
+use crate::core::jobs::JobKind;
+use crate::core::jobs::faults::Subject;
+use crate::core::{Engine, Error};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::redis::{StoreError, keys};
+
+/// How many definitions are read side by side.
+const LOADS_MAX: usize = 64;
+/// How long events and reads wait for a board that is just going to other shards, or is being created.
+const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
+/// How often they look whether it has.
+const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The boards in memory.
+#[derive(Debug, Default)]
+pub struct Boards {
+    held: RwLock<Held>,
+    planning: parking_lot::Mutex<()>,
+    known: Mutex<Known>,
+}
+
+/// What is held, by ids.
+#[derive(Debug, Default)]
+struct Held {
+    boards: HashMap<BoardId, Arc<LiveBoard>>,
+    /// How often all of it was dropped.
+    drops: u64,
+}
+
+/// What an instance has heard of changes.
+#[derive(Debug, Default)]
+struct Known {
+    heard: Heard,
+    /// Whether all boards are to be read.
+    is_list_unread: bool,
+    /// The boards that have changed since they were read.
+    unread: BTreeSet<BoardId>,
+    /// Boards that were held, and were gone from the list when a server had gone back.
+    unlisted: BTreeSet<BoardId>,
+}
+
+impl Boards {
+    /// A board, if it is held.
+    pub(crate) fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
+        self.held.read().boards.get(id).cloned()
+    }
+
+    /// The ids of those that are held.
+    pub(crate) fn ids(&self) -> Vec<BoardId> {
+        self.held.read().boards.keys().cloned().collect()
+    }
+
+    /// Held while background work is planned from the boards in memory. So the last plan is made from the latest
+    /// boards.
+    pub(crate) fn planning(&self) -> MutexGuard<'_, ()> {
+        self.planning.lock()
+    }
+
+    /// How often all was dropped.
+    pub(crate) fn drops(&self) -> u64 {
+        self.held.read().drops
+    }
+
+    /// Holds what was read of a board after so many drops. Returns whether that is new: it is not where the same was held,
+    /// or all was dropped since.
+    fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) -> bool {
+        let mut held = self.held.write();
+        if held.drops != drops {
+            return false;
+        }
+        let before = match live {
+            Some(live) => held.boards.insert(id.clone(), Arc::clone(live)),
+            None => held.boards.remove(id),
+        };
+        match (before, live) {
+            (Some(before), Some(live)) => !Arc::ptr_eq(&before, live),
+            (before, live) => before.is_some() || live.is_some(),
+        }
+    }
+
+    /// Drops all that is held, and returns the ids of it.
+    fn drop_all(&self) -> Vec<BoardId> {
+        let mut held = self.held.write();
+        held.drops += 1;
+        std::mem::take(&mut held.boards).into_keys().collect()
+    }
+}
+
+impl Engine {
+    /// Holds what was read of a board after so many drops, and plans the work that it needs.
+    pub(crate) fn hold(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
+        if self.boards.put(id, live, drops) {
+            self.plan_work(id);
+        }
+    }
+
+    /// Plans the background work of a board that is new in memory, or gone from there.
+    fn plan_work(&self, id: &BoardId) {
+        let _planning = self.boards.planning();
+        let live = self.boards.get(id);
+        let board = live.as_ref().map(|live| &*live.board);
+        let derives = board.is_some_and(|board| board.derived().next().is_some());
+        self.completing.plan(id, derives);
+        if live.is_some() {
+            (self.hooks.plan_work)(self, id);
+        }
+        let closes =
+            |board: &Board| board.definition.finalize.is_some() || board.closings.is_pending();
+        self.closings.plan(id, board.is_some_and(closes));
+        self.left_behind
+            .plan(id, board.is_some_and(Board::reserves));
+    }
+
+    /// A board, with the batchers of its shards.
+    pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
+        Arc::new(LiveBoard::new(board, &self.store))
+    }
+
+    /// The board from memory, or from Redis if it isn't there.
+    pub async fn live_board(&self, id: &BoardId) -> Result<Arc<LiveBoard>, Error> {
+        let found = self.find_board(id).await?;
+        found.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// The same; `None` if there is no such board.
+    pub(crate) async fn find_board(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
+        match self.boards.get(id) {
+            Some(live) => Ok(Some(live)),
+            None => self.read_anew(id).await,
+        }
+    }
+
+    /// The stored board. While it is closed for a move, or not open yet, this waits.
+    pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
+        let begun = Instant::now();
+        loop {
+            let stored = boards::load(&self.store, id).await?;
+            let closed = match &stored {
+                Some(Ok(board)) if board.placement.is_closed() => board,
+                _ => return Ok(stored),
+            };
+            if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
+                if closed.placement.is_opening {
+                    // Its maker is gone, or late.
+                    match (self.hooks.carry_out_orders)(self, closed).await {
+                        Ok(_) | Err(Error::Again(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                    return Ok(boards::load(&self.store, id).await?);
+                }
+                let message = format!("board {id} is just moving to other shards");
+                return Err(StoreError::Unavailable(message).into());
+            }
+            tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Reads a definition into memory again.
+    pub(crate) async fn reload(&self, id: &BoardId) -> Result<(), Error> {
+        self.read_anew(id).await.map(drop)
+    }
+
+    /// In a box, as it is rare: otherwise every future that asks for a board would have room for it.
+    fn read_anew<'a>(
+        &'a self,
+        id: &'a BoardId,
+    ) -> BoxFuture<'a, Result<Option<Arc<LiveBoard>>, Error>> {
+        Box::pin(async move {
+            let drops = self.boards.drops();
+            let read = self.read_into_memory(id, drops).await;
+            let error = read.as_ref().err();
+            if error.is_some_and(Error::is_fault) {
+                self.hold(id, None, drops);
+            }
+            let now = self.clock.now();
+            self.faults
+                .record(JobKind::Definition, &Subject::board(id), now, error);
+            read
+        })
+    }
+
+    async fn read_into_memory(
+        &self,
+        id: &BoardId,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let Some(stored) = self.load_placed(id).await?.transpose()? else {
+            self.hold(id, None, drops);
+            return Ok(None);
+        };
+        let known = self.boards.get(id);
+        let live = match known.filter(|live| live.board == stored) {
+            Some(live) => live,
+            None => self.with_batchers(stored),
+        };
+        self.hold(id, Some(&live), drops);
+        self.open_shards(live, drops).await
+    }
+
+    /// Tells the shards of a board of its definition. It has to be there still when that is done: otherwise the shards
+    /// of a deleted board might come to life again.
+    pub(crate) async fn open_shards(
+        &self,
+        live: Arc<LiveBoard>,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let board = &live.board;
+        if board.placement.current.is_together() {
+            return Ok(Some(live));
+        }
+        let newer = match boards::open_shards(&self.store, board).await {
+            // As a rule the shards know the version already, and reads go on. A shard that does not know it refuses
+            // calls.
+            Err(StoreError::Full(_)) => return Ok(Some(live)),
+            told => told?,
+        };
+        match boards::load(&self.store, &board.id).await? {
+            None => {
+                self.hold(&board.id, None, drops);
+                Ok(None)
+            }
+            Some(Ok(stored)) if stored == *board => match newer {
+                Some(newer) if newer < RETIRED => self.overtake(board, newer, drops).await,
+                _ => Ok(Some(live)),
+            },
+            // Whoever has changed it tells the shards.
+            Some(_) => Ok(Some(live)),
+        }
+    }
+
+    /// Makes the stored definition newer than what shards have heard of: the server that it lies on has gone back, and
+    /// theirs have not.
+    async fn overtake(
+        &self,
+        board: &Arc<Board>,
+        newer: u64,
+        drops: u64,
+    ) -> Result<Option<Arc<LiveBoard>>, Error> {
+        let stamp = boards::begin_change(&self.store, &board.id).await?;
+        let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
+        let defined = boards::define(&self.store, &next, Some(board), None).await?;
+        let live = self.with_batchers(next);
+        if defined == Defined::Stored {
+            self.hold(&board.id, Some(&live), drops);
+            boards::open_shards(&self.store, &live.board).await?;
+        }
+        boards::announce(&self.store, &board.id, true, Some(stamp)).await?;
+        Ok(Some(live))
+    }
+
+    /// The board as it is stored.
+    pub async fn board(&self, id: &BoardId) -> Result<Arc<Board>, Error> {
+        let stored = boards::load(&self.store, id).await?.transpose()?;
+        stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
+    }
+
+    /// Takes the changes that other instances have made into memory. Where Redis may have gone back to older data, or
+    /// to none, all that is held is dropped and read again.
+    pub async fn refresh_boards(&self) -> Result<(), Error> {
+        let mut known = self.boards.known.lock().await;
+        // First: what is read after that is no older.
+        let histories = self.store.histories().await;
+        let news = boards::news(&self.store, keys::OF_BOARDS, known.heard.sequence);
+        let news = news.await?;
+        if known.heard.has_gone_back(histories, &news) {
+            let dropped = self.boards.drop_all();
+            for id in &dropped {
+                self.plan_work(id);
+            }
+            known.unlisted.extend(dropped.iter().cloned());
+            known.unread.extend(dropped);
+            known.is_list_unread = true;
+        }
+        let changed = news.changed.iter();
+        known
+            .unread
+            .extend(changed.flat_map(|id| BoardId::parse(id)));
+        if known.is_list_unread {
+            let listed = boards::all_ids(&self.store).await?;
+            known.unlisted.retain(|id| !listed.contains(id));
+            known.unread.extend(listed);
+            known.is_list_unread = false;
+        }
+        let read = self.read_changed(&mut known.unread).await;
+        self.list_again(&mut known).await?;
+        read
+    }
+
+    /// Lists boards again that are stored, and are not in the list, since its server alone has gone back.
+    async fn list_again(&self, known: &mut Known) -> Result<(), Error> {
+        let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
+        for id in unlisted {
+            if self.boards.get(&id).is_some() {
+                boards::announce(&self.store, &id, true, None).await?;
+            }
+            known.unlisted.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Reads boards that have changed, and tries those again that could not be read.
+    async fn read_changed(&self, unread: &mut BTreeSet<BoardId>) -> Result<(), Error> {
+        let faulty = self.faults.boards(JobKind::Definition).into_iter();
+        let again =
+            faulty.filter(|id| self.faults.is_due(JobKind::Definition, &Subject::board(id)));
+        let all: BTreeSet<BoardId> = unread.iter().cloned().chain(again).collect();
+        let mut reads = stream::iter(all)
+            .map(async |id| {
+                let read = self.reload(&id).await;
+                (id, read)
+            })
+            .buffer_unordered(LOADS_MAX);
+        let mut failed = None;
+        while let Some((id, read)) = reads.next().await {
+            match read {
+                Err(error) if !error.is_fault() => failed = Some(error),
+                // A fault is noted, and tried again.
+                Ok(()) | Err(_) => {
+                    unread.remove(&id);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}

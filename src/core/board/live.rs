@@ -1,0 +1,196 @@
+//! A board in memory, with the batchers of its shards.
+
+use std::any::Any;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::core::hide::hidden::Listing;
+use crate::core::read::reader::{Reading, Size};
+use crate::core::write::applier::Applier;
+use crate::core::write::recall::FormerShards;
+use crate::core::write::reservations::LiveHome;
+use crate::core::write::seats::Seating;
+use crate::core::write::sittings::KnownSeats;
+use crate::domain::board::Board;
+use crate::domain::event::Event;
+use crate::domain::ids::MemberId;
+use crate::domain::league::{Cohort, Section};
+use crate::domain::period::Unit;
+use crate::domain::plan::{Instants, Plan, Routes};
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::{Freshness, Store, StoreError};
+use crate::runtime::batcher::Batcher;
+
+/// A board in memory.
+#[derive(Debug)]
+pub struct LiveBoard {
+    /// The board.
+    pub board: Arc<Board>,
+    /// The routes of its latest events.
+    routes: Mutex<Routes>,
+    /// Its shards, one or more, which are in use.
+    pub shards: Vec<LiveShard>,
+    /// Those that it has moved away from.
+    pub(crate) former: Vec<FormerShards>,
+    /// Where the counts of its quotas lie, if that may be elsewhere than its members.
+    pub(crate) homes: Vec<LiveHome>,
+    /// Whether it is noted that it has events. Where its data lies together that is done with the event.
+    pub(crate) is_used: AtomicBool,
+    /// What seats members in its cohorts, if it is a league.
+    pub(crate) seating: Seating,
+    /// Seats in its cohorts that were found.
+    pub(crate) known_seats: KnownSeats,
+    /// One request of this instance at a time takes a closing to its end.
+    pub(crate) finishing: tokio::sync::Mutex<()>,
+}
+
+/// A shard of a board in memory.
+#[derive(Debug)]
+pub struct LiveShard {
+    /// The shard.
+    pub shard: Shard,
+    pub(crate) applier: Arc<Batcher<Applier>>,
+    pub(crate) listing: Arc<Batcher<Listing>>,
+    /// Whether more events come in than are queued at once.
+    pub(crate) is_flooded: Arc<AtomicBool>,
+    /// What puts events into its queue. The room of queues makes it when it first needs it.
+    pub(crate) putter: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// By the freshness of their answers, and by their sizes.
+    readings: [[Arc<Batcher<Reading>>; 2]; 2],
+    /// One call of this instance at a time hands out the rewards of what lies here, or in all shards if this is the first.
+    pub(crate) handing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl LiveBoard {
+    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>) -> Self {
+        let shards = board.shards().into_iter();
+        Self {
+            routes: Mutex::default(),
+            shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
+            former: FormerShards::of(&board),
+            homes: LiveHome::of(&board, store),
+            seating: Seating::of(&board, store),
+            known_seats: KnownSeats::default(),
+            is_used: AtomicBool::new(board.placement.current.is_together()),
+            finishing: tokio::sync::Mutex::default(),
+            board,
+        }
+    }
+
+    /// Plans an event of these instants.
+    pub(crate) fn plan(&self, event: Event, instants: Instants) -> Plan {
+        let route = self.routes.lock().route(&self.board, instants);
+        Plan::new(&self.board, event, instants, route)
+    }
+
+    /// The shards that a period, or a cohort, lies in.
+    pub(crate) fn shards_of(&self, section: Section) -> &[LiveShard] {
+        match section.cohort {
+            None => &self.shards,
+            Some(cohort) => {
+                let index = self.board.shard_of_cohort(&section.period, cohort);
+                std::slice::from_ref(&self.shards[index])
+            }
+        }
+    }
+
+    /// The shards whose hides and erasures a period, or a cohort, depends on. In a league that is also the first one, whose
+    /// journal tells of all hides, and which is the last to know of one.
+    pub(crate) fn shards_moderating(&self, section: Section) -> impl Iterator<Item = &LiveShard> {
+        let own = self.shards_of(section);
+        let first = &self.shards[0];
+        let has_first = own.iter().any(|shard| std::ptr::eq(shard, first));
+        own.iter().chain((!has_first).then_some(first))
+    }
+
+    /// The index, among [`Self::shards_of`] a period or a cohort, of the shard that has a member's entry.
+    pub(crate) fn index_of(&self, section: Section, member: &MemberId) -> usize {
+        match section.cohort {
+            None => self.board.shard_of(member),
+            Some(_) => 0,
+        }
+    }
+
+    /// The shards that may have something of a member: its own; and before it, in a league, all others.
+    pub(crate) fn shards_with(&self, member: &MemberId) -> (Vec<&Shard>, &Shard) {
+        let home = self.board.shard_of(member);
+        let others = self.shards.iter().enumerate();
+        let others = others.filter(|(shard, _)| *shard != home && self.board.is_league());
+        let others = others.map(|(_, live)| &live.shard);
+        (others.collect(), &self.shards[home].shard)
+    }
+
+    /// The cohort of a league in which somebody sat in the period that begins at this instant.
+    pub(crate) fn cohort_at(&self, start: Timestamp, cohort: Cohort) -> Section {
+        let unit = self.board.league_unit();
+        let unit = unit.expect("invariant: a board with seats is a league");
+        Section {
+            period: self.board.calendar.containing(unit, start),
+            cohort: Some(cohort),
+        }
+    }
+
+    /// The section of a unit that a shard has noted under this name.
+    pub(crate) fn section_noted(&self, unit: Unit, name: &str) -> Result<Section, StoreError> {
+        let section = self.board.section_named(unit, name);
+        section.ok_or_else(|| {
+            StoreError::Unexpected(format!("a period that is noted as {unit}: {name:?}"))
+        })
+    }
+
+    /// The one shard that a cohort lies in.
+    pub(crate) fn shard_of_cohort(&self, section: Section) -> &LiveShard {
+        let [shard] = self.shards_of(section) else {
+            panic!("invariant: a cohort lies in one shard");
+        };
+        shard
+    }
+
+    /// The one of them that has a member's entry.
+    pub(crate) fn shard_in(&self, section: Section, member: &MemberId) -> &LiveShard {
+        &self.shards_of(section)[self.index_of(section, member)]
+    }
+
+    /// The shard of a member.
+    pub(crate) fn shard_of(&self, member: &MemberId) -> &LiveShard {
+        &self.shards[self.board.shard_of(member)]
+    }
+}
+
+impl LiveShard {
+    fn new(shard: Shard, store: &Arc<Store>) -> Self {
+        let reading = |freshness| {
+            Batcher::new(Reading {
+                store: Arc::clone(store),
+                shard: shard.clone(),
+                freshness,
+            })
+        };
+        let is_flooded = Arc::default();
+        Self {
+            applier: Batcher::new(Applier {
+                store: Arc::clone(store),
+                shard: shard.clone(),
+                is_flooded: Arc::clone(&is_flooded),
+            }),
+            listing: Batcher::new(Listing {
+                store: Arc::clone(store),
+                shard: shard.clone(),
+            }),
+            is_flooded,
+            putter: OnceLock::new(),
+            readings: [Freshness::Current, Freshness::Bounded]
+                .map(|freshness| [reading(freshness), reading(freshness)]),
+            handing: Arc::default(),
+            shard,
+        }
+    }
+
+    /// The batcher of the reads of this size, whose answers have to be so fresh.
+    pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
+        &self.readings[freshness as usize][size as usize]
+    }
+}

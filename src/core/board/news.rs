@@ -1,0 +1,33 @@
+//! What an instance has heard of changes: of boards, or of API keys.
+
+use std::collections::BTreeMap;
+
+use super::store::boards::News;
+
+/// Up to where an instance has heard the announcements of a kind of thing.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Which history of data each server was at.
+    histories: BTreeMap<String, String>,
+    epoch: Option<String>,
+    /// The last change.
+    pub(crate) sequence: u64,
+}
+
+impl Heard {
+    /// Takes note of where the servers are; returns whether one of them may have gone back to older data, or to none.
+    pub(crate) fn has_gone_back(
+        &mut self,
+        histories: BTreeMap<String, String>,
+        news: &News,
+    ) -> bool {
+        let is_same = |(server, history)| self.histories.get(server) == Some(history);
+        let is_known = histories.iter().all(is_same)
+            && self.epoch.as_ref() == Some(&news.epoch)
+            && self.sequence <= news.sequence;
+        self.histories.extend(histories);
+        self.epoch = Some(news.epoch.clone());
+        self.sequence = news.sequence;
+        !is_known
+    }
+}

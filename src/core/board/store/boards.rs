@@ -1,0 +1,381 @@
+//! Stores definitions with their boards, and announces changes to all instances.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::definitions::{Stored, board_of, salvage};
+use super::purge::{self, Cause};
+use crate::domain::board::Board;
+use crate::domain::closing::Closings;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::{Shard, Sharding};
+use crate::domain::texts::fields_as_text;
+use crate::domain::time::Timestamp;
+use crate::redis::decode::{Code, Done};
+use crate::redis::dispatch::Store;
+use crate::redis::protocol::formats::DATA_FORMAT;
+use crate::redis::stored::read_json;
+use crate::redis::{StoreError, keys, script};
+use crate::runtime::join::try_join_all;
+
+pub use super::definitions::{StoredBoard, Unreadable};
+
+/// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
+const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
+/// How many ids one call reads where all are wanted.
+const LISTED_MAX: usize = 1_000;
+/// The fields of a board's head that say how far its closings have come.
+const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
+/// What a caller tells that does not care which closings were decided.
+const ANY_CLOSING: &str = "*";
+/// How many changes that were begun one call reads.
+const CALL_BEGUN_MAX: u32 = 100;
+
+/// What has changed since an instance has asked last.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub struct News {
+    /// The epoch of the numbers: they begin anew in another one.
+    pub epoch: String,
+    /// The number of the last change.
+    pub sequence: u64,
+    /// The ids of what has changed.
+    pub changed: Vec<String>,
+}
+
+/// Something of a board that was begun, and is not at its end: a change of its definition, or an erasure.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Begun {
+    /// The board.
+    pub id: BoardId,
+    /// Its stamp.
+    pub stamp: u64,
+}
+
+/// How storing a definition ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Defined {
+    /// It is stored.
+    #[serde(rename = "OK")]
+    Stored,
+    /// Another version was there than the caller saw.
+    Changed,
+    /// The board has events with which the change is not allowed.
+    Used,
+}
+
+/// The stored board of that name.
+pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
+    let fields = [&keys::head(id.as_str()), "version", "definition"];
+    let fields = fields.into_iter().chain(CLOSINGS);
+    let (version, json, until, results_until, pinned) = store.command("HMGET", fields).await?;
+    let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
+        return Ok(None);
+    };
+    let closings = closings_of([until, results_until], pinned)?;
+    let stored: Stored = match serde_json::from_str(&json) {
+        Ok(stored) => stored,
+        Err(error) => {
+            let unreadable = salvage(id, &version, &json, &error, closings)?;
+            return Ok(Some(Err(Box::new(unreadable))));
+        }
+    };
+    let data_format = stored.data_format;
+    let board = Arc::new(Board {
+        closings,
+        ..board_of(id, stored)
+    });
+    Ok(Some(if data_format == DATA_FORMAT {
+        Ok(board)
+    } else {
+        Err(Box::new(Unreadable::of_format(board, data_format)))
+    }))
+}
+
+/// How far the closings of a board have come; `None` if there is no such board.
+pub async fn closings(store: &Store, id: &BoardId) -> Result<Option<Closings>, StoreError> {
+    let fields = [&keys::head(id.as_str()), "version"];
+    let fields = fields.into_iter().chain(CLOSINGS);
+    let (version, until, results_until, pinned): (Option<String>, _, _, _) =
+        store.command("HMGET", fields).await?;
+    let closings = closings_of([until, results_until], pinned)?;
+    Ok(version.map(|_| closings))
+}
+
+/// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
+/// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
+/// board was seen.
+pub async fn define(
+    store: &Store,
+    board: &Board,
+    seen: Option<&Board>,
+    unused_since: Option<u64>,
+) -> Result<Defined, StoreError> {
+    let is_same = seen.is_some_and(|seen| seen.definition == board.definition);
+    let closed_until = match seen {
+        Some(_) if is_same => ANY_CLOSING.to_owned(),
+        seen => seen.map(decided).unwrap_or_default(),
+    };
+    store
+        .call_head(&script::DEFINE, board)
+        .arg(seen.map(Board::version))
+        .arg(unused_since)
+        .arg(board.version())
+        .json(&Stored::from(board))
+        .arg(closed_until)
+        .write()
+        .await
+}
+
+/// Whether a change of this board would be stored now: see [`define`]. Nothing is written.
+pub async fn may_define(
+    store: &Store,
+    seen: &Board,
+    unused_since: Option<u64>,
+) -> Result<Defined, StoreError> {
+    store
+        .call_head(&script::DEFINE, seen)
+        .arg(seen.version())
+        .arg(unused_since)
+        .args(["", ""])
+        .arg(decided(seen))
+        .write()
+        .await
+}
+
+/// Takes a board's definition away if its stored version is this one. Its data is marked for
+/// [`purge::unlink_some`] before, so that it is never left behind. Returns whether it did.
+pub async fn delete(store: &Store, board: &Board) -> Result<bool, StoreError> {
+    mark_all_unneeded(store, board).await?;
+    let deleted = store.call_head(&script::DELETE, board).arg(board.version());
+    deleted.write::<Code>().await?.is("OK", "CHANGED")
+}
+
+/// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
+/// returns its stamp, which no other change has ever had.
+pub async fn begin_change(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
+    begin(store, id, keys::BEGUN).await
+}
+
+/// Notes in a sorted set that something of a board was begun, and returns its stamp.
+pub(crate) async fn begin(store: &Store, id: &BoardId, begun: &str) -> Result<u64, StoreError> {
+    store
+        .call(&script::BEGIN, id.as_str())
+        .keys([keys::STAMP, begun, keys::FORMAT])
+        .arg(id.as_str())
+        .write()
+        .await
+}
+
+/// Forgets a change that has come to nothing, or need not be announced.
+pub async fn end_change(store: &Store, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
+    end(store, id, stamp, keys::BEGUN).await
+}
+
+/// Forgets that something was begun.
+pub(crate) async fn end(
+    store: &Store,
+    id: &BoardId,
+    stamp: u64,
+    begun: &str,
+) -> Result<(), StoreError> {
+    let id = id.clone();
+    store
+        .command("ZREM", [begun, &Begun { id, stamp }.to_string()])
+        .await
+}
+
+/// Some of the changes that were begun at least `age_ms` ago, and not announced.
+pub async fn unfinished_changes(store: &Store, age_ms: i64) -> Result<Vec<Begun>, StoreError> {
+    begun(store, keys::BEGUN, age_ms).await
+}
+
+/// Some of what was begun at least `age_ms` ago, the oldest first.
+pub(crate) async fn begun(
+    store: &Store,
+    begun: &str,
+    age_ms: i64,
+) -> Result<Vec<Begun>, StoreError> {
+    let before = stamp_ago(store, age_ms).await?.to_string();
+    let count = CALL_BEGUN_MAX.to_string();
+    let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
+    let members: Vec<String> = store.command("ZRANGE", range).await?;
+    let begun = members.iter().filter_map(|member| member.parse().ok());
+    Ok(begun.collect())
+}
+
+/// About the last stamp that was given so long ago.
+pub(crate) async fn stamp_ago(store: &Store, age_ms: i64) -> Result<i64, StoreError> {
+    let us = store.server_time_us().await?;
+    Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
+}
+
+/// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
+pub async fn announce(
+    store: &Store,
+    id: &BoardId,
+    is_live: bool,
+    stamp: Option<u64>,
+) -> Result<(), StoreError> {
+    let announced = store
+        .call(&script::ANNOUNCE, id.as_str())
+        .keys(keys::OF_BOARDS)
+        .key(keys::BEGUN)
+        .arg(id.as_str())
+        .arg(is_live)
+        .arg(stamp);
+    announced.write::<u64>().await.map(drop)
+}
+
+/// What was announced of a kind of thing after the change with that number.
+pub async fn news(store: &Store, of: keys::Channel, known: u64) -> Result<News, StoreError> {
+    let [_, keys @ ..] = of;
+    let news = store.call(&script::NEWS, keys[0]).keys(keys).arg(known);
+    news.read().await
+}
+
+/// Up to `count` ids of boards in the order of their bytes, behind `after`.
+pub async fn ids(
+    store: &Store,
+    after: Option<&BoardId>,
+    count: usize,
+) -> Result<Vec<BoardId>, StoreError> {
+    let ids = listed(store, keys::LIVE, after.map(BoardId::as_str), count);
+    let ids = ids.await?.into_iter();
+    Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
+}
+
+/// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
+pub(crate) async fn listed(
+    store: &Store,
+    list: &str,
+    after: Option<&str>,
+    count: usize,
+) -> Result<Vec<String>, StoreError> {
+    let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+    let count = count.to_string();
+    let range = [list, &from, "+", "BYLEX", "LIMIT", "0", &count];
+    store.command("ZRANGE", range).await
+}
+
+/// All ids of a kind of thing that is announced, in the order of their bytes.
+pub(crate) async fn all_listed(store: &Store, list: &str) -> Result<Vec<String>, StoreError> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after = all.last().map(String::as_str);
+        let ids = listed(store, list, after, LISTED_MAX).await?;
+        let is_last = ids.len() < LISTED_MAX;
+        all.extend(ids);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// The ids of all boards.
+pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
+    let ids = all_listed(store, keys::LIVE).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
+}
+
+/// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
+/// older than they know they ignore; then this returns the greatest revision that one of them knows.
+pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
+    let mut newer = None;
+    if board.reserves() && !board.placement.home().is_together() {
+        let homes = board.homes();
+        let told = homes.iter().map(|home| {
+            tell(
+                store,
+                home,
+                keys::counts_head(home.tag(), home.placement.home()),
+                board.revision,
+            )
+        });
+        newer = try_join_all(told).await?.into_iter().flatten().max();
+    }
+    let current = board.placement.current;
+    let of_shards = tell_version(store, board, current, board.revision).await?;
+    Ok(of_shards.max(newer))
+}
+
+/// The same for shards of another sharding, or another revision. If the board was deleted meanwhile, its shards may
+/// have been unlinked before they were told, and exist again. So all of them are marked as not needed once more.
+pub(crate) async fn tell_version(
+    store: &Store,
+    board: &Arc<Board>,
+    sharding: Sharding,
+    revision: u64,
+) -> Result<Option<u64>, StoreError> {
+    let shards = board.shards_of(sharding);
+    let told = shards
+        .iter()
+        .map(|shard| tell(store, shard, keys::head(shard.tag()), revision));
+    let newer = try_join_all(told).await?.into_iter().flatten().max();
+    let board_head = [&keys::head(board.id.as_str()), "version"];
+    let version: Option<String> = store.command("HGET", board_head).await?;
+    let generation = format!("{}-", board.generation);
+    let is_there = version.is_some_and(|version| version.starts_with(&generation));
+    if !is_there {
+        mark_all_unneeded(store, board).await?;
+    }
+    Ok(newer)
+}
+
+/// Marks all data of a board, so that it is unlinked once the board is gone.
+async fn mark_all_unneeded(store: &Store, board: &Board) -> Result<(), StoreError> {
+    for sharding in board.placement.all() {
+        purge::mark_unneeded(store, board, sharding, Cause::Deleted).await?;
+    }
+    Ok(())
+}
+
+async fn tell(
+    store: &Store,
+    shard: &Shard,
+    head: String,
+    revision: u64,
+) -> Result<Option<u64>, StoreError> {
+    let told = store
+        .call(&script::SHARD, shard.tag())
+        .key(head)
+        .arg(shard.generation)
+        .arg(revision);
+    let Done::Ok(newer) = told.write().await?;
+    Ok(newer)
+}
+
+/// Notes that a board of several shards has events. Returns whether the definition is still this one.
+pub async fn mark_used(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let marked = store.call_head(&script::USE, board).arg(board.version());
+    marked.write::<Done>().await.map(drop)
+}
+
+fields_as_text! {
+    Begun {
+        id: |text| BoardId::parse(text).ok(),
+        stamp: |text| text.parse().ok(),
+    }
+}
+
+/// What the fields [`CLOSINGS`] say.
+fn closings_of(
+    [until, results_until]: [Option<i64>; 2],
+    pinned: Option<String>,
+) -> Result<Closings, StoreError> {
+    let instant = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
+    let pinned = pinned.map(|pinned| read_json("what closings have pinned", &pinned));
+    Ok(Closings {
+        until: instant(until),
+        results_until: instant(results_until),
+        pinned: pinned.transpose()?.unwrap_or_default(),
+    })
+}
+
+/// The instant for which a closing was decided last, as it is stored; empty for none.
+fn decided(board: &Board) -> String {
+    let until = board.closings.until;
+    until.map_or_else(String::new, |until| until.ms().to_string())
+}

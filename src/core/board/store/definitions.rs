@@ -1,0 +1,214 @@
+//! How a board is stored, and what can be read of one that a newer release wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::domain::board::{Board, Definition};
+use crate::domain::closing::Closings;
+use crate::domain::ids::BoardId;
+use crate::domain::league::FormerLeague;
+use crate::domain::placement::Placement;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::redis::StoreError;
+use crate::redis::format::{FIRST_FORMAT, other_format};
+use crate::redis::protocol::formats::DATA_FORMAT;
+
+/// What the field `definition` of a board's key holds.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Stored {
+    #[serde(default = "first_format")]
+    pub(crate) data_format: u64,
+    generation: u64,
+    revision: u64,
+    #[serde(default)]
+    epochs: BTreeMap<Window, u64>,
+    placement: Placement,
+    definition: Definition,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finalize_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    league_before: Vec<FormerLeague>,
+}
+
+fn first_format() -> u64 {
+    FIRST_FORMAT
+}
+
+impl From<&Board> for Stored {
+    fn from(board: &Board) -> Self {
+        Self {
+            data_format: DATA_FORMAT,
+            generation: board.generation,
+            revision: board.revision,
+            epochs: board.epochs.clone(),
+            placement: board.placement.clone(),
+            definition: board.definition.clone(),
+            finalize_since: board.finalize_since,
+            league_before: board.league_before.clone(),
+        }
+    }
+}
+
+/// A board whose stored definition can't be read, since a newer release may have written it, or whose data has another format.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// What can be read of it.
+    pub board: Arc<Board>,
+    /// Whether that is all but for fields that this release does not know.
+    pub is_known: bool,
+    /// Whether its data has another format.
+    pub is_of_other_format: bool,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+/// A board as it is stored.
+pub type StoredBoard = Result<Arc<Board>, Box<Unreadable>>;
+
+impl Unreadable {
+    pub(crate) fn of_format(board: Arc<Board>, data_format: u64) -> Self {
+        let detail = other_format(&format!("board {}", board.id), data_format);
+        Self {
+            board,
+            is_known: false,
+            is_of_other_format: true,
+            detail,
+        }
+    }
+}
+
+/// The board that is stored like this under that name, but for its closings.
+pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
+    let Stored {
+        data_format: _,
+        generation,
+        revision,
+        epochs,
+        placement,
+        definition,
+        finalize_since,
+        league_before,
+    } = stored;
+    Board {
+        placement,
+        finalize_since,
+        league_before,
+        ..Board::new(id.clone(), definition, generation, revision, epochs)
+    }
+}
+
+/// A board as the field `definition` of its key holds it.
+pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
+    let stored: Stored = serde_json::from_str(json)
+        .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+    if stored.data_format != DATA_FORMAT {
+        let detail = other_format(&format!("board {id}"), stored.data_format);
+        return Err(StoreError::Unexpected(detail));
+    }
+    Ok(board_of(id, stored))
+}
+
+/// Reads what can be read of a board that can't be read whole.
+pub(crate) fn salvage(
+    id: &BoardId,
+    version: &str,
+    json: &str,
+    error: &serde_json::Error,
+    closings: Closings,
+) -> Result<Unreadable, StoreError> {
+    let numbers = version.split_once('-');
+    let numbers = numbers
+        .and_then(|(generation, revision)| generation.parse().ok().zip(revision.parse().ok()));
+    let (generation, revision) = numbers
+        .ok_or_else(|| StoreError::Unexpected(format!("the version of {id}: {version:?}")))?;
+    let stored: Value = serde_json::from_str(json).unwrap_or_default();
+    let epochs = Option::<BTreeMap<Window, u64>>::deserialize(&stored["epochs"]);
+    let placement = Placement::deserialize(&stored["placement"]).ok();
+    let league_before = Option::<Vec<FormerLeague>>::deserialize(&stored["league_before"]);
+    let (definition, is_known) = salvage_definition(&stored["definition"])?;
+    let detail = error.to_string();
+    // What else there could be is a long list.
+    let detail = detail.split(", expected").next().unwrap_or(&detail);
+    let is_known = is_known && epochs.is_ok() && placement.is_some() && league_before.is_ok();
+    let epochs = epochs.ok().flatten().unwrap_or_default();
+    let mut board = Board::new(id.clone(), definition, generation, revision, epochs);
+    board.league_before = league_before.ok().flatten().unwrap_or_default();
+    board.finalize_since = Timestamp::deserialize(&stored["finalize_since"]).ok();
+    board.closings = closings;
+    board.placement = placement.unwrap_or(board.placement);
+    let data_format = stored["data_format"].as_u64().unwrap_or(FIRST_FORMAT);
+    if stored.is_object() && data_format != DATA_FORMAT {
+        return Ok(Unreadable::of_format(board.into(), data_format));
+    }
+    Ok(Unreadable {
+        board: board.into(),
+        is_known,
+        is_of_other_format: false,
+        detail: detail.to_owned(),
+    })
+}
+
+/// The fields of a stored definition that can be read, and whether the others are unknown to this release.
+fn salvage_definition(stored: &Value) -> Result<(Definition, bool), StoreError> {
+    let fault = |error: serde_json::Error| StoreError::Unexpected(error.to_string());
+    let smallest = json!({"windows": ["all"]});
+    let mut definition: Definition = serde_json::from_value(smallest).map_err(fault)?;
+    let mut known = serde_json::to_value(&definition).map_err(fault)?;
+    let mut is_known = stored.is_object();
+    for (field, value) in stored.as_object().into_iter().flatten() {
+        if known.get(field).is_none() {
+            continue;
+        }
+        let before = std::mem::replace(&mut known[field], value.clone());
+        if let Ok(with_it) = Definition::deserialize(&known) {
+            definition = with_it;
+        } else {
+            (known[field], is_known) = (before, false);
+        }
+    }
+    Ok((definition, is_known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn salvaged(json: &str) -> Unreadable {
+        let id = BoardId::parse("b").unwrap();
+        let error = serde_json::from_str::<Stored>(json).err().unwrap();
+        salvage(&id, "7-9", json, &error, Closings::default()).unwrap()
+    }
+
+    #[test]
+    fn what_can_be_read_of_a_definition_is_read() {
+        let newer = salvaged(
+            r#"{"data_format": 2, "generation": 7, "revision": 9, "epochs": {"week": 3}, "news": 1,
+                "placement": {"current": {"shards": 2, "epoch": 1}, "next": null, "former": [], "news": 1},
+                "definition": {"news": {"a": 1}, "windows": ["day", "week"], "decimals": 2, "shards": 2}}"#,
+        );
+        assert!(newer.is_known);
+        assert_eq!(newer.detail, "unknown field `news`");
+        assert_eq!(newer.board.version(), "7-9");
+        assert_eq!(newer.board.definition.windows.len(), 2);
+        assert_eq!(newer.board.definition.decimals.digits(), 2);
+        assert_eq!(newer.board.epochs.len(), 1);
+        assert_eq!(newer.board.placement.current.to_string(), "2.1");
+        let other = salvaged(
+            r#"{"data_format": 2, "definition": {"windows": ["era"], "decimals": 2, "shards": 3}}"#,
+        );
+        assert!(!other.is_known);
+        assert_eq!(other.board.definition.decimals.digits(), 2);
+        assert_eq!(other.board.placement.current.shards, 3);
+        let broken = salvaged("{");
+        assert!(!broken.is_known && !broken.is_of_other_format);
+        assert_eq!(broken.board.version(), "7-9");
+        for other in [r#"{"data_format": 3, "news": 1}"#, r#"{"news": 1}"#] {
+            let other = salvaged(other);
+            assert!(other.is_of_other_format && !other.is_known, "{other:?}");
+        }
+    }
+}

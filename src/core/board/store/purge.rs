@@ -1,0 +1,164 @@
+//! Unlinks data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
+
+use super::boards;
+use super::sweep::Deleted;
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::Sharding;
+use crate::domain::texts::{fields_as_text, words};
+use crate::redis::decode::{Code, Done};
+use crate::redis::dispatch::Store;
+use crate::redis::{StoreError, keys, script};
+use crate::runtime::join::try_join_all;
+
+/// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
+const CALL_KEYS_MAX: u32 = 200;
+
+/// Data that is to be unlinked as soon as nothing needs it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Unneeded {
+    /// The generation of its board.
+    pub generation: u64,
+    /// The board's id, which a newer board may have by now.
+    pub id: BoardId,
+    /// In which shards it lies.
+    pub sharding: Sharding,
+    /// Why. A deletion has a mark of its own: one for a move may be taken away at the end of a purge that did not see the deletion.
+    pub cause: Cause,
+}
+
+words! {
+    /// Why data is not needed.
+    #[derive(Hash)]
+    pub enum Cause {
+        /// Its board is deleted.
+        Deleted = "deleted",
+        /// Its board moves away from it.
+        Moved = "moved",
+    }
+}
+
+fields_as_text! {
+    Unneeded {
+        generation: |text| text.parse().ok(),
+        id: |text| BoardId::parse(text).ok(),
+        sharding: |text| text.parse().ok(),
+        cause: Cause::named,
+    }
+}
+
+/// Marks the data of one of a board's shardings, so that it is unlinked once nothing needs it.
+pub async fn mark_unneeded(
+    store: &Store,
+    board: &Board,
+    sharding: Sharding,
+    cause: Cause,
+) -> Result<(), StoreError> {
+    let unneeded = Unneeded {
+        generation: board.generation,
+        id: board.id.clone(),
+        sharding,
+        cause,
+    };
+    mark(store, &unneeded).await
+}
+
+/// The same for what is known by its keys alone.
+pub async fn mark(store: &Store, unneeded: &Unneeded) -> Result<(), StoreError> {
+    let marked = store
+        .call(&script::UNNEEDED, unneeded.id.as_str())
+        .key(keys::UNNEEDED)
+        .arg(unneeded.to_string());
+    marked.write::<Done>().await.map(drop)
+}
+
+/// What has been marked.
+pub async fn unneeded(store: &Store) -> Result<Vec<Unneeded>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::UNNEEDED]).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Unlinks a bounded part of data that was marked; returns whether there is more. What its board needs is left
+/// alone: its deletion, or its move, has not come that far yet, or has failed.
+pub async fn unlink_some(store: &Store, unneeded: &Unneeded) -> Result<bool, StoreError> {
+    let Unneeded {
+        generation,
+        id,
+        sharding,
+        cause,
+    } = unneeded;
+    let board = match boards::load(store, id).await?.transpose() {
+        Ok(board) => board.filter(|board| board.generation == *generation),
+        // Its placement can't be read, so nobody knows what it needs.
+        Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
+        Err(_) => None,
+    };
+    if let Some(board) = &board
+        && (*cause == Cause::Deleted || board.placement.needs(*sharding))
+    {
+        return Ok(false);
+    }
+    let is_deleted = board.is_none();
+    let purged = sharding.all().map(async |shard| {
+        let tag = shard.tag(id);
+        purge_shard(store, &tag, unneeded, is_deleted).await
+    });
+    let mut is_more = try_join_all(purged).await?.contains(&true);
+    if is_deleted {
+        let results = [
+            keys::results_registry(id, *generation),
+            keys::head(id.as_str()),
+        ];
+        is_more |= unlink(store, id.as_str(), results, *generation, true).await?;
+    }
+    if !is_more {
+        if is_deleted {
+            let left = store
+                .call(&script::UNNEEDED, id.as_str())
+                .key(keys::DELETED)
+                .arg(Deleted::of(unneeded).to_string());
+            left.write::<Done>().await?;
+        }
+        let mark = [keys::UNNEEDED, &unneeded.to_string()];
+        let () = store.command("SREM", mark).await?;
+    }
+    Ok(is_more)
+}
+
+async fn purge_shard(
+    store: &Store,
+    tag: &str,
+    unneeded: &Unneeded,
+    is_deleted: bool,
+) -> Result<bool, StoreError> {
+    let generation = unneeded.generation;
+    let data = [keys::registry(tag, generation), keys::head(tag)];
+    let is_more = unlink(store, tag, data, generation, is_deleted).await?;
+    if !is_deleted {
+        // The head stays, and refuses what comes in late; so do the counts of quotas.
+        return Ok(is_more);
+    }
+    let quotas = [
+        keys::counts_registry(tag, generation),
+        keys::counts_head(tag, unneeded.sharding),
+    ];
+    Ok(unlink(store, tag, quotas, generation, true).await? || is_more)
+}
+
+/// Unlinks some of the keys that a registry names; its head goes too if the board was deleted.
+async fn unlink(
+    store: &Store,
+    tag: &str,
+    registry_and_head: [String; 2],
+    generation: u64,
+    is_deleted: bool,
+) -> Result<bool, StoreError> {
+    let unlinked = store
+        .call(&script::PURGE, tag)
+        .keys(registry_and_head)
+        .arg(generation)
+        .arg(CALL_KEYS_MAX)
+        .arg(is_deleted)
+        .write::<Code>();
+    unlinked.await?.is("MORE", "DONE")
+}

@@ -1,0 +1,288 @@
+//! What can go wrong: problems of requests, and what the service itself reacts to.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::board::store::boards::Unreadable;
+use crate::domain::board::{Board, Definition};
+use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
+use crate::domain::ids::BoardId;
+use crate::domain::problems::{
+    BOARD_CLOSED, BOARD_NOT_FOUND, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED, EVENT_IN_FUTURE,
+    EVENT_TOO_LATE, INTERNAL, Kind, LEAGUE_TURNING, LOG_UNAVAILABLE, MEMBER_ERASED, NOT_SEATED,
+    Own, PERIOD_CLOSED, Problem, QUOTA_EXCEEDED, RATE_LIMITED, SCORE_OUT_OF_RANGE, STORE_FULL,
+    STORE_UNAVAILABLE, UsedUp, VALIDATION_FAILED,
+};
+use crate::domain::quota::QuotaWindow;
+use crate::domain::time::Timestamp;
+use crate::redis::StoreError;
+
+/// What has to be read anew before work begins again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outdated {
+    /// The definition of the board in memory.
+    Board,
+    /// What was read with it: it has changed, or was not complete, and is now.
+    Read,
+    /// The queue that an event came out of: it has left that, or another instance works on it by now.
+    Queue,
+    /// What an intake knows: a shard has lost what it knew, since its Redis is as it was earlier.
+    Intake,
+}
+
+/// Why a request was not carried out. What the service itself reacts to is a variant of its own.
+#[derive(Clone, Debug, Error)]
+pub enum Error {
+    /// Something is wrong with the request.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// There is no such board.
+    #[error("there is no board {0}")]
+    BoardNotFound(BoardId),
+    /// Too much of the past was built for who asks, or too many ask for that; try again after this time.
+    #[error("so many standings of the past are being built that this one has to wait")]
+    TooMuchPast(Duration),
+    /// The last period of a league is being turned over: for so many milliseconds at the least.
+    #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
+    LeagueTurning(u64),
+    /// The stored definition can't be read: a newer release may have written it.
+    #[error("the stored definition of board {board} can't be read: {detail}")]
+    Unreadable {
+        /// The board.
+        board: BoardId,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The data of a board has another format than this release works with.
+    #[error("{0}")]
+    OtherFormat(String),
+    /// An event is not taken.
+    #[error("{detail}")]
+    Rejected {
+        /// Why.
+        rejection: Rejection,
+        /// The same for people.
+        detail: String,
+    },
+    /// A quota is used up.
+    #[error("{}", .0.detail)]
+    QuotaExceeded(Box<UsedUp>),
+    /// The log of queued events does not do what was asked of it.
+    #[error("the log of queued events can't be used: {0}")]
+    Log(String),
+    /// The time may be wrong by much, so that nothing is done that can't be undone.
+    #[error("no period is made final: {0}")]
+    ClockDoubted(String),
+    /// Others change the same, or have it in hand: it is to be tried again.
+    #[error("{0}")]
+    Busy(String),
+    /// What the work began with is out of date: it is to begin again (`attempts.rs`). No client gets this.
+    #[error("what is to be changed changes too quickly")]
+    Again(Outdated),
+    /// Redis failed.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+}
+
+/// What clients are told of what the service itself reacts to.
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let kind = match error {
+            Error::Problem(problem) => return *problem,
+            Error::QuotaExceeded(quota) => {
+                return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
+            }
+            Error::LeagueTurning(wait_ms) => {
+                let wait = Own::RetryAfter(wait_ms.div_ceil(1_000).max(1));
+                return Self::new(LEAGUE_TURNING, detail).with(wait);
+            }
+            Error::TooMuchPast(wait) => {
+                return Self::new(RATE_LIMITED, detail).with(Own::RetryAfter(wait.as_secs() + 1));
+            }
+            Error::ClockDoubted(_) => {
+                return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
+                    .because(detail);
+            }
+            Error::Busy(_) | Error::Again(_) | Error::Store(StoreError::Unavailable(_)) => {
+                return Self::new(STORE_UNAVAILABLE, STORE_UNAVAILABLE.page.example)
+                    .because(detail);
+            }
+            Error::Store(StoreError::Full(_)) => STORE_FULL,
+            Error::Store(StoreError::Unusable(_)) => STORE_UNAVAILABLE,
+            Error::Store(_) => return Self::internal(detail),
+            Error::BoardNotFound(_) => BOARD_NOT_FOUND,
+            Error::Unreadable { .. } => INTERNAL,
+            Error::OtherFormat(_) => DATA_OF_ANOTHER_VERSION,
+            Error::Log(_) => LOG_UNAVAILABLE,
+            Error::Rejected { rejection, .. } => match rejection {
+                Rejection::InFuture => EVENT_IN_FUTURE,
+                Rejection::TooLate => EVENT_TOO_LATE,
+                Rejection::Closed => BOARD_CLOSED,
+                Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
+                Rejection::IdReused => EVENT_ID_REUSED,
+                Rejection::PeriodClosed(_) => PERIOD_CLOSED,
+                Rejection::Erased(_) => MEMBER_ERASED,
+                Rejection::NotSeated => NOT_SEATED,
+                Rejection::Missing(_) => VALIDATION_FAILED,
+                Rejection::Quota(_) => QUOTA_EXCEEDED,
+            },
+        };
+        Self::new(kind, detail)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Stale => Self::Again(Outdated::Board),
+            error => Self::Store(error),
+        }
+    }
+}
+
+impl From<Box<Unreadable>> for Error {
+    fn from(unreadable: Box<Unreadable>) -> Self {
+        if unreadable.is_of_other_format {
+            return Self::OtherFormat(unreadable.detail);
+        }
+        Self::Unreadable {
+            board: unreadable.board.id.clone(),
+            detail: unreadable.detail,
+        }
+    }
+}
+
+impl Error {
+    /// Whether it is a problem of this kind.
+    pub fn is(&self, kind: Kind) -> bool {
+        matches!(self, Self::Problem(problem) if problem.kind == kind)
+    }
+
+    /// Says why a board does not take an event of that instant.
+    pub(crate) fn rejected(
+        board: &Board,
+        rejection: Rejection,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let definition = &board.definition;
+        let id = &board.id;
+        let detail = match rejection {
+            Rejection::InFuture if at.ms() > now.ms().saturating_add(FUTURE_MS_MAX) => {
+                format!("at {at} is more than 60 s after now, {now}")
+            }
+            Rejection::InFuture => {
+                format!(
+                    "at {at} lies in a period of the league {id} that has not begun; now is {now}"
+                )
+            }
+            Rejection::TooLate => {
+                let accept_late = serde_json::to_string(&definition.accept_late);
+                let accept_late = accept_late.unwrap_or_default();
+                format!(
+                    "at {at} is older than board {id} accepts (accept_late: {accept_late}; for history: \"any\"); now is {now}"
+                )
+            }
+            Rejection::Closed => format!(
+                "board {id} takes events{}, not at {at}",
+                open_time(definition)
+            ),
+            Rejection::ScoreBounds => {
+                let bounds = [definition.score_min, definition.score_max];
+                let [min, max] = bounds
+                    .map(|bound| bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string()));
+                format!("board {id} takes scores from {min} up to {max}")
+            }
+            Rejection::OutOfRange(window) => {
+                let max = definition.decimals.score_max();
+                let max = max.shown(definition.decimals);
+                format!("the score in {window} would be beyond ±{max}")
+            }
+            Rejection::Missing(dimension) => {
+                let pointer = format!("/{}", dimension.name());
+                let detail = format!("is missing, and a quota of board {id} counts by it");
+                return Problem::invalid_field(pointer, detail).into();
+            }
+            Rejection::Quota(shortage) => return Self::quota_exceeded(board, shortage, at, now),
+            Rejection::Erased(erased_at) => format!(
+                "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
+            ),
+            Rejection::PeriodClosed(until) => format!(
+                "board {id} has closed its periods up to {until}; it takes no event of {at} any more"
+            ),
+            Rejection::NotSeated => format!(
+                "the member has no seat in the period of {at} of board {id}; to have one in the running period, it joins: POST /v1/boards/{id}/league/members"
+            ),
+            Rejection::IdReused => "another event with other content had this id".to_owned(),
+        };
+        Self::Rejected { rejection, detail }
+    }
+
+    fn quota_exceeded(board: &Board, shortage: Shortage, at: Timestamp, now: Timestamp) -> Self {
+        let Some(quota) = board.definition.quotas.get(shortage.quota) else {
+            return StoreError::Unexpected("a quota that is not there".into()).into();
+        };
+        let frees_at = match quota.window {
+            QuotaWindow::Sliding(_) if shortage.frees_at_ms > 0 => {
+                Some(Timestamp::from_ms_clamped(shortage.frees_at_ms))
+            }
+            _ => quota.frees_at(board, at),
+        };
+        let used = quota.describe(&shortage, board.definition.decimals);
+        let frees = frees_at.filter(|_| shortage.amount <= shortage.allowed);
+        let frees = frees.map(|frees_at| format!("; it is free at {frees_at}"));
+        let (name, max) = (quota.name.clone(), quota.max);
+        Self::QuotaExceeded(Box::new(UsedUp {
+            detail: format!(
+                "quota {name} of board {} {used}{}",
+                board.id,
+                frees.unwrap_or_default()
+            ),
+            name,
+            max,
+            window_s: quota.window_s(board, at),
+            frees_at,
+            wait_s: frees_at.map(|frees_at| frees_at.seconds_after(now)),
+        }))
+    }
+
+    /// Whether it is a fault of what was asked about, such as a key of another type, and not a matter of the server or
+    /// of the request.
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. }
+                | Self::OtherFormat(_)
+                | Self::ClockDoubted(_)
+                | Self::Log(_)
+                | Self::Store(StoreError::Unexpected(_))
+        )
+    }
+
+    /// The call was begun anew too often.
+    pub(crate) fn busy() -> Self {
+        Self::Busy("what is to be changed changes too quickly".to_owned())
+    }
+
+    /// Whether nothing is wrong, and others are about to do the same, or something that comes first.
+    pub(crate) fn is_turn_of_others(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::LeagueTurning(_))
+    }
+}
+
+/// From when and until when a board takes events, as far as it has such bounds.
+fn open_time(definition: &Definition) -> String {
+    let from = definition.opens_at.map(|opens| format!(" from {opens}"));
+    let until = definition
+        .closes_at
+        .map(|closes| format!(" until {closes}"));
+    [from, until].map(Option::unwrap_or_default).concat()
+}

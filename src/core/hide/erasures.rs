@@ -1,0 +1,295 @@
+//! Erases members of boards. An erasure is in force in one step; then what was written of the member is removed, step by step.
+//!
+//! The request that erases a member removes what it has left, and so does whoever wants to write something new of it. A job
+//! takes to its end what was left half-way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::store::erasures::{self, Erased, FORGET_KEYS, Forgotten, Places};
+use crate::core::board::store::boards::Begun;
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
+use crate::domain::erasure::Erasure;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::Shard;
+use crate::runtime::join::try_join_all;
+
+/// Greater than the number of any hide.
+const ALL_HIDES: u64 = 1 << 53;
+
+/// Which hides are in all results of a board: up to which number, by the tags of the shards. Of a shard that is missing, all
+/// are that there are.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Revised(BTreeMap<String, u64>);
+
+impl Revised {
+    /// These are.
+    pub(crate) fn new(of_shards: BTreeMap<String, u64>) -> Self {
+        Self(of_shards)
+    }
+
+    /// Up to which number the hides of a shard are in all results; `None`: all that there are.
+    pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
+        self.0.get(tag).copied()
+    }
+
+    /// Whether these hides of a shard are in all results.
+    pub(crate) fn has(&self, tag: &str, hides: u64) -> bool {
+        self.up_to(tag).is_none_or(|known| known >= hides)
+    }
+}
+
+impl Engine {
+    /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
+    /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
+    pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
+        let revised = Mutex::new(None::<Revised>);
+        // All shards have to have the same, also those that take it in another attempt.
+        let at = self.clock.arrival();
+        let erasure = Erasure { number, at };
+        self.with_board(id, async |live| {
+            let known = revised.lock().clone();
+            let erased = self.erase_on(&live, member, &erasure, known.as_ref());
+            if erased.await? == Erased::Done {
+                return Ok(());
+            }
+            let in_results = (self.hooks.revise_results)(self, id).await?;
+            *revised.lock() = Some(in_results);
+            Err(Error::Again(Outdated::Read))
+        })
+        .await
+    }
+
+    /// Writes an erasure into all shards that may have something of the member, the member's own last. `revised`: which hides are in
+    /// all results of the board, if that is known.
+    async fn erase_on(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        erasure: &Erasure,
+        revised: Option<&Revised>,
+    ) -> Result<Erased, Error> {
+        let (others, own) = live.shards_with(member);
+        let erase = async |shard: &Shard| {
+            let known = revised.map(|revised| revised.up_to(shard.tag()).unwrap_or(ALL_HIDES));
+            erasures::erase(&self.store, shard, member, erasure, known).await
+        };
+        let erased = try_join_all(others.into_iter().map(erase)).await?;
+        let mut left = erased.into_iter().filter(|erased| *erased != Erased::Done);
+        match left.next() {
+            Some(erased) => Ok(erased),
+            None => Ok(erase(own).await?),
+        }
+    }
+
+    /// Makes sure that all shards of a league have the last erasure of a member: whoever wrote it may have come to some of them
+    /// only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Again`] if it is not written everywhere yet.
+    async fn spread_erasure(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
+        if !live.board.is_league() {
+            return Ok(());
+        }
+        let shards = live.shards.iter();
+        let read = shards.map(|live| erasures::last(&self.store, &live.shard, member));
+        let found = try_join_all(read).await?;
+        let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
+        let last = found.iter().copied().max_by_key(number).flatten();
+        if let Some(last) =
+            last.filter(|last| found.iter().any(|erasure| number(erasure) < last.number))
+        {
+            // Whoever wrote it first has had the results revised.
+            let revised = Revised::default();
+            let erased = self.erase_on(live, member, &last, Some(&revised));
+            if erased.await? != Erased::Done {
+                return Err(Error::Again(Outdated::Board));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all that a member has left on a board who was erased under this number, and forgets the note of the erasure.
+    pub(crate) async fn end_erasure(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        number: u64,
+    ) -> Result<(), Error> {
+        self.forget(id, member).await?;
+        Ok(erasures::end(&self.store, id, number).await?)
+    }
+
+    /// Removes all that an erased member has left on a board.
+    pub(crate) fn forget(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> impl Future<Output = Result<(), Error>> {
+        self.forget_within(self.steps_wait_max(), id, member)
+    }
+
+    /// The same by somebody who waits for so long.
+    pub(crate) async fn forget_within(
+        &self,
+        wait_max: Duration,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<(), Error> {
+        let left = || format!("an erased member of board {id} is still being removed");
+        // By which version of the board its name was taken out of the results.
+        let unnamed_by = Mutex::default();
+        let step = || self.forget_part(id, member, &unnamed_by);
+        self.take_steps(wait_max, step, left).await
+    }
+
+    /// Removes all that erased members have left on a board. In a box, since it is rare, and many reads may need it.
+    pub(crate) fn forget_all<'a>(&'a self, id: &'a BoardId) -> BoxFuture<'a, Result<(), Error>> {
+        let left = move || format!("erased members of board {id} are still being removed");
+        let step = move || self.forget_some(id);
+        Box::pin(self.take_steps(self.steps_wait_max(), step, left))
+    }
+
+    async fn forget_part(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        unnamed_by: &Mutex<Option<String>>,
+    ) -> Result<Progress, Error> {
+        self.step_with_board(id, async |live| {
+            self.spread_erasure(&live, member).await?;
+            let version = Some(live.board.version());
+            if *unnamed_by.lock() != version {
+                // First: as long as something is left elsewhere, somebody comes back here.
+                self.forget_names(&live, member).await?;
+                *unnamed_by.lock() = version;
+            }
+            self.forget_keys(&live, member, FORGET_KEYS).await
+        })
+        .await
+    }
+
+    /// The same of any erased members.
+    async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
+        self.step_with_board(id, async |live| {
+            let mut progress = Progress::Done;
+            let of_shards = live.shards.iter();
+            let of_shards = of_shards.map(|live| erasures::erasing(&self.store, &live.shard));
+            for erasing in try_join_all(of_shards).await? {
+                if let Some(member) = erasing.first() {
+                    self.spread_erasure(&live, member).await?;
+                    self.forget_names(&live, member).await?;
+                    self.forget_keys(&live, member, FORGET_KEYS).await?;
+                    progress = Progress::More;
+                }
+            }
+            Ok(progress)
+        })
+        .await
+    }
+
+    /// Removes the name of an erased member from what other rooms keep of a board.
+    async fn forget_names(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
+        for forget_member in self.hooks.forget_member {
+            forget_member(self, live, member).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what about so many keys of each shard have of an erased member. Its name has to be out of the results.
+    pub async fn forget_keys(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        keys: u32,
+    ) -> Result<Progress, Error> {
+        let (others, own) = live.shards_with(member);
+        let others = others.into_iter();
+        let forgotten = others.map(|shard| self.forget_in(live, shard, member, keys));
+        let forgotten = try_join_all(forgotten).await?;
+        if forgotten.contains(&Progress::More) {
+            return Ok(Progress::More);
+        }
+        self.forget_in(live, own, member, keys).await
+    }
+
+    /// The same in one shard.
+    async fn forget_in(
+        &self,
+        live: &LiveBoard,
+        own: &Shard,
+        member: &MemberId,
+        keys: u32,
+    ) -> Result<Progress, Error> {
+        let (id, mut places) = (&live.board.id, Places::default());
+        loop {
+            let now = self.clock.now();
+            let forgotten = erasures::forget(&self.store, own, member, &places, keys, now);
+            match forgotten.await? {
+                Forgotten::Some { is_left: false } => return Ok(Progress::Done),
+                Forgotten::Places(barrier, wanted) => {
+                    // In no shard anybody comes between any more.
+                    let closed = (self.hooks.close_shards)(self, id, barrier).await?;
+                    if closed == Progress::More {
+                        return Ok(Progress::More);
+                    }
+                    let others = live.shards.iter().map(|live| &live.shard);
+                    for other in others.filter(|other| other.tag() != own.tag()) {
+                        let added = erasures::add_places(
+                            &self.store,
+                            (own, other),
+                            member,
+                            &wanted,
+                            &mut places,
+                        );
+                        added.await?;
+                    }
+                }
+                Forgotten::Some { .. } => return Ok(Progress::More),
+            }
+        }
+    }
+}
+
+/// The job: removes what erased members have left, if whoever erased them did not come to the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Erasures;
+
+impl Job for Erasures {
+    /// A board, and its erasures that are perhaps not at their end.
+    type Item = (BoardId, Vec<Begun>);
+    const KIND: JobKind = JobKind::Erasures;
+
+    fn subject(&self, (id, _): &Self::Item) -> Subject {
+        Subject::board(id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+        let mut of_boards: BTreeMap<BoardId, Vec<Begun>> = BTreeMap::new();
+        for begun in erasures::begun(&engine.store).await? {
+            of_boards.entry(begun.id.clone()).or_default().push(begun);
+        }
+        Ok(of_boards.into_iter().collect())
+    }
+
+    async fn step(&self, engine: &Engine, (id, begun): &mut Self::Item) -> Result<Progress, Error> {
+        match engine.forget_some(id).await {
+            Ok(Progress::More) => return Ok(Progress::More),
+            Ok(Progress::Done) | Err(Error::BoardNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        for begun in begun {
+            // The call that erases the member may be under way.
+            if erasures::is_settled(&engine.store, begun).await? {
+                erasures::end(&engine.store, &begun.id, begun.stamp).await?;
+            }
+        }
+        Ok(Progress::Done)
+    }
+}

@@ -1,0 +1,284 @@
+//! Hides members of a board, and reads who is hidden.
+
+use serde::{Deserialize, Serialize};
+
+use super::erasures;
+use crate::domain::hide::{HIDDEN_MAX, Hide, HideId, Reason};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::series::Standing;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::args::LayoutArgs;
+use crate::redis::decode::{Code, Done, Flat, Found, Packed};
+use crate::redis::dispatch::Store;
+use crate::redis::{StoreError, keys, random, script};
+
+/// How many hides one call reads at the most.
+pub const HIDES_READ_MAX: usize = 1_000;
+
+/// How many random bytes the id of a hide has, each as two hexadecimal digits.
+const HIDE_ID_BYTES: usize = 16;
+
+/// How many lines of the journal one call follows: about a millisecond of Redis.
+const LINES_MAX: u32 = 300;
+/// How many members one call looks at that widens a list: about a millisecond of Redis.
+const WIDENED_MAX: u32 = 300;
+
+/// How many hides one call of [`keep_hides`] tells a shard of at the most.
+pub const KEPT_MAX: usize = 300;
+/// How many erasures one call looks at that ends hides: about a millisecond of Redis.
+const KEPT_LOOKED_AT: u32 = 300;
+/// The cursor of a walk that is at its beginning, or at its end.
+pub const WALK_BEGINS: &str = "0";
+
+/// How far a hidden list has followed the hides.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub struct Followed {
+    /// The number of the hide that it follows up to.
+    pub number: u64,
+    /// Whether its standing keeps a short list that has used up half of its spare.
+    pub is_narrow: bool,
+}
+
+/// A hide, and the one that the member had before.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hiding {
+    /// The hide that the member has now.
+    pub hide: Hide,
+    /// The one before, with another reason and another end perhaps; `None` if the member was not hidden.
+    pub before: Option<Hide>,
+}
+
+/// The hidden members of a shard, or some of them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HiddenMembers {
+    /// How many members of the shard are hidden.
+    pub total: u64,
+    /// Those that were asked for, with their hides.
+    pub members: Vec<(MemberId, Hide)>,
+}
+
+/// A hide as `scripts/lib/hides.lua` describes it.
+#[derive(Deserialize, Serialize)]
+struct StoredHide {
+    id: HideId,
+    reason: Reason,
+    by: String,
+    since: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<i64>,
+}
+
+/// The id of a hide that nobody has yet.
+pub fn new_hide_id() -> Result<HideId, StoreError> {
+    random::hexadecimal::<HIDE_ID_BYTES>("hide_").map(HideId::named)
+}
+
+impl From<&Hide> for StoredHide {
+    fn from(hide: &Hide) -> Self {
+        Self {
+            id: hide.id.clone(),
+            reason: hide.reason.clone(),
+            by: hide.by.clone(),
+            since: hide.since.ms(),
+            until: hide.until.map(Timestamp::ms),
+        }
+    }
+}
+
+impl From<StoredHide> for Hide {
+    fn from(stored: StoredHide) -> Self {
+        Self {
+            id: stored.id,
+            reason: stored.reason,
+            by: stored.by,
+            since: Timestamp::from_ms_clamped(stored.since),
+            until: stored.until.map(Timestamp::from_ms_clamped),
+        }
+    }
+}
+
+/// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
+/// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
+pub async fn hide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    hide: &Hide,
+    hidden_max: u64,
+) -> Result<Option<Hiding>, StoreError> {
+    let hidden = store
+        .call_version(&script::HIDE, shard)
+        .field("member", member)
+        .field("hide", StoredHide::from(hide))
+        .field("hidden_max", hidden_max.min(HIDDEN_MAX))
+        .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
+    let hidden: Option<_> = hidden.await?.into();
+    Ok(hidden.map(|(Packed(hide), before)| Hiding {
+        hide: hide.into(),
+        before: before.map(|Packed(before)| before.into()),
+    }))
+}
+
+/// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
+pub async fn unhide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    ends: Option<Timestamp>,
+) -> Result<Option<Hide>, StoreError> {
+    let brought_back = store
+        .call_version(&script::HIDE, shard)
+        .field("member", member)
+        .field("ends", ends.map(Timestamp::ms))
+        .write::<Found<Packed<StoredHide>>>();
+    let hide: Option<_> = brought_back.await?.into();
+    Ok(hide.map(|Packed(hide)| hide.into()))
+}
+
+/// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
+/// (`erasures::erased_name`). A hide that lies with an erasure already stays.
+pub async fn keep_hides(
+    store: &Store,
+    shard: &Shard,
+    hides: &[(&str, &Hide)],
+) -> Result<(), StoreError> {
+    let hides = hides.iter().take(KEPT_MAX);
+    let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
+    let kept = store
+        .call_version(&script::KEEP_HIDES, shard)
+        .field("hides", hides.collect::<Vec<_>>())
+        .field("key", erasures::hash_key(store).await?);
+    kept.write::<Done>().await.map(drop)
+}
+
+/// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
+/// member that was not erased is left alone. Returns false, with nothing done, if something is left of the member.
+pub async fn return_hide(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let returned = store
+        .call_shard(&script::HIDE_AGAIN, shard)
+        .arg(shard.version())
+        .arg(now)
+        .arg(member.as_str())
+        .write::<Code>();
+    returned.await?.is("OK", "ERASING")
+}
+
+/// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
+/// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
+pub async fn end_kept_hides(
+    store: &Store,
+    shard: &Shard,
+    now: Timestamp,
+    cursor: &str,
+) -> Result<Option<String>, StoreError> {
+    let ended = store
+        .call_version(&script::END_KEPT_HIDES, shard)
+        .field("now", now.ms())
+        .field("cursor", cursor)
+        .field("count", KEPT_LOOKED_AT);
+    let Done::Ok(cursor) = ended.write::<Done<String>>().await?;
+    Ok((cursor != WALK_BEGINS).then_some(cursor))
+}
+
+/// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
+/// date; `None` if more steps are needed.
+pub async fn follow(
+    store: &Store,
+    shard: &Shard,
+    standing: &Standing,
+) -> Result<Option<Followed>, StoreError> {
+    let followed = store
+        .call_version(&script::HIDDEN_LIST, shard)
+        .keys(keys::standing(shard, standing))
+        .field("layout", LayoutArgs::new(shard))
+        .field("lines", LINES_MAX);
+    Ok(followed.derive::<Found<Followed>>().await?.into())
+}
+
+/// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
+/// has enough.
+pub async fn widen(store: &Store, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
+    let widened = store
+        .call_version(&script::WIDEN_LIST, shard)
+        .keys(keys::standing(shard, standing))
+        .field("layout", LayoutArgs::new(shard))
+        .field("count", WIDENED_MAX);
+    widened.derive::<Code>().await?.is("DONE", "MORE")
+}
+
+/// Notes that a list is to be widened.
+pub async fn mark_narrow(
+    store: &Store,
+    shard: &Shard,
+    standing: &Standing,
+) -> Result<(), StoreError> {
+    let args = [keys::NARROW, &keys::sorted_set(shard, standing)];
+    store.command("SADD", args).await
+}
+
+/// The lists that are noted so: the names of their sorted sets, and their boards.
+pub async fn narrow_lists(store: &Store) -> Result<Vec<(String, BoardId)>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::NARROW]).await?;
+    let lists = names.into_iter().filter_map(|name| {
+        let board = keys::take_apart(&name)?.id;
+        Some((name, board))
+    });
+    Ok(lists.collect())
+}
+
+/// Forgets that the list with this name was to be widened: it is wide enough, or gone.
+pub async fn forget_narrow(store: &Store, name: &str) -> Result<(), StoreError> {
+    store.command("SREM", [keys::NARROW, name]).await
+}
+
+/// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
+/// [`HIDES_READ_MAX`].
+pub async fn among(
+    store: &Store,
+    shard: &Shard,
+    members: &[MemberId],
+) -> Result<HiddenMembers, StoreError> {
+    let members = members.iter().take(HIDES_READ_MAX).map(MemberId::as_str);
+    read(store, shard, Some(members.collect()), "", 0).await
+}
+
+/// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
+/// [`HIDES_READ_MAX`]. If fewer come, there are no more.
+pub async fn list(
+    store: &Store,
+    shard: &Shard,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<HiddenMembers, StoreError> {
+    let after = after.map_or("", MemberId::as_str);
+    let count = count.min(HIDES_READ_MAX);
+    read(store, shard, None, after, count).await
+}
+
+async fn read(
+    store: &Store,
+    shard: &Shard,
+    members: Option<Vec<&str>>,
+    after: &str,
+    count: usize,
+) -> Result<HiddenMembers, StoreError> {
+    let hidden = store
+        .call_version(&script::HIDDEN, shard)
+        .field("members", members)
+        .field("after", after)
+        .field("count", count);
+    let Done::Ok((total, Flat(found))) = hidden.read::<Done<(_, Flat<_>)>>().await?;
+    let members = found
+        .into_iter()
+        .map(|(member, Packed::<StoredHide>(hide))| (member, hide.into()));
+    Ok(HiddenMembers {
+        total,
+        members: members.collect(),
+    })
+}

@@ -1,0 +1,79 @@
+//! When hides end by themselves: which boards have to be looked at, and when.
+
+use crate::domain::ids::BoardId;
+use crate::domain::texts::fields_as_text;
+use crate::domain::time::Timestamp;
+use crate::redis::decode::Done;
+use crate::redis::dispatch::Store;
+use crate::redis::{StoreError, keys, script};
+
+/// How many ends one call reads.
+const CALL_ENDS_MAX: u32 = 100;
+/// Hides of a board that end within so many milliseconds are ended together, when the last of them ends.
+const TOGETHER_MS: i64 = 2_000;
+
+/// An instant at which hides of a board end.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct HideEnd {
+    /// When, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// The board.
+    pub board: BoardId,
+}
+
+impl HideEnd {
+    /// The end at which a hide is ended that ends at that instant.
+    fn of(board: &BoardId, until: Timestamp) -> Self {
+        let together = until.ms().div_euclid(TOGETHER_MS) + 1;
+        Self {
+            at_ms: together * TOGETHER_MS,
+            board: board.clone(),
+        }
+    }
+}
+
+fields_as_text! {
+    HideEnd {
+        at_ms: |text| text.parse().ok(),
+        board: |text| BoardId::parse(text).ok(),
+    }
+}
+
+/// Notes that hides of a board end at that instant; see [`reached`].
+pub async fn note(store: &Store, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
+    let end = HideEnd::of(id, until);
+    let noted = store
+        .call(&script::NOTE_END, id.as_str())
+        .key(keys::HIDES_END)
+        .arg(id.as_str())
+        .arg(end.at_ms);
+    noted.write::<Done>().await.map(drop)
+}
+
+/// Where hides have ended by now; those first that ended first.
+pub async fn reached(store: &Store, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
+    let ends = store.due(keys::HIDES_END, now, CALL_ENDS_MAX).await?;
+    Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
+}
+
+/// Forgets an end: the hides that ended then are gone.
+pub async fn forget(store: &Store, end: &HideEnd) -> Result<(), StoreError> {
+    store
+        .command("ZREM", [keys::HIDES_END, &end.to_string()])
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hide_is_ended_within_two_seconds_of_its_end_and_never_before() {
+        let board = BoardId::parse("b").unwrap();
+        for (until_ms, at_ms) in [(1_999, 2_000), (2_000, 4_000), (2_001, 4_000)] {
+            let end = HideEnd::of(&board, Timestamp::from_ms_clamped(until_ms));
+            assert_eq!(end.at_ms, at_ms);
+            assert_eq!(end.to_string().parse(), Ok(end));
+        }
+    }
+}

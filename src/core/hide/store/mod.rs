@@ -1,0 +1,5 @@
+//! The calls of scripts for hides, hidden lists and erasures.
+
+pub mod erasures;
+pub mod hidden;
+pub mod hide_ends;

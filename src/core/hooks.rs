@@ -1,0 +1,57 @@
+//! What other rooms do on occasions of the core. The core names the occasions; the root of the program (`setup.rs`) says which functions of
+//! which rooms are called. So the core knows none of them.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::hide::erasures::Revised;
+use super::jobs::Progress;
+use super::{Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::Store;
+
+/// What a hook returns. It is in a box: all of this is rare, and what awaits it does not grow by it.
+pub type Called<'a, T = ()> = BoxFuture<'a, Result<T, Error>>;
+
+/// Removes the name of an erased member from one kind of data of a board.
+pub type ForgetMember = for<'a> fn(&'a Engine, &'a LiveBoard, &'a MemberId) -> Called<'a>;
+
+/// The functions of other rooms that the core calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// When a board is about to be created: whether something was ordered for all boards. Then the board is stored as opening, so that events
+    /// and reads wait.
+    pub has_orders: for<'a> fn(&'a Store) -> Called<'a, bool>,
+    /// After a new board was stored: carries out what was ordered for all boards, and opens the board if it is opening. Returns the
+    /// board as it is stored then; [`Error::Again`] if it has changed meanwhile, or is gone.
+    pub carry_out_orders: for<'a> fn(&'a Engine, &'a Arc<Board>) -> Called<'a, Arc<Board>>,
+
+    /// When a board is new in memory: plans the work that it may need.
+    pub plan_work: fn(&Engine, &BoardId),
+
+    /// Before a shard's journal has the line that a member is hidden, or brought back.
+    pub begin_moderation: for<'a> fn(&'a Engine, &'a Board, &'a Shard) -> Called<'a>,
+
+    /// When a shard refuses an erasure, since the results lack hides: revises the results of a board until all its hides are in them. Returns
+    /// which those are.
+    pub revise_results: for<'a> fn(&'a Engine, &'a BoardId) -> Called<'a, Revised>,
+    /// When a member is erased, one for each kind of data that may have its name. They are called before the keys of the member are removed: as long
+    /// as some of these are left, somebody comes back and calls them again. They are called again after each change of the
+    /// definition, too. What has read the name before must not write it any more.
+    pub forget_member: &'static [ForgetMember],
+    /// Has no shard of a board change what events before this instant have made. `More`: queued events have to be applied first,
+    /// which were given some time; it is to be called again.
+    pub close_shards: for<'a> fn(&'a Engine, &'a BoardId, Timestamp) -> Called<'a, Progress>,
+
+    /// When a member needs a seat in a league whose last period can't be closed: helps with the closing before it.
+    pub help_closing: for<'a> fn(&'a Engine, &'a BoardId) -> Called<'a>,
+    /// Closes the periods of a league that end up to an instant, but for their results; [`Error::LeagueTurning`] if that can't be done
+    /// yet.
+    pub close_league_until: for<'a> fn(&'a Engine, &'a BoardId, Timestamp) -> Called<'a>,
+    /// Turns the seat of a member whose period is over; [`Error::LeagueTurning`] while the period can't be closed.
+    pub turn_seat: for<'a> fn(&'a Engine, &'a BoardId, &'a MemberId) -> Called<'a>,
+}

@@ -1,0 +1,41 @@
+//! Following the clock of Redis.
+
+use std::time::Instant;
+
+use metrics::{counter, gauge};
+
+use crate::core::{Engine, Error};
+use crate::domain::clock::{Clock, Look};
+use crate::domain::time::Timestamp;
+
+/// The job: compares the clock with that of Redis, and reports a jump.
+pub(crate) async fn follow(engine: &Engine) -> Result<(), Error> {
+    let followed = look(engine).await;
+    gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
+    if let Some(jump_ms) = followed? {
+        counter!("standings_clock_jumps_total").increment(1);
+        let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
+                    quotas, standings with a retention); back, it stays for so much longer";
+        tracing::error!(jump_ms, "{what}");
+    }
+    Ok(())
+}
+
+/// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
+async fn look(engine: &Engine) -> Result<Option<i64>, Error> {
+    let local_now = || (Clock::local_us(), Instant::now());
+    let began = local_now();
+    let redis_us = engine.store.server_time_us().await?;
+    Ok(engine
+        .clock
+        .follow(Look::between(redis_us, began, local_now())))
+}
+
+/// The time now, as it may decide what can't be undone.
+pub(crate) async fn trusted_now(engine: &Engine) -> Result<Timestamp, Error> {
+    look(engine).await?;
+    match engine.clock.doubt() {
+        Some(doubt) => Err(Error::ClockDoubted(doubt)),
+        None => Ok(engine.clock.now()),
+    }
+}

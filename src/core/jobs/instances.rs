@@ -1,0 +1,81 @@
+//! Tells others that this instance is there, and knows who else is.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::store;
+use crate::core::{Engine, Error};
+use crate::domain::instance::{Instance, Part};
+use crate::domain::time::Timestamp;
+use crate::redis::random;
+
+/// How many random bytes the id of an instance has.
+const ID_BYTES: usize = 8;
+/// The longest time that an instance takes to withdraw.
+const WITHDRAWAL_MAX: Duration = Duration::from_secs(1);
+/// Where Linux tells the name of the machine.
+const HOST_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// What this instance tells of itself that stays.
+#[derive(Debug, Default)]
+pub struct Presence {
+    /// What it does.
+    pub part: Part,
+    /// Its id, and what it has told first.
+    told: OnceLock<(String, Instance)>,
+}
+
+impl Presence {
+    /// Of an instance that does this.
+    pub fn new(part: Part) -> Self {
+        let told = OnceLock::new();
+        Self { part, told }
+    }
+
+    fn told(&self, now: Timestamp) -> Result<&(String, Instance), Error> {
+        if let Some(told) = self.told.get() {
+            return Ok(told);
+        }
+        let id = random::hexadecimal::<ID_BYTES>("")?;
+        let host = std::fs::read_to_string(HOST_FILE).ok();
+        let host = host.map(|host| host.trim().to_owned());
+        let instance = Instance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: host.filter(|host| !host.is_empty()),
+            part: self.part,
+            started_at: now,
+            seen_at: now,
+            fault_count: 0,
+        };
+        Ok(self.told.get_or_init(|| (id, instance)))
+    }
+}
+
+impl Engine {
+    /// Tells others that this instance is there, and forgets those that were not heard of for long.
+    pub(crate) async fn tell_presence(&self) -> Result<(), Error> {
+        let now = self.clock.now();
+        let (id, first) = self.presence.told(now)?;
+        let instance = Instance {
+            seen_at: now,
+            fault_count: self.faults.list(0).1,
+            ..first.clone()
+        };
+        store::write(&self.store, id, &instance).await?;
+        for (id, other) in store::all(&self.store).await? {
+            if !other.is_remembered(now) {
+                store::forget(&self.store, &id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells others that this instance goes, if that is quick.
+    pub(crate) async fn withdraw(&self) {
+        if let Some((id, _)) = self.presence.told.get() {
+            let forgotten = store::forget(&self.store, id);
+            // Otherwise others forget it after a while.
+            drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The lease of an item: one instance at a time works on it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::redis::leases::{Given, Leased};
+use crate::redis::{Store, StoreError};
+
+/// For how long an instance that does not answer keeps others from going on.
+const DURATION: Duration = Duration::from_secs(5);
+/// How often the holder renews a lease.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A lease that this instance holds. It ends by itself if the instance does.
+#[derive(Debug)]
+pub struct Lease {
+    /// Its number: greater than that of each earlier holder.
+    pub number: u64,
+    /// How far the last holder had come; empty at the beginning of the work.
+    pub position: String,
+    store: Arc<Store>,
+    leased: Leased,
+    holder: String,
+    renewed: Mutex<Instant>,
+}
+
+impl Lease {
+    /// Takes a lease; `None` if another instance holds it, or its board was deleted.
+    pub async fn take(store: &Arc<Store>, leased: Leased) -> Result<Option<Self>, StoreError> {
+        // Each time another one: what an earlier holder in this process has under way is refused too.
+        let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let given = store.lease(&leased, &holder, duration_ms(), "").await?;
+        Ok(given.map(|Given { number, position }| Self {
+            number,
+            position,
+            store: Arc::clone(store),
+            leased,
+            holder,
+            renewed: Mutex::new(Instant::now()),
+        }))
+    }
+
+    /// Renews the lease if that is due, and notes how far the work has come. Returns whether it is still held.
+    pub async fn renew(&self, position: &str) -> Result<bool, StoreError> {
+        if self.renewed.lock().elapsed() < RENEWAL_INTERVAL {
+            return Ok(true);
+        }
+        self.confirm(position).await
+    }
+
+    /// Renews the lease at once, and notes how far the work has come. Returns whether it is still held.
+    pub async fn confirm(&self, position: &str) -> Result<bool, StoreError> {
+        *self.renewed.lock() = Instant::now();
+        let given = self
+            .store
+            .lease(&self.leased, &self.holder, duration_ms(), position);
+        Ok(given
+            .await?
+            .is_some_and(|given| given.number == self.number))
+    }
+
+    /// Does some work while the lease is held, and renews it meanwhile. `None`: the lease was lost, or can't be renewed, and
+    /// the work was dropped.
+    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let lost = async {
+            loop {
+                tokio::time::sleep(RENEWAL_INTERVAL).await;
+                if !matches!(self.renew(&self.position).await, Ok(true)) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            done = work => Some(done),
+            () = lost => None,
+        }
+    }
+
+    /// Gives the lease back; an empty position says that the work is at its end.
+    pub async fn give_back(self, position: &str) -> Result<(), StoreError> {
+        let given = self.store.lease(&self.leased, &self.holder, 0, position);
+        given.await.map(drop)
+    }
+}
+
+fn duration_ms() -> u64 {
+    u64::try_from(DURATION.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,438 @@
+//! The background work of an instance: one runner for all jobs.
+//!
+//! A `Job` says which items are due, and takes one item a bounded step further. The runner does the rest:
+//!
+//! - Items take turns, step by step, four of them at a time (16 queues). When all have had a turn, the runner looks again for
+//!   what is due. So a long item does not hold up a short one, even if the short one comes later. For queues it looks every 100
+//!   ms, also while steps run (`LOOK_INTERVAL`).
+//! - The result of each item is recorded separately (`faults.rs`). An item that fails waits for longer and longer, and
+//!   `/readyz` and a metric show it. A server that does not answer is no fault of an item: the other items have their turn, and
+//!   then the run ends with that error. It is no fault either that another instance has an item in hand: the next run looks at
+//!   what is left.
+//! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/lease.lua`). It says
+//!   how far the last holder has come, so any instance goes on there; and its number grows with each holder, so late writes of
+//!   an earlier one are refused.
+//! - Items that are not due cost nothing. What is due comes either from a set in Redis (moves, deletions, changes that were
+//!   begun), or from a schedule in memory (`schedule.rs`: derived standings, closings, reservations): a board is due when it
+//!   comes into memory, and then when its next period is near.
+//!
+//! A schedule in memory is enough, also for what falls due while no instance runs: an instance that starts reads all
+//! definitions, and each board is due once. Then the job computes what to do from the definition, the time, and what Redis says
+//! was done. So a job notes in Redis what it has done, as a field of the board or as the position of its lease. A durable index
+//! of due times would be in another slot than the boards, so no step could change both, and a new calendar would make it wrong.
+//!
+//! Names and intervals are here; `worker.rs` says what each kind does, and has a loop for each, which sleeps and then does all
+//! that is due. *Everyone's* loops run on every instance, to keep its memory and its clock right. The others run where
+//! `STANDINGS_BACKGROUND` is on; `queues` also needs `STANDINGS_APPLY_QUEUES`. `standings worker` runs all.
+//!
+//! | name | file | what it does | every |
+//! | --- | --- | --- | --- |
+//! | `clock` | `core/jobs/clock.rs` | everyone's: compares the clock with that of Redis | 1 s |
+//! | `definition` | `core/board/boards.rs` | everyone's: reads changed definitions | 250 ms |
+//! | `api-keys`, `api-key-uses` | `access/keyring.rs` | everyone's: reads changed API keys; notes when keys were used | 250 ms, 10 s |
+//! | `warnings` | `operations/warnings/job.rs` | everyone's: looks at the settings of Redis | 10 s |
+//! | `staleness` | `redis/staleness.rs` | everyone's: registers how far behind replicas may be that this instance reads from | 1 s |
+//! | `instances` | `core/jobs/instances.rs` | everyone's: tells others that the instance is there | 10 s |
+//! | `queue-sizes` | `queue/room.rs` | everyone's: looks how much waits in queues | 1 s |
+//! | `rollover` | `core/read/rollover.rs` | completes derived standings ahead of time | 500 ms |
+//! | `purge` | `core/board/purge.rs` | unlinks data that nothing needs | 1 s |
+//! | `sweep` | `core/board/sweep.rs` | lease: looks among all keys for what deleted boards have left | 1 min |
+//! | `announcement` | `core/board/announcements.rs` | announces changes whose maker is gone | 1 s |
+//! | `hidden-lists` | `core/hide/hidden.rs` | widens lists that `keep_top` keeps short | 1 s |
+//! | `erasures` | `core/hide/erasures.rs` | removes what erased members have left | 1 s |
+//! | `reservations` | `core/write/left_behind.rs` | settles reservations that are left behind | 1 s |
+//! | `hides` | `moderation/ended_hides.rs` | ends hides and standing orders at their `until` | 1 s |
+//! | `tasks` | `moderation/tasks/job.rs` | lease: does on all boards what was ordered | 1 s |
+//! | `closings` | `periods/closings/work.rs` | makes periods final whose wait is over | 1 s |
+//! | `revisions` | `periods/revisions/work.rs` | revises results after members were hidden or brought back | 1 s |
+//! | `queues` | `queue/applying.rs` | lease: applies what waits in queues | 100 ms, and when this instance has queued something |
+//! | `queue-index` | `queue/listing.rs` | puts queues back into their index | 1 s |
+//! | `reshard` | `moves/job.rs` | lease: moves a board to other shards | 1 s |
+//! | `outboxes` | `webhooks/outbox/job.rs` | hands messages on from outboxes to the queues of webhooks | 1 s |
+//! | `webhooks` | `webhooks/deliveries/job.rs` | a loop: sends what is queued for webhooks | 500 ms |
+//! | `audit` | `audit/job.rs` | a loop: drops old lines of the audit log | 1 min |
+
+pub mod clock;
+pub mod faults;
+pub mod instances;
+pub mod lease;
+pub mod schedule;
+pub(crate) mod steps;
+pub mod store;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use metrics::{counter, gauge, histogram};
+
+use self::faults::Subject;
+use super::{Engine, Error};
+
+/// A kind of background work.
+pub trait Job: fmt::Debug + Send + Sync {
+    /// One thing that is to be done.
+    type Item: Send + Sync;
+    /// Its kind: the name in metrics, in the log and in faults.
+    const KIND: JobKind;
+    /// The pause of an item between two steps, in which other clients have Redis to themselves.
+    const PAUSE: Duration = Duration::ZERO;
+    /// How many items are worked on side by side.
+    const AT_ONCE: usize = 4;
+    /// How long the steps of other items may hold up the look for what is due.
+    const LOOK_INTERVAL: Duration = Duration::MAX;
+
+    /// What the faults of an item go by.
+    fn subject(&self, item: &Self::Item) -> Subject;
+
+    /// The items that are due now.
+    fn due(&self, engine: &Engine) -> impl Future<Output = Result<Vec<Self::Item>, Error>> + Send;
+
+    /// Takes an item a bounded step further. The item may hold what the next step goes on with.
+    fn step(
+        &self,
+        engine: &Engine,
+        item: &mut Self::Item,
+    ) -> impl Future<Output = Result<Progress, Error>> + Send;
+}
+
+/// How far a step has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Progress {
+    /// There is more to do for the item now.
+    More,
+    /// There is nothing more that this instance can do for it now.
+    Done,
+}
+
+impl Progress {
+    /// How far a step has come that knows whether there is more to do.
+    pub(crate) fn more_if(is_more: bool) -> Self {
+        if is_more { Self::More } else { Self::Done }
+    }
+}
+
+/// Who does a job.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Doer {
+    /// Every instance, to keep its memory and its clock right, and its operator informed.
+    Everyone,
+    /// Whoever works in the background: one instance is enough.
+    Anyone,
+}
+
+/// Declares the jobs: each with its name, who does it, and for how many milliseconds its loop sleeps between two runs. What a run does
+/// is not known here: `worker.rs` knows all rooms.
+macro_rules! jobs {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal;)*) => {
+        /// The kinds of background work. Their names are told in the log, in metrics and in faults.
+        #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+        pub enum JobKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl JobKind {
+            const ALL: &[(Self, &'static str, Doer, u64)] =
+                &[$((Self::$kind, $name, Doer::$doer, $interval_ms)),*];
+        }
+    };
+}
+
+jobs! {
+    /// Comparing the clock with Redis' clock.
+    Clock = "clock", Everyone, 1_000;
+    /// Holding the API keys in memory as they are stored.
+    ApiKeys = "api-keys", Everyone, 250;
+    /// Holding the definitions of boards in memory as they are stored.
+    Definition = "definition", Everyone, 250;
+    /// Telling in the log what of Redis somebody should look after.
+    Warnings = "warnings", Everyone, 10_000;
+    /// Noting when API keys were used.
+    ApiKeyUses = "api-key-uses", Everyone, 10_000;
+    /// Telling how old the answers of replicas may be.
+    Staleness = "staleness", Everyone, 1_000;
+    /// Telling others that the instance is there.
+    Instances = "instances", Everyone, 10_000;
+    /// Looking how much waits in queues.
+    QueueSizes = "queue-sizes", Everyone, 1_000;
+    /// Completing derived standings ahead of time.
+    Rollover = "rollover", Anyone, 500;
+    /// Moving the data of a board to other shards.
+    Reshard = "reshard", Anyone, 1_000;
+    /// Unlinking data that is not needed any more.
+    Purge = "purge", Anyone, 1_000;
+    /// Announcing a change whose maker is gone.
+    Announcement = "announcement", Anyone, 1_000;
+    /// Looking among all keys for what deleted boards have left: one walk is for all that were deleted by then.
+    Sweep = "sweep", Anyone, 60_000;
+    /// Settling reservations that are left behind.
+    Reservations = "reservations", Anyone, 1_000;
+    /// Dropping old lines of the audit log.
+    Audit = "audit", Anyone, 60_000;
+    /// Finding more members for lists that are kept short and have many hidden members.
+    HiddenLists = "hidden-lists", Anyone, 1_000;
+    /// Ending hides whose end has come.
+    Hides = "hides", Anyone, 1_000;
+    /// Doing on all boards what somebody has ordered.
+    Tasks = "tasks", Anyone, 1_000;
+    /// Removing what erased members have left.
+    Erasures = "erasures", Anyone, 1_000;
+    /// Handing messages on from the outboxes of boards to the queues of webhooks.
+    Outboxes = "outboxes", Anyone, 1_000;
+    /// Sending what is queued for webhooks.
+    Webhooks = "webhooks", Anyone, 500;
+    /// Revising results after members were hidden or brought back.
+    Revisions = "revisions", Anyone, 1_000;
+    /// Making periods final whose wait is over.
+    Closings = "closings", Anyone, 1_000;
+    /// Applying what waits in queues.
+    Queues = "queues", Anyone, 100;
+    /// Putting queues back into their index.
+    QueueIndex = "queue-index", Anyone, 1_000;
+}
+
+impl JobKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// How long its loop sleeps between two runs.
+    pub fn interval(self) -> Duration {
+        Duration::from_millis(Self::ALL[self as usize].3)
+    }
+
+    fn of(doer: Doer) -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter();
+        all.filter_map(move |(kind, _, own, _)| (*own == doer).then_some(*kind))
+    }
+
+    /// What every instance does, to keep its memory and its clock right, and its operator informed.
+    pub fn of_every_instance() -> impl Iterator<Item = Self> {
+        Self::of(Doer::Everyone)
+    }
+
+    /// What one instance is enough for.
+    pub fn in_background() -> impl Iterator<Item = Self> {
+        Self::of(Doer::Anyone)
+    }
+}
+
+impl Engine {
+    /// Brings all that is due of a job to its end. Safe to run on any number of instances at once, and to stop half-way.
+    pub async fn run<J: Job>(&self, job: &J) -> Result<(), Error> {
+        let (mut waiting, mut in_hand) = (VecDeque::new(), BTreeSet::new());
+        let (mut running, mut failed) = (FuturesUnordered::new(), None);
+        // How many turns are left until the job is asked again what is due, and whether any item had more to do.
+        let (mut turns, mut is_more) = (0, true);
+        loop {
+            if turns == 0 && is_more {
+                let mut due = job.due(self).await?;
+                due.retain(|item| !in_hand.contains(&job.subject(item)));
+                in_hand.extend(due.iter().map(|item| job.subject(item)));
+                waiting.extend(due);
+                (turns, is_more) = (waiting.len() + running.len(), false);
+            }
+            while running.len() < J::AT_ONCE
+                && let Some(item) = waiting.pop_front()
+            {
+                running.push(self.take_step(job, item));
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a count of items")]
+            gauge!("standings_job_items", "job" => J::KIND.name())
+                .set((waiting.len() + running.len()) as f64);
+            let Ok(next) = tokio::time::timeout(J::LOOK_INTERVAL, running.next()).await else {
+                (turns, is_more) = (0, true);
+                continue;
+            };
+            let Some((item, stepped)) = next else {
+                return failed.map_or(Ok(()), Err);
+            };
+            turns -= 1;
+            match stepped {
+                Ok(Progress::More) => {
+                    waiting.push_back(item);
+                    is_more = true;
+                }
+                Ok(Progress::Done) => {
+                    in_hand.remove(&job.subject(&item));
+                }
+                // It stays in hand: the next run tries it again.
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+
+    /// Takes an item one step further. A fault of the item is recorded, and ends its turns for this time.
+    pub(crate) async fn take_step<J: Job>(
+        &self,
+        job: &J,
+        mut item: J::Item,
+    ) -> (J::Item, Result<Progress, Error>) {
+        let subject = job.subject(&item);
+        if !self.faults.is_due(J::KIND, &subject) {
+            return (item, Ok(Progress::Done));
+        }
+        let begun = Instant::now();
+        let stepped = job.step(self, &mut item).boxed().await;
+        let kind = J::KIND.name();
+        histogram!("standings_job_step_seconds", "job" => kind).record(begun.elapsed());
+        let result = match &stepped {
+            Ok(_) => "ok",
+            Err(error) if error.is_turn_of_others() => "busy",
+            Err(_) => "failed",
+        };
+        counter!("standings_job_steps_total", "job" => kind, "result" => result).increment(1);
+        let now = self.clock.now();
+        self.faults
+            .record(J::KIND, &subject, now, stepped.as_ref().err());
+        let progress = match stepped {
+            Err(error) if error.is_fault() || error.is_turn_of_others() => Ok(Progress::Done),
+            stepped => stepped,
+        };
+        if matches!(progress, Ok(Progress::More)) {
+            tokio::time::sleep(J::PAUSE).await;
+        }
+        (item, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::domain::clock::Clock;
+    use crate::domain::ids::BoardId;
+    use crate::domain::time::Timestamp;
+    use crate::redis::{Address, Store, StoreError};
+    use crate::runtime::timeouts::TimeoutFactor;
+    use crate::setup::HOOKS;
+
+    /// Counts to a number for each item. The items of one board fail, those of another one meet a server that is away, and those of a
+    /// third one are in the hand of others.
+    #[derive(Debug, Default)]
+    struct Counting {
+        steps: Mutex<Vec<(&'static str, u32)>>,
+    }
+
+    impl Job for Counting {
+        type Item = (&'static str, u32);
+        const KIND: JobKind = JobKind::Purge;
+
+        fn subject(&self, (board, _): &Self::Item) -> Subject {
+            Subject::board(&BoardId::parse(board).unwrap())
+        }
+
+        async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
+            let mut due = vec![
+                ("bad", 9),
+                ("away", 9),
+                ("held", 9),
+                ("long", 5),
+                ("short", 1),
+            ];
+            due.retain(|(board, steps)| count(self, board) < *steps as usize);
+            if count(self, "long") > 0 && count(self, "late") == 0 {
+                due.push(("late", 1));
+            }
+            Ok(due)
+        }
+
+        async fn step(&self, _: &Engine, item: &mut Self::Item) -> Result<Progress, Error> {
+            let done = {
+                let mut steps = self.steps.lock();
+                steps.push(*item);
+                steps.iter().filter(|step| step.0 == item.0).count()
+            };
+            tokio::task::yield_now().await;
+            match item.0 {
+                "bad" => Err(StoreError::Unexpected("WRONGTYPE".into()).into()),
+                "away" => Err(StoreError::Unavailable("away".into()).into()),
+                "held" => Err(Error::busy()),
+                _ if done >= item.1 as usize => Ok(Progress::Done),
+                _ => Ok(Progress::More),
+            }
+        }
+    }
+
+    fn count(job: &Counting, board: &str) -> usize {
+        let steps = job.steps.lock();
+        steps.iter().filter(|step| step.0 == board).count()
+    }
+
+    #[tokio::test]
+    async fn items_take_turns_with_those_that_come_later_and_one_that_fails_holds_up_no_other() {
+        let address = Address::parse("redis://127.0.0.1:1");
+        let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
+        let engine = Engine::new(store, clock, &HOOKS);
+        let job = Counting::default();
+        let run = engine.run(&job).await;
+        assert!(matches!(run, Err(Error::Store(StoreError::Unavailable(_)))));
+        let counts = ["bad", "away", "long", "short", "late"].map(|board| count(&job, board));
+        assert_eq!(counts, [1, 1, 5, 1, 1]);
+        let last = job
+            .steps
+            .lock()
+            .iter()
+            .rfind(|step| step.0 != "held")
+            .copied();
+        assert_eq!(last, Some(("long", 5)));
+        // What has failed waits; what a server did not answer does not, nor what others have in hand.
+        let held = count(&job, "held");
+        engine.run(&job).await.unwrap_err();
+        let counts = ["bad", "away"].map(|board| count(&job, board));
+        assert_eq!(counts, [1, 2]);
+        assert!(held > 0 && count(&job, "held") > held);
+        let (faults, _) = engine.faults.list(5);
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].name, "bad");
+    }
+
+    /// An item whose step ends once that of another one has, which is due later.
+    #[derive(Debug, Default)]
+    struct Waiting {
+        is_over: tokio::sync::Notify,
+        looks: Mutex<usize>,
+    }
+
+    impl Job for Waiting {
+        type Item = &'static str;
+        const KIND: JobKind = JobKind::Purge;
+        const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+        fn subject(&self, board: &Self::Item) -> Subject {
+            Subject::board(&BoardId::parse(board).unwrap())
+        }
+
+        async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
+            let mut looks = self.looks.lock();
+            *looks += 1;
+            Ok(if *looks == 1 {
+                vec!["slow"]
+            } else {
+                vec!["slow", "late"]
+            })
+        }
+
+        async fn step(&self, _: &Engine, item: &mut Self::Item) -> Result<Progress, Error> {
+            match *item {
+                "slow" => self.is_over.notified().await,
+                _ => self.is_over.notify_one(),
+            }
+            Ok(Progress::Done)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_that_takes_long_does_not_hold_up_the_look_for_what_is_due() {
+        let address = Address::parse("redis://127.0.0.1:1");
+        let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
+        let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
+        let engine = Engine::new(store, clock, &HOOKS);
+        engine.run(&Waiting::default()).await.unwrap();
+    }
+}

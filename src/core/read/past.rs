@@ -1,0 +1,270 @@
+//! Builds derived standings of the past for those who ask for them.
+//!
+//! The derived standings of the running period and of the one before are kept (`rollover.rs`). An older one is built when somebody
+//! reads it, and then kept for a while. Without a bound, somebody who reads many of them would leave Redis no time for others. So
+//! an instance builds for one request at a time, and rests after each step for as long as the step took. Other requests wait in
+//! line, of each asker one at a time. An asker that has used up its allowance is refused for a while.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::timeout;
+
+use crate::core::Error;
+use crate::domain::access::KeyName;
+use crate::domain::clock::Clock;
+use crate::domain::ids::MemberId;
+use crate::domain::quota::Network;
+use crate::domain::time::Timestamp;
+
+/// How long it takes until an asker has another step, in milliseconds. A step is about a millisecond of Redis.
+const STEP_MS: u64 = 10;
+/// How many steps an asker may be ahead of that.
+const STEPS_MAX: u64 = 1_000;
+/// How many reads of an asker wait at the most: more than one request may have.
+const WAITING_MAX: usize = 128;
+/// How many reads wait in all, at the most.
+const WAITING_IN_ALL_MAX: usize = 512;
+/// From how many askers on those are forgotten whose allowance is whole.
+const ASKERS_KNOWN: usize = 1_024;
+
+/// Who asks.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Asker {
+    /// An API key of the configuration, by half of its digest.
+    Configured(u128),
+    /// A stored API key.
+    Key(KeyName),
+    /// A player.
+    Player(MemberId),
+    /// An address; `None` if that is not known.
+    Address(Option<Network>),
+}
+
+/// The line of an instance.
+#[derive(Debug)]
+pub(crate) struct Line {
+    places: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+    shares: Mutex<HashMap<Asker, Arc<Share>>>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(WAITING_IN_ALL_MAX)),
+            turn: Arc::new(Semaphore::new(1)),
+            shares: Mutex::default(),
+        }
+    }
+}
+
+/// What an asker has of the line.
+#[derive(Debug)]
+struct Share {
+    places: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+    ahead: Mutex<Ahead>,
+}
+
+/// How far an asker is ahead.
+#[derive(Debug)]
+struct Ahead {
+    /// In how many milliseconds its allowance is whole.
+    ms: u64,
+    /// As of when that is.
+    as_of: Timestamp,
+}
+
+impl Share {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(WAITING_MAX)),
+            turn: Arc::new(Semaphore::new(1)),
+            ahead: Mutex::new(Ahead { ms: 0, as_of: now }),
+        }
+    }
+
+    /// In how many milliseconds the allowance of its asker is whole, after so many more steps.
+    fn spend(&self, steps: u64, now: Timestamp) -> u64 {
+        let mut ahead = self.ahead.lock();
+        // A clock that was set back makes nobody wait longer.
+        let passed = u64::try_from(now.ms() - ahead.as_of.ms()).unwrap_or(0);
+        ahead.ms = ahead.ms.saturating_sub(passed) + steps * STEP_MS;
+        ahead.as_of = now;
+        ahead.ms
+    }
+
+    /// How long its asker has to wait until some of its allowance is left; `None`: some is left.
+    fn used_up_for(&self, now: Timestamp) -> Option<Duration> {
+        let over_ms = self.spend(0, now).checked_sub(STEPS_MAX * STEP_MS)?;
+        (over_ms > 0).then(|| Duration::from_millis(over_ms))
+    }
+}
+
+/// The turn of a request. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    share: Arc<Share>,
+    /// The shards of a board build one after the other.
+    pub(crate) alone: tokio::sync::Mutex<()>,
+    _held: [OwnedSemaphorePermit; 4],
+}
+
+impl Turn {
+    /// Counts a step that took so long and ends now, and rests.
+    pub(crate) async fn rest(&self, took: Duration, now: Timestamp) {
+        self.share.spend(1, now);
+        tokio::time::sleep(took).await;
+    }
+}
+
+impl Line {
+    /// Waits for the turn of a request of this asker.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come within this time, or the asker has used up its
+    /// allowance.
+    pub(crate) async fn turn(
+        &self,
+        asker: &Asker,
+        clock: &Clock,
+        wait_max: Duration,
+    ) -> Result<Turn, Error> {
+        let share = self.share_of(asker, clock.now());
+        let own_place = place(&share.places)?;
+        let place = place(&self.places)?;
+        let turns = async {
+            let own_turn = Arc::clone(&share.turn).acquire_owned().await;
+            if let Some(wait) = share.used_up_for(clock.now()) {
+                return Err(Error::TooMuchPast(wait));
+            }
+            let turn = Arc::clone(&self.turn).acquire_owned().await;
+            let never = |_| Error::busy();
+            Ok([own_turn.map_err(never)?, turn.map_err(never)?])
+        };
+        let [own_turn, turn] = timeout(wait_max, turns)
+            .await
+            .unwrap_or(Err(Error::TooMuchPast(Duration::ZERO)))?;
+        Ok(Turn {
+            share,
+            alone: tokio::sync::Mutex::default(),
+            _held: [own_place, place, own_turn, turn],
+        })
+    }
+
+    fn share_of(&self, asker: &Asker, now: Timestamp) -> Arc<Share> {
+        let mut shares = self.shares.lock();
+        if shares.len() >= ASKERS_KNOWN {
+            shares.retain(|_, share| Arc::strong_count(share) > 1 || share.spend(0, now) > 0);
+        }
+        let share = match shares.entry(asker.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(Arc::new(Share::new(now))),
+        };
+        Arc::clone(share)
+    }
+}
+
+fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
+    let full = |_: TryAcquireError| Error::TooMuchPast(Duration::ZERO);
+    Arc::clone(places).try_acquire_owned().map_err(full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn clock() -> Clock {
+        Clock::set_to(Timestamp::from_ms_clamped(0))
+    }
+
+    fn asker(name: &str) -> Asker {
+        Asker::Player(MemberId::parse(name).unwrap())
+    }
+
+    fn refused(turn: Result<Turn, Error>) -> Duration {
+        match turn {
+            Err(Error::TooMuchPast(wait)) => wait,
+            turn => panic!("{turn:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_asker_has_one_turn_at_a_time_and_others_come_in_between() {
+        let line = Arc::new(Line::default());
+        let (one, other) = (asker("one"), asker("other"));
+        let first = line.turn(&one, &clock(), LONG).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for (asker, name) in [(&one, "one"), (&one, "one again"), (&other, "other")] {
+            let (line, asker, order) = (Arc::clone(&line), asker.clone(), Arc::clone(&order));
+            let wait = tokio::spawn(async move {
+                let _turn = line.turn(&asker, &clock(), LONG).await.unwrap();
+                order.lock().push(name);
+                tokio::task::yield_now().await;
+            });
+            waiting.push(wait);
+            // It is in line before the next one is.
+            tokio::task::yield_now().await;
+        }
+        assert!(order.lock().is_empty());
+        drop(first);
+        for wait in waiting {
+            wait.await.unwrap();
+        }
+        let order = order.lock().clone();
+        assert_eq!(order, ["other", "one", "one again"]);
+    }
+
+    #[tokio::test]
+    async fn places_and_waits_are_bounded() {
+        let (line, clock) = (Line::default(), clock());
+        let one = asker("one");
+        let held = line.turn(&one, &clock, LONG).await.unwrap();
+        let waited = line.turn(&one, &clock, Duration::ZERO).await;
+        assert_eq!(refused(waited), Duration::ZERO);
+        let places = Arc::clone(&held.share.places);
+        let left = u32::try_from(places.available_permits()).unwrap();
+        let _others = places.acquire_many(left).await.unwrap();
+        let waited = line.turn(&one, &clock, LONG).await;
+        assert_eq!(refused(waited), Duration::ZERO);
+        drop(held);
+        let other = asker("other");
+        line.turn(&other, &clock, LONG).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_has_used_up_the_allowance_waits_and_nobody_else_does() {
+        let (line, clock) = (Line::default(), clock());
+        let (one, other) = (asker("one"), asker("other"));
+        let turn = line.turn(&one, &clock, LONG).await.unwrap();
+        for _ in 0..STEPS_MAX {
+            turn.rest(Duration::ZERO, clock.now()).await;
+        }
+        drop(turn);
+        let turn = line.turn(&one, &clock, LONG).await.unwrap();
+        for _ in 0..200 {
+            turn.rest(Duration::ZERO, clock.now()).await;
+        }
+        drop(turn);
+        let waits = line.turn(&one, &clock, LONG).await;
+        assert_eq!(refused(waits), Duration::from_secs(2));
+        line.turn(&other, &clock, LONG).await.unwrap();
+        clock.set(Timestamp::from_ms_clamped(1_999));
+        let waits = line.turn(&one, &clock, LONG).await;
+        assert_eq!(refused(waits), Duration::from_millis(1));
+        clock.set(Timestamp::from_ms_clamped(2_000));
+        line.turn(&one, &clock, LONG).await.unwrap();
+        // Set back, the clock has nobody wait longer.
+        clock.set(Timestamp::from_ms_clamped(0));
+        line.turn(&one, &clock, LONG).await.unwrap();
+    }
+}

@@ -1,0 +1,228 @@
+//! Finds the standing that a read is about.
+
+use crate::core::{Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::league::Cohort;
+use crate::domain::period::Period;
+use crate::domain::plan::{StandingName, stretch};
+use crate::domain::problems::Problem;
+use crate::domain::series::{Series, Standing, Track};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// How a request names a period of a window.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Choice {
+    /// The running one.
+    #[default]
+    Current,
+    /// The one before it.
+    Previous,
+    /// The one with this key.
+    Key(String),
+    /// The one that holds this instant.
+    At(Timestamp),
+}
+
+/// How a request names a cohort of a league.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum CohortChoice {
+    /// Not at all: it reads a whole standing.
+    #[default]
+    Unnamed,
+    /// By what users call it: `silver-17`.
+    Named(String),
+    /// By a member that has its seat there. On other boards it is the whole standing.
+    Of(MemberId),
+    /// All of them.
+    All,
+}
+
+impl From<Option<String>> for CohortChoice {
+    fn from(name: Option<String>) -> Self {
+        name.map_or(Self::Unnamed, Self::Named)
+    }
+}
+
+/// A standing, found from what a request says.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The window.
+    pub window: Window,
+    /// The standing.
+    pub standing: Standing,
+    /// Its period's key.
+    pub key: String,
+    /// In a league, what users call its cohort.
+    pub cohort: Option<String>,
+    /// When the standing begins and ends: for a rolling one, its oldest period's start and its newest's end.
+    pub starts_at: Option<Timestamp>,
+    /// See `starts_at`.
+    pub ends_at: Option<Timestamp>,
+    /// Whether there is nothing to show: history that it is made of may have been dropped, or the member has no cohort.
+    pub is_empty: bool,
+    /// Whether events of its last period come too late by now.
+    pub is_late: bool,
+}
+
+impl Target {
+    /// Finds the standing of a window at a period.
+    pub fn find(
+        live: &LiveBoard,
+        window: &str,
+        track: Track,
+        choice: &Choice,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let board = &live.board;
+        let window = find_window(board, window)?;
+        let period = find_period(board, window, choice, now)?;
+        Self::of_period(board, window, board.series(window, track), period, now)
+    }
+
+    /// The same of a cohort, by what users call it. A league is read cohort by cohort, another board as a whole.
+    pub fn in_cohort(self, board: &Board, name: Option<&str>) -> Result<Self, Error> {
+        let league = board.league_of(&self.standing.period);
+        match (name, league) {
+            (None, None) => Ok(self),
+            (Some(_), None) => Err(Problem::no_league(&board.id).into()),
+            (None, Some(_)) => Err(Problem::cohort_required(&board.id, self.window).into()),
+            (Some(name), Some(league)) => match league.cohort_named(name) {
+                Some(cohort) => Ok(self.of_cohort(board, cohort)),
+                None => Err(self.cohort_not_found(board, name)),
+            },
+        }
+    }
+
+    /// The same of a cohort of its period.
+    pub(crate) fn of_cohort(self, board: &Board, cohort: Cohort) -> Self {
+        Self {
+            standing: Standing {
+                cohort: Some(cohort),
+                ..self.standing
+            },
+            cohort: board.cohort_name(&self.standing.period, cohort),
+            ..self
+        }
+    }
+
+    /// What people call it.
+    pub(crate) fn name(&self) -> StandingName {
+        StandingName {
+            window: self.window.to_string().into(),
+            key: self.key.as_str().into(),
+        }
+    }
+
+    /// That there is no such cohort.
+    pub(crate) fn cohort_not_found(&self, board: &Board, name: &str) -> Error {
+        let cohort: String = name.chars().take(64).collect();
+        Problem::cohort_not_found(&board.id, &self.name(), &cohort).into()
+    }
+
+    /// Why it has no result: it has no data, if it is final.
+    pub(crate) fn without_result(&self, board: &Board, is_final: bool) -> Error {
+        let problem = if is_final {
+            Problem::period_not_found
+        } else {
+            Problem::period_not_final
+        };
+        problem(&board.id, &self.name()).into()
+    }
+
+    /// The periods whose events it holds.
+    pub fn periods(&self, board: &Board) -> Vec<Period> {
+        let periods = match self.window {
+            Window::Period(_) => 1,
+            Window::Rolling { periods, .. } => periods,
+        };
+        stretch(board, self.standing.period, periods)
+    }
+
+    /// The standing of the period before, `None` where there is none.
+    pub fn previous(&self, board: &Board, now: Timestamp) -> Option<Self> {
+        let period = board.calendar.previous(&self.standing.period)?;
+        Self::of_period(board, self.window, self.standing.series, period, now)
+            .ok()
+            .filter(|target| !target.is_empty)
+    }
+
+    fn of_period(
+        board: &Board,
+        window: Window,
+        series: Series,
+        period: Period,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let calendar = &board.calendar;
+        let derived = board.derived_as(series);
+        let oldest = match derived {
+            None => period,
+            Some(derived) => {
+                let running = calendar.containing(window.unit(), now);
+                // Such a standing would be stored, whatever key was asked for.
+                if period.start_ms > running.end_ms {
+                    let detail = "a rolling window, or one with initial scores, can't end later than with the next period";
+                    return Err(Problem::invalid_parameter("key", detail).into());
+                }
+                stretch(board, period, derived.periods)
+                    .last()
+                    .copied()
+                    .unwrap_or(period)
+            }
+        };
+        let is_expired = derived.is_some()
+            && board
+                .expires_at_ms(&oldest)
+                .is_some_and(|expires| expires <= now.ms());
+        Ok(Self {
+            window,
+            standing: Standing::of(series, period),
+            key: calendar.key(&period),
+            cohort: None,
+            starts_at: oldest.start(),
+            ends_at: period.end(),
+            is_empty: is_expired,
+            is_late: board
+                .last_event_ms(&period)
+                .is_some_and(|last_ms| last_ms < now.ms()),
+        })
+    }
+}
+
+/// The window of a board that has this name.
+pub(crate) fn find_window(board: &Board, name: &str) -> Result<Window, Error> {
+    let windows = &board.definition.windows;
+    let parsed = name.parse().ok();
+    let found = parsed.filter(|window| windows.contains(window));
+    found.ok_or_else(|| {
+        let known: Vec<String> = windows.iter().map(Window::to_string).collect();
+        let window: String = name.chars().take(64).collect();
+        Problem::unknown_window(&board.id, &window, &known.join(", ")).into()
+    })
+}
+
+fn find_period(
+    board: &Board,
+    window: Window,
+    choice: &Choice,
+    now: Timestamp,
+) -> Result<Period, Error> {
+    let calendar = &board.calendar;
+    let unit = window.unit();
+    let running = calendar.containing(unit, now);
+    match choice {
+        Choice::Current => Ok(running),
+        Choice::Previous => {
+            let previous = calendar.previous(&running);
+            let none =
+                || Problem::invalid_parameter("key", format!("{window} has no previous period"));
+            Ok(previous.ok_or_else(none)?)
+        }
+        Choice::At(at) => Ok(calendar.containing(unit, *at)),
+        Choice::Key(key) => calendar
+            .parse_key(unit, key)
+            .map_err(|error| Problem::invalid_parameter("key", error).into()),
+    }
+}

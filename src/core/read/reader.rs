@@ -1,0 +1,377 @@
+//! Reads standings of a board. Queries that come in together share one call, and equal queries share one answer.
+//!
+//! A call begins after all of its queries have come in. So a client that has the answer to its event reads the event, unless
+//! it accepts an older answer by a replica.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+use indexmap::IndexSet;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::past::{Asker, Turn};
+use super::store::standings::{self, Answer, Query, ShardAnswer, Sight};
+use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
+use crate::domain::edition::{Changed, ShardSeen};
+use crate::domain::series::{Series, Standing};
+use crate::domain::shard::Shard;
+use crate::domain::state::Seen;
+use crate::domain::time::Timestamp;
+use crate::redis::{Dated, Freshness, Store, StoreError};
+use crate::runtime::batcher::Work;
+
+/// For how long the queries of one call may keep Redis busy, in microseconds.
+const CALL_COST_US_MAX: usize = 1_000;
+
+/// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Size {
+    /// A page, at the most.
+    #[default]
+    Small,
+    /// More than that.
+    Large,
+}
+
+/// The reading of one shard.
+#[derive(Debug)]
+pub struct Reading {
+    /// Where it is stored.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub shard: Shard,
+    /// How fresh the answers have to be.
+    pub freshness: Freshness,
+}
+
+/// What is read for one query.
+type Read = Dated<ShardAnswer>;
+
+/// The distinct queries of a call, which of them each of its jobs asks, and what they cost.
+#[derive(Debug, Default)]
+pub struct Asked {
+    queries: IndexSet<Arc<Query>>,
+    indexes: Vec<usize>,
+    cost_us: usize,
+}
+
+impl Work for Reading {
+    type Job = Arc<Query>;
+    type Answer = Result<Read, StoreError>;
+    type Load = Asked;
+
+    fn admit(&self, load: &mut Asked, query: &Arc<Query>) -> bool {
+        let (index, is_new) = load.queries.insert_full(Arc::clone(query));
+        if is_new {
+            let cost_us = load.cost_us + query.cost_us();
+            if cost_us > CALL_COST_US_MAX && index > 0 {
+                load.queries.pop();
+                return false;
+            }
+            load.cost_us = cost_us;
+        }
+        load.indexes.push(index);
+        true
+    }
+
+    fn cost_us(load: &Asked) -> usize {
+        load.cost_us
+    }
+
+    async fn call(&self, _: Vec<Arc<Query>>, asked: Asked) -> Vec<Self::Answer> {
+        let queries: Vec<&Query> = asked.queries.iter().map(|query| &**query).collect();
+        let read = standings::read(
+            &self.store,
+            &self.shard,
+            &queries,
+            Sight::Visible,
+            self.freshness,
+        );
+        match read.await {
+            Ok(Dated { value, as_of }) => {
+                let of_job = |index: usize| {
+                    let value = value[index].clone();
+                    Ok(Dated { value, as_of })
+                };
+                asked.indexes.into_iter().map(of_job).collect()
+            }
+            Err(error) => vec![Err(error); asked.indexes.len()],
+        }
+    }
+}
+
+/// Reads a board for one request.
+pub(crate) struct Reader<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) live: &'a LiveBoard,
+    freshness: Mutex<Freshness>,
+    size: Size,
+    has_data: bool,
+    sight: Sight,
+    asker: Option<Asker>,
+    /// Once standings of the past had to be built.
+    turn: OnceCell<Turn>,
+    calls: Mutex<Calls>,
+}
+
+/// What the calls of a request have in common.
+#[derive(Clone, Debug, Default)]
+struct Calls {
+    /// The shards that were asked, by their indexes.
+    shards: Vec<Called>,
+    /// Whether a shard has changed between them.
+    is_torn: bool,
+    /// The instant of the oldest answer that a replica gave.
+    as_of: Option<Instant>,
+    /// The least barrier that they saw; `None`: one of them saw none.
+    barrier: Option<Timestamp>,
+}
+
+/// What they have seen of a shard.
+#[derive(Clone, Debug)]
+struct Called {
+    index: u16,
+    /// How often it had changed.
+    changed: Changed,
+    /// Which standings had entries there.
+    with_entries: Vec<Standing>,
+}
+
+impl Calls {
+    fn note(&mut self, shard: &Shard, query: &Query, as_of: Option<Instant>, seen: &ShardAnswer) {
+        let barrier = seen.barrier;
+        self.barrier = if self.is_any() {
+            self.barrier.min(barrier)
+        } else {
+            barrier
+        };
+        self.as_of = self.as_of.into_iter().chain(as_of).min();
+        let index = shard.shard_id.index;
+        let place = self.shards.binary_search_by_key(&index, |one| one.index);
+        let place = place.unwrap_or_else(|place| {
+            let called = Called {
+                index,
+                changed: seen.changed,
+                with_entries: Vec::new(),
+            };
+            self.shards.insert(place, called);
+            place
+        });
+        let called = &mut self.shards[place];
+        self.is_torn |= called.changed != seen.changed;
+        let standings = query.standings().into_iter().zip(seen.has_entries);
+        let with_entries = standings.filter_map(|(standing, has)| standing.filter(|_| has));
+        for standing in with_entries {
+            if !called.with_entries.contains(&standing) {
+                called.with_entries.push(standing);
+            }
+        }
+    }
+
+    /// Whether there was one.
+    fn is_any(&self) -> bool {
+        !self.shards.is_empty()
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(engine: &'a Engine, live: &'a LiveBoard, freshness: Freshness) -> Self {
+        Self {
+            engine,
+            live,
+            freshness: Mutex::new(freshness),
+            size: Size::default(),
+            has_data: false,
+            sight: Sight::default(),
+            asker: None,
+            turn: OnceCell::new(),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// The same for a request of this asker: what is built for it of the past is bounded.
+    pub(crate) fn asked_by(self, asker: Option<Asker>) -> Self {
+        Self { asker, ..self }
+    }
+
+    /// The same for a request that reads so much.
+    pub(crate) fn of_size(self, size: Size) -> Self {
+        Self { size, ..self }
+    }
+
+    /// The same that also reads the data of entries, if that is wanted and the board keeps data.
+    pub(crate) fn with_data(self, is_wanted: bool) -> Self {
+        Self {
+            has_data: is_wanted && self.live.board.definition.entry_data,
+            ..self
+        }
+    }
+
+    /// The same for a request that sees the entries of these members.
+    pub(crate) fn with_sight(self, sight: Sight) -> Self {
+        Self { sight, ..self }
+    }
+
+    /// Whose entries it sees.
+    pub(crate) fn sight(&self) -> Sight {
+        self.sight
+    }
+
+    /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
+    pub(crate) fn as_of(&self) -> Option<Instant> {
+        self.calls.lock().as_of
+    }
+
+    /// What its calls have seen of barriers.
+    pub(crate) fn seen(&self) -> Seen {
+        let calls = self.calls.lock();
+        Seen {
+            barrier: calls.barrier,
+            is_current: calls.is_any() && calls.as_of.is_none(),
+        }
+    }
+
+    /// What its calls have seen of a standing, and of the one before, in each shard, by the shards' indexes; and whether a
+    /// shard has changed between them.
+    pub(crate) fn shards_seen(
+        &self,
+        standings: [Option<Standing>; 2],
+    ) -> (Vec<(u16, ShardSeen)>, bool) {
+        let calls = self.calls.lock();
+        let seen = calls.shards.iter().map(|called| {
+            let has_entries = |standing| called.with_entries.contains(&standing);
+            let seen = ShardSeen {
+                changed: called.changed,
+                has_entries: standings.map(|standing| standing.is_some_and(has_entries)),
+            };
+            (called.index, seen)
+        });
+        (seen.collect(), calls.is_torn)
+    }
+
+    /// From now on answers have to be current. What was read before is forgotten.
+    pub(crate) fn insist(&self) {
+        *self.freshness.lock() = Freshness::Current;
+        *self.calls.lock() = Calls::default();
+    }
+
+    /// Asks a shard one query.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Again`] if the board in memory is stale; and if a standing was not complete, or too short: then it is complete now.
+    pub(crate) async fn ask<T: TryFrom<Answer>>(
+        &self,
+        shard: &LiveShard,
+        series: Series,
+        query: Query,
+    ) -> Result<T, Error> {
+        let query = Arc::new(if self.has_data {
+            query.with_data()
+        } else {
+            query
+        });
+        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let Dated { value: seen, as_of } = match self.sight {
+            Sight::Visible => {
+                let freshness = *self.freshness.lock();
+                let reading = shard.reading(freshness, self.size);
+                let answer = reading.submit(Arc::clone(&query)).await;
+                let answer = answer.ok_or_else(fault)??;
+                // Whether a hidden list is behind that the query needs.
+                if matches!(answer.value.answer, Answer::Unlisted(_)) {
+                    self.without_hidden(shard, &query, answer).boxed().await?
+                } else {
+                    answer
+                }
+            }
+            sight => self.ask_alone(shard, &query, sight).boxed().await?,
+        };
+        match seen.answer {
+            Answer::Incomplete(start_ms) => {
+                self.complete(&shard.shard, series, start_ms)
+                    .boxed()
+                    .await?;
+            }
+            Answer::Erasing => {
+                let forgetting = self.engine.forget_all(&shard.shard.id);
+                forgetting.boxed().await?;
+            }
+            Answer::Short(standing) => {
+                let widening = self.engine.widen(&shard.shard, &standing);
+                widening.boxed().await?;
+            }
+            _ => {
+                self.calls.lock().note(&shard.shard, &query, as_of, &seen);
+                return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
+            }
+        }
+        Err(Error::Again(Outdated::Read))
+    }
+
+    async fn complete(&self, shard: &Shard, series: Series, start_ms: i64) -> Result<(), Error> {
+        let asker = self.asker.as_ref();
+        let asker = asker.filter(|_| self.engine.is_past(shard, series, start_ms));
+        let turn = match asker {
+            Some(asker) => {
+                let turn = || self.engine.turn_to_build(asker);
+                Some(self.turn.get_or_try_init(turn).await?)
+            }
+            None => None,
+        };
+        self.engine
+            .complete_from(shard, series, start_ms, turn)
+            .await
+    }
+
+    /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
+    /// do not matter to that question, so it has to be asked once for each standing of the query.
+    async fn without_hidden(
+        &self,
+        shard: &LiveShard,
+        query: &Query,
+        mut answer: Read,
+    ) -> Result<Read, Error> {
+        let mut known_to = None;
+        while let Answer::Unlisted(standing) = answer.value.answer {
+            let followed = shard.follow_hides(standing).await?;
+            let number = *known_to.get_or_insert(followed.number);
+            let sight = Sight::HiddenUpTo(number);
+            answer = self.ask_alone(shard, query, sight).await?;
+            // It may leave out less than the shard says that it has changed.
+            self.calls.lock().is_torn = true;
+        }
+        Ok(answer)
+    }
+
+    /// Asks one query by itself.
+    async fn ask_alone(
+        &self,
+        shard: &LiveShard,
+        query: &Query,
+        sight: Sight,
+    ) -> Result<Read, Error> {
+        let (store, queries) = (&self.engine.store, &[query]);
+        let read = standings::read(store, &shard.shard, queries, sight, Freshness::Current);
+        let Dated { mut value, as_of } = read.await?;
+        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let value = value.pop().ok_or_else(fault)?;
+        Ok(Dated { value, as_of })
+    }
+}
+
+impl LiveShard {
+    /// How often the shard has changed, and its barrier.
+    pub(crate) async fn changed(
+        &self,
+        freshness: Freshness,
+    ) -> Result<(Changed, Option<Timestamp>), StoreError> {
+        let reading = self.reading(freshness, Size::Small);
+        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let answer = reading.submit(Arc::new(Query::Changed([None; 2]))).await;
+        let seen = answer.ok_or_else(fault)??.value;
+        Ok((seen.changed, seen.barrier))
+    }
+}

@@ -1,0 +1,5 @@
+//! The calls of scripts that read standings, complete derived ones, and count voters.
+
+pub mod rollover;
+pub mod standings;
+pub mod voters;

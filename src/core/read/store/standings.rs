@@ -1,0 +1,70 @@
+//! Reads standings. Many queries are one script call, so that ranks, scores and gaps agree with each other.
+
+mod answer;
+mod entries;
+mod query;
+
+use crate::domain::shard::Shard;
+use crate::redis::args::{LayoutArgs, each, ranking_name};
+use crate::redis::connection::Call;
+use crate::redis::dispatch::{Freshness, Store};
+use crate::redis::kinds::Kind;
+use crate::redis::{Dated, StoreError, keys, script};
+
+use self::query::{Encoder, QueryArgs};
+
+pub use self::answer::{Answer, ShardAnswer};
+pub use self::entries::{
+    Amounts, Entry, Line, MadeWith, Mark, Memo, Neighbourhood, Page, Slice, Spread, Subset,
+};
+pub use self::query::{Query, Selection, Sight};
+
+/// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
+pub async fn read(
+    store: &Store,
+    shard: &Shard,
+    queries: &[&Query],
+    sight: Sight,
+    freshness: Freshness,
+) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
+    let mut encoder = Encoder::new(shard, sight);
+    let queries: Vec<_> = queries.iter().map(|query| encoder.add(query)).collect();
+    let erasing = (sight == Sight::Everybody || encoder.keeps_lines()).then(|| {
+        encoder.keys.push(keys::single(shard, Kind::Erasing));
+        encoder.keys.len()
+    });
+    let followed = match sight {
+        Sight::HiddenUpTo(number) => Some(number),
+        Sight::Visible | Sight::Everybody => None,
+    };
+    let (mut keys, args) = store
+        .call(&script::READ, shard.tag())
+        .with_keys(std::mem::take(&mut encoder.keys))
+        .field("version", shard.version())
+        .field("layout", LayoutArgs::new(shard))
+        .field("ranking", ranking_name(shard.definition.ranking))
+        .field("standings", &encoder.standings)
+        .field("followed", followed)
+        .field("erasing", erasing)
+        .field(
+            "queries",
+            each(&queries, |query| QueryArgs(&encoder, *query)),
+        )
+        .keys_and_args()?;
+    if freshness == Freshness::Bounded && store.replicas.is_some() {
+        keys.push(keys::registry(shard.tag(), shard.generation));
+        let call = Call::new(&script::READ, keys.clone(), args.clone());
+        if let Some(Dated { value, as_of }) = store.read_replica(shard, call).await
+            && let Ok(value) = answer::read_all(shard, &queries, value)
+            && value.iter().all(ShardAnswer::is_complete)
+        {
+            return Ok(Dated { value, as_of });
+        }
+        keys.pop();
+    }
+    let reply = store.read(Call::new(&script::READ, keys, args)).await?;
+    Ok(Dated {
+        value: answer::read_all(shard, &queries, reply)?,
+        as_of: None,
+    })
+}

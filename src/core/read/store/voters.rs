@@ -1,0 +1,110 @@
+//! Counts distinct voters.
+
+use std::sync::Arc;
+
+use crate::domain::period::Period;
+use crate::domain::shard::Shard;
+use crate::redis::args::pack;
+use crate::redis::decode::Raw;
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
+use crate::redis::reply::require;
+use crate::redis::{StoreError, keys, script};
+use crate::runtime::join::try_join_all;
+
+/// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
+const CALL_PERIODS_MAX: usize = 100;
+
+/// The voters of some entries, in their order; of none where the board does not count them.
+#[derive(Clone, Debug, Default)]
+pub struct Voters(pub Option<Arc<[u64]>>);
+
+impl Voters {
+    /// Those of the entry with this index.
+    pub fn of(&self, index: usize) -> Option<u64> {
+        self.0.as_ref()?.get(index).copied()
+    }
+}
+
+/// Estimates how many distinct voters there were in these periods together.
+pub async fn count(store: &Store, shard: &Shard, periods: &[Period]) -> Result<u64, StoreError> {
+    let keys = periods.iter().map(|period| keys::voters(shard, period));
+    let counts = count_groups(store, shard, &[keys.collect()]).await?;
+    require(counts.first().copied(), "a group has a count")
+}
+
+/// The same for all shards of a board. It is what one shard would tell, since the union of HyperLogLogs is exact.
+pub async fn count_of_shards(
+    store: &Store,
+    shards: &[&Shard],
+    periods: &[Period],
+) -> Result<u64, StoreError> {
+    let sketches = shards.iter().map(async |shard| {
+        store
+            .call(&script::EXPORT_VOTERS, shard.tag())
+            .keys([keys::head(shard.tag()), keys::single(shard, Kind::Scratch)])
+            .keys(periods.iter().map(|period| keys::voters(shard, period)))
+            .read::<Raw>()
+            .await
+    });
+    let mut sketches = try_join_all(sketches).await?;
+    // Nobody has voted there.
+    sketches.retain(|Raw(sketch)| !sketch.is_empty());
+    let (Some(first), false) = (shards.first(), sketches.is_empty()) else {
+        return Ok(0);
+    };
+    let scratch = (0..sketches.len()).map(|index| keys::named(first, Kind::Sketch, index));
+    store
+        .call(&script::UNION, first.tag())
+        .key(keys::head(first.tag()))
+        .keys(scratch)
+        .args(sketches.into_iter().map(|Raw(sketch)| sketch))
+        .read()
+        .await
+}
+
+/// The same for each of some members, of one shard.
+pub async fn count_of_members(
+    store: &Store,
+    shard: &Shard,
+    periods: &[Period],
+    members: impl Iterator<Item = &str>,
+) -> Result<Vec<u64>, StoreError> {
+    let of_periods: Vec<String> = periods
+        .iter()
+        .map(|period| keys::voters(shard, period))
+        .collect();
+    let of_member = |member| {
+        let keys = of_periods.iter();
+        keys.map(|voters| keys::member_voters(voters, member))
+            .collect()
+    };
+    let groups: Vec<Vec<String>> = members.map(of_member).collect();
+    let together = (CALL_PERIODS_MAX / periods.len().max(1)).max(1);
+    let mut counts = Vec::with_capacity(groups.len());
+    for groups in groups.chunks(together) {
+        counts.extend(count_groups(store, shard, groups).await?);
+    }
+    Ok(counts)
+}
+
+async fn count_groups(
+    store: &Store,
+    shard: &Shard,
+    groups: &[Vec<String>],
+) -> Result<Vec<u64>, StoreError> {
+    let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
+    let counted = store
+        .call(&script::VOTERS, shard.tag())
+        .key(keys::head(shard.tag()))
+        .keys(groups.iter().flatten())
+        .arg(pack(&sizes)?);
+    match counted.read().await {
+        // A script that may write is refused then, but not the command alone.
+        Err(StoreError::Full(_)) => {
+            let counted = groups.iter().map(|keys| store.command("PFCOUNT", keys));
+            try_join_all(counted).await
+        }
+        counts => counts,
+    }
+}

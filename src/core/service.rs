@@ -1,0 +1,48 @@
+//! The use cases, a file for each subject. They know no HTTP; the machinery under them is [`crate::core::engine`].
+
+use std::sync::Arc;
+
+use metrics::{Counter, counter};
+
+use super::Engine;
+pub use super::Error;
+
+/// How many events there were, by what became of them.
+#[derive(Debug)]
+pub(crate) struct EventCounters {
+    pub(crate) queued: Counter,
+    pub(crate) taken: Counter,
+    pub(crate) duplicate: Counter,
+    pub(crate) rejected: Counter,
+}
+
+impl EventCounters {
+    /// Those of the recorder of metrics that there is by now.
+    fn new() -> Self {
+        let of = |status| counter!("standings_events_total", "status" => status);
+        Self {
+            queued: of("queued"),
+            taken: of("taken"),
+            duplicate: of("duplicate"),
+            rejected: of("rejected"),
+        }
+    }
+}
+
+/// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
+#[derive(Debug)]
+pub struct Service {
+    /// What does the work.
+    pub engine: Arc<Engine>,
+    pub(crate) events: EventCounters,
+}
+
+impl Service {
+    /// The service of an engine.
+    pub fn new(engine: Engine) -> Arc<Self> {
+        Arc::new(Self {
+            engine: Arc::new(engine),
+            events: EventCounters::new(),
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Applying events: those that are planned go to the shards of their members, or of their cohorts, in calls of bounded cost, which they may
+//! share with the events of other requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::store::events::{self, Answer, CALL_COST_US_MAX, Ready};
+use super::submission::{Attempt, Submission};
+use crate::core::LiveBoard;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::{Store, StoreError};
+use crate::runtime::batcher::{Work, admit};
+use crate::runtime::join::join_all;
+
+/// Sends the events that are planned, and takes note of the answers.
+pub(crate) async fn apply(attempt: &Attempt, submissions: &mut [Submission]) {
+    let mut groups = Groups::new(attempt);
+    for (index, submission) in submissions.iter_mut().enumerate() {
+        groups.push(index, submission);
+    }
+    for (index, reply) in groups.send().await {
+        submissions[index].state = submissions[index].heard(attempt, reply);
+    }
+}
+
+/// What a call says of one event.
+pub(crate) type Reply<T> = Result<T, StoreError>;
+
+/// Applies events of one shard.
+#[derive(Debug)]
+pub struct Applier {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub shard: Shard,
+    /// Whether more events come in than are queued at once.
+    pub is_flooded: Arc<AtomicBool>,
+}
+
+/// Events of one request that go together, what they cost, and when they were planned.
+#[derive(Debug)]
+pub struct Group {
+    events: Vec<Ready>,
+    cost_us: usize,
+    planned_at: Timestamp,
+}
+
+impl Work for Applier {
+    type Job = Group;
+    type Answer = Reply<Vec<Answer>>;
+    type Load = usize;
+
+    fn admit(&self, cost_us: &mut usize, group: &Group) -> bool {
+        admit(cost_us, group.cost_us, CALL_COST_US_MAX)
+    }
+
+    fn cost_us(cost_us: &usize) -> usize {
+        *cost_us
+    }
+
+    /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
+    fn makes_way(&self) -> bool {
+        self.is_flooded.load(Ordering::Relaxed)
+    }
+
+    fn call(&self, groups: Vec<Group>, _: usize) -> impl Future<Output = Vec<Self::Answer>> + Send {
+        let now = groups.iter().map(|group| group.planned_at).max();
+        let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
+        let mut events = Vec::with_capacity(lengths.iter().sum());
+        for group in groups {
+            events.extend(group.events);
+        }
+        let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
+        let reply = events::apply(&self.store, &self.shard, events, now);
+        async move { share_out(reply.await, &lengths) }
+    }
+}
+
+/// The events of one request in groups of bounded cost for each shard, and the indexes of their submissions.
+pub(crate) struct Groups<'a> {
+    live: &'a LiveBoard,
+    all: Vec<(usize, Vec<usize>, Group)>,
+    /// The last group of each shard.
+    last_of: Vec<Option<usize>>,
+    planned_at: Timestamp,
+}
+
+impl<'a> Groups<'a> {
+    /// No groups yet.
+    pub(crate) fn new(attempt: &'a Attempt) -> Self {
+        Self {
+            live: &attempt.live,
+            all: Vec::new(),
+            last_of: vec![None; attempt.live.shards.len()],
+            planned_at: attempt.now,
+        }
+    }
+
+    /// Puts an event behind the others of its shard, if it is planned.
+    pub(crate) fn push(&mut self, index: usize, submission: &mut Submission) {
+        let Some(ready) = submission.send() else {
+            return;
+        };
+        let shard = ready.plan.shard(&self.live.board);
+        let cost_us = ready.cost_us();
+        match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
+            Some((_, indexes, group)) if group.cost_us + cost_us <= CALL_COST_US_MAX => {
+                indexes.push(index);
+                group.events.push(ready);
+                group.cost_us += cost_us;
+            }
+            _ => {
+                let group = Group {
+                    events: vec![ready],
+                    cost_us,
+                    planned_at: self.planned_at,
+                };
+                self.last_of[shard] = Some(self.all.len());
+                self.all.push((shard, vec![index], group));
+            }
+        }
+    }
+
+    /// Sends all of them side by side. Returns what became of each, by the index of its submission.
+    pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
+        let shards = &self.live.shards;
+        let submit = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
+            let reply = shards[shard].applier.submit(group).await;
+            let replies = one_each(reply, indexes.len());
+            indexes.into_iter().zip(replies)
+        };
+        let mut all = self.all;
+        // As a rule there is one.
+        let sent = match (all.pop(), all.is_empty()) {
+            (Some(only), true) => vec![submit(only).await],
+            (last, _) => join_all(all.into_iter().chain(last).map(submit)).await,
+        };
+        sent.into_iter().flatten()
+    }
+}
+
+/// Splits the answers of a call among its jobs; `lengths` says how many answers each job gets.
+pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Vec<Reply<Vec<T>>> {
+    match reply {
+        Ok(answers) => {
+            let mut answers = answers.into_iter();
+            let of_job = |length: &usize| answers.by_ref().take(*length).collect();
+            let by_job = lengths.iter().map(of_job);
+            by_job.map(Ok).collect()
+        }
+        Err(error) => vec![Err(error); lengths.len()],
+    }
+}
+
+/// The answer to each of so many events. A reply of `None` says that the call broke off by a fault of this program.
+pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
+    let fault = || StoreError::Unexpected("events without their results".into());
+    match reply.ok_or_else(fault).flatten() {
+        Ok(answers) => {
+            assert_eq!(answers.len(), count, "each event has an answer");
+            let answers = answers.into_iter();
+            answers.map(Ok).collect()
+        }
+        Err(error) => vec![Err(error); count],
+    }
+}

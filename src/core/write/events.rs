@@ -1,0 +1,175 @@
+//! Events as they come in, and what became of them.
+
+use std::sync::Arc;
+
+use super::store::held::Held;
+use crate::core::{Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::data::EntryData;
+use crate::domain::edition::{Changed, Edition};
+use crate::domain::event::{Detail, Event, Origin, Outcome};
+use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::league::Section;
+use crate::domain::plan::{Route, StandingName};
+use crate::domain::problems::Problem;
+use crate::domain::score::Score;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+
+/// The most events of one request.
+pub const BATCH_MAX: usize = 1_000;
+/// How much of a score an error repeats, in characters.
+const SCORE_SHOWN_MAX: usize = 64;
+
+/// An event as it came in. Its score is not read yet, since that takes the board's decimals.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Incoming {
+    /// The board.
+    pub board: BoardId,
+    /// Makes a retry recognisable.
+    pub id: Option<EventId>,
+    /// Whose score.
+    pub member: MemberId,
+    /// The text of a JSON number.
+    pub score: String,
+    /// When it happened; without one, when it came in.
+    pub at: Option<Timestamp>,
+    /// When it came in ([`Clock::arrival`](crate::domain::clock::Clock::arrival)). It keeps this time on all of its ways.
+    pub arrived_at: Timestamp,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What the entry shows whose score it gives.
+    pub data: Option<EntryData>,
+    /// Where it has waited, if it comes out of a queue.
+    pub queued: Option<Queued>,
+}
+
+/// What an event that comes out of a queue brings along.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Queued {
+    /// Its place in the queue, and under which lease it is applied.
+    pub held: Held,
+    /// The instant that it counts for, whenever it is applied.
+    pub at: Timestamp,
+}
+
+impl Incoming {
+    /// The instant that it counts for, if that was given, or promised when it was queued: nothing moves it.
+    pub(crate) fn fixed_at(&self) -> Option<Timestamp> {
+        self.queued.map_or(self.at, |queued| Some(queued.at))
+    }
+
+    /// Whether it has nothing but the time of a record of Kafka, in whole milliseconds: that tells no two of them apart.
+    pub(crate) fn has_time_of_record(&self) -> bool {
+        let is_whole = |queued: Queued| queued.at.is_whole_ms();
+        self.at.is_none() && self.queued.is_some_and(is_whole)
+    }
+
+    /// The event, with its score as its board reads it.
+    pub(crate) fn event(&self, board: &Board) -> Result<Event, Error> {
+        if self.data.is_some() && !board.definition.entry_data {
+            let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
+            return Err(Problem::invalid_field("/data", detail).into());
+        }
+        let score = Score::parse(&self.score, board.definition.decimals);
+        let score = score.map_err(|error| {
+            let shown: String = self.score.chars().take(SCORE_SHOWN_MAX).collect();
+            Problem::score(&shown, &error)
+        })?;
+        Ok(Event {
+            id: self.id.clone(),
+            member: self.member.clone(),
+            score,
+            at: self.at,
+            origin: self.origin.clone(),
+            data: self.data.clone(),
+        })
+    }
+}
+
+/// What the results of events tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// What the outcomes name.
+    pub detail: Detail,
+    /// Whether they tell what remains of the board's quotas.
+    pub quotas: bool,
+}
+
+/// An event that was taken.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// What it did, now or the first time.
+    pub outcome: Outcome,
+    /// Whether it was known already.
+    pub is_duplicate: bool,
+    /// What remains of the board's quotas, if the request asked for that.
+    pub quotas: Vec<RemainingQuota>,
+    pub(crate) route: Arc<Route>,
+    pub(crate) section: Option<Section>,
+    pub(crate) changed: Option<Changed>,
+}
+
+impl Submitted {
+    /// What a standing is called that the outcome reports.
+    pub fn standing_name(&self, window: Window) -> StandingName {
+        self.route.name(&self.live.board, window, self.outcome.at)
+    }
+
+    /// The edition of its shard after it; `None` where another shard remembers it.
+    pub fn edition(&self, member: &MemberId) -> Option<Edition> {
+        let shard = match self.section {
+            Some(cohort) => self.live.shard_in(cohort, member),
+            None => self.live.shard_of(member),
+        };
+        let (board, shard) = (&self.live.board, shard.shard.shard_id.index);
+        Some(Edition::of_event(board, shard, self.changed?))
+    }
+
+    /// In a league, what the cohort is called that it counts in.
+    pub fn cohort_name(&self) -> Option<String> {
+        let Section { period, cohort } = self.section?;
+        self.live.board.cohort_name(&period, cohort?)
+    }
+}
+
+/// What remains of a quota after an event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemainingQuota {
+    /// The quota's name.
+    pub name: String,
+    /// How much it allows, in events or points.
+    pub max: u64,
+    /// How long its window is, in seconds; `None` for all time.
+    pub window_s: Option<u64>,
+    /// How much remains, in whole events or points.
+    pub remaining: u64,
+    /// How long until more remains, in seconds, rounded up; `None` for never, and for sliding windows.
+    pub wait_s: Option<u64>,
+}
+
+impl RemainingQuota {
+    /// What remains of each quota of a board, in their order, after an event of the instant `at`: `remaining` has events or
+    /// scaled points.
+    pub(crate) fn of_board(
+        board: &Board,
+        remaining: &[i64],
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Self> {
+        let quotas = board.definition.quotas.iter().zip(remaining);
+        let quotas = quotas.map(|(quota, remaining)| {
+            let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
+            Self {
+                name: quota.name.clone(),
+                max: quota.max,
+                window_s: quota.window_s(board, at),
+                remaining: (*remaining).max(0).unsigned_abs() / point,
+                wait_s: quota.frees_at(board, at).map(|at| at.seconds_after(now)),
+            }
+        });
+        quotas.collect()
+    }
+}

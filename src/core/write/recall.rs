@@ -1,0 +1,216 @@
+//! Events that were taken before their board moved to other shards, or in a league before the last period ended: their ids are
+//! remembered where the board was, and in the last cohorts of their members.
+
+use std::sync::Arc;
+
+use super::applier::{Reply, one_each};
+use super::store::events::{
+    self, Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms,
+};
+use super::submission::{Attempt, Submission};
+use crate::core::hide::store::erasures;
+use crate::core::{Engine, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::event::Rejection;
+use crate::domain::ids::{EventId, MemberId};
+use crate::domain::shard::{Shard, Sharding};
+use crate::domain::time::Timestamp;
+use crate::redis::StoreError;
+use crate::runtime::join::{join_all, try_join_all};
+
+/// Shards that a board has moved away from.
+#[derive(Debug)]
+pub(crate) struct FormerShards {
+    sharding: Sharding,
+    shards: Vec<Shard>,
+    ids_until_ms: i64,
+}
+
+impl FormerShards {
+    /// Those of them that may remember the id of an event: of this member, or of any.
+    pub(crate) fn shards_for(&self, member: Option<&MemberId>) -> &[Shard] {
+        match member {
+            Some(member) => std::slice::from_ref(&self.shards[self.sharding.index_of(member)]),
+            None => &self.shards,
+        }
+    }
+
+    /// All of a board's.
+    pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
+        let former = board.placement.former.iter().map(|former| Self {
+            sharding: former.sharding,
+            shards: board.shards_of(former.sharding),
+            ids_until_ms: former.ids_until_ms,
+        });
+        former.collect()
+    }
+}
+
+impl LiveBoard {
+    /// The former shards that remember ids at this instant of Redis.
+    fn remembering(&self, redis_now: Timestamp) -> impl Iterator<Item = &FormerShards> {
+        let former = self.former.iter();
+        former.filter(move |former| redis_now.ms() <= former.ids_until_ms)
+    }
+}
+
+impl Engine {
+    /// Which of these events' ids former shards remember, whatever the content of the events.
+    pub(crate) async fn remembered_before(
+        &self,
+        live: &LiveBoard,
+        events: &[(&EventId, &MemberId)],
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut remembered = vec![false; events.len()];
+        for former in live.remembering(self.clock.redis_now()) {
+            let mut of_shards = vec![(Vec::new(), Vec::new()); former.shards.len()];
+            for (index, (id, member)) in events.iter().enumerate() {
+                let (indexes, ids) = &mut of_shards[former.sharding.index_of(member)];
+                indexes.push(index);
+                ids.push(*id);
+            }
+            let asked = of_shards.iter().zip(&former.shards);
+            let asked = asked.map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
+            let answers = try_join_all(asked).await?;
+            for ((indexes, _), known) in of_shards.iter().zip(answers) {
+                for (index, is_known) in indexes.iter().zip(known) {
+                    remembered[*index] |= is_known;
+                }
+            }
+        }
+        Ok(remembered)
+    }
+
+    /// What former shards remember under the id of an event of this member.
+    pub(crate) async fn known_before(
+        &self,
+        live: &LiveBoard,
+        id: &EventId,
+        member: &MemberId,
+    ) -> Result<Option<Known>, StoreError> {
+        for former in live.remembering(self.clock.redis_now()) {
+            for shard in former.shards_for(Some(member)) {
+                if let Some(known) = events::known(&self.store, shard, id).await? {
+                    return Ok(Some(known));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both take
+    /// no more events: an id that is unknown there now will never be known there. (If the cohort is not decided yet, its member
+    /// has no later seat. Then the event is planned again once it has one.)
+    pub(crate) async fn recall(&self, attempt: &Attempt, submissions: &mut [Submission]) {
+        let Attempt { live, now, .. } = attempt;
+        for former in live.remembering(self.clock.redis_now()) {
+            let shards: Vec<&Shard> = former.shards.iter().collect();
+            let places = |submission: &Submission| {
+                let member = &submission.incoming().member;
+                vec![former.sharding.index_of(member)]
+            };
+            self.recall_from(attempt, &shards, places, submissions)
+                .await;
+        }
+        if live.board.is_league() {
+            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+            let places = |submission: &Submission| {
+                if submission.searches {
+                    (0..shards.len()).collect()
+                } else {
+                    Vec::from_iter(earlier_shard(&live.board, submission, *now))
+                }
+            };
+            self.recall_from(attempt, &shards, places, submissions)
+                .await;
+        }
+    }
+
+    /// Ends the planned events that these shards remember; `places` tells in which of them that may be.
+    async fn recall_from(
+        &self,
+        attempt: &Attempt,
+        shards: &[&Shard],
+        places: impl Fn(&Submission) -> Vec<usize>,
+        submissions: &mut [Submission],
+    ) {
+        for (index, known) in self.known_in(shards, places, submissions).await {
+            let submission = &mut submissions[index];
+            match known {
+                // Another shard has said it.
+                _ if submission.planned().is_none() => {}
+                Ok(None) => {}
+                Ok(Some(recalled)) => {
+                    let member = &submission.incoming().member;
+                    let reply = self.answer(&attempt.live, member, recalled).await;
+                    submission.send();
+                    submission.state = submission.heard(attempt, reply);
+                }
+                Err(error) => submission.state = error.into(),
+            }
+        }
+    }
+
+    /// The answer to an event of which this is remembered. Former shards do not know of later erasures.
+    async fn answer(
+        &self,
+        live: &LiveBoard,
+        member: &MemberId,
+        recalled: Recalled,
+    ) -> Reply<Answer> {
+        let Recalled::Taken(Remembered {
+            mut outcome,
+            erasure,
+        }) = recalled
+        else {
+            return Ok(Answer::Rejected(Rejection::IdReused));
+        };
+        let shard = &live.shard_of(member).shard;
+        let last = erasures::last(&self.store, shard, member).await?;
+        if last.map_or(0, |last| last.number) != erasure {
+            outcome.changes.clear();
+        }
+        Ok(Answer::Duplicate(outcome, None))
+    }
+
+    /// What is remembered of those that are planned and have an id, by their indexes.
+    async fn known_in(
+        &self,
+        shards: &[&Shard],
+        places: impl Fn(&Submission) -> Vec<usize>,
+        submissions: &[Submission],
+    ) -> Vec<(usize, Result<Option<Recalled>, StoreError>)> {
+        let mut of_shards = vec![Vec::new(); shards.len()];
+        for (index, submission) in submissions.iter().enumerate() {
+            let plan = submission.planned().map(|ready| &ready.plan);
+            let plan = plan.filter(|plan| plan.event.id.is_some());
+            let places = plan.map_or_else(Vec::new, |_| places(submission));
+            for (plan, shard) in plan.into_iter().cycle().zip(places) {
+                of_shards[shard].push((index, plan));
+            }
+        }
+        let calls = of_shards.iter().zip(shards);
+        let calls = calls.flat_map(|(events, shard)| {
+            let parts = events.chunks(CALL_EVENTS_MAX);
+            parts.map(async |events| {
+                let plans = events.iter().map(|(_, plan)| *plan).collect();
+                let known = events::recall(&self.store, shard, plans).await;
+                let known = one_each(Some(known), events.len());
+                let indexes = events.iter().map(|(index, _)| *index);
+                indexes.zip(known).collect::<Vec<_>>()
+            })
+        });
+        join_all(calls).await.concat()
+    }
+}
+
+/// The shard of the cohort of an earlier period that may remember the id of an event: while ids of that period are remembered.
+fn earlier_shard(board: &Board, submission: &Submission, now: Timestamp) -> Option<usize> {
+    let earlier = submission.sitting.before?;
+    let plan = &submission.planned()?.plan;
+    let period = plan.route.writes.first()?.standing.period;
+    let remembered_ms = i64::try_from(remember_ms(board)).ok()?;
+    let is_remembered = now.ms().saturating_sub(remembered_ms) < period.start_ms;
+    let cohort = earlier.cohort.filter(|_| is_remembered)?;
+    Some(board.shard_of_cohort(&earlier.period, cohort))
+}

@@ -1,0 +1,512 @@
+//! Taking events on boards whose quotas are counted in other slots than the members lie in: reserve, apply, settle.
+//!
+//! 1. What each event would take of the quotas is reserved where the counts lie (`scripts/reserve.lua`). It is taken
+//!    at once, and a note says how to give it back.
+//! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
+//! 3. What was reserved is kept if the event was taken, and else given back.
+//!
+//! If something breaks off in between, the notes stay. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what
+//! became of their events. If an event was not applied by then, the job makes sure that it never is, however late its call
+//! comes in.
+//!
+//! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
+//! so do those behind it in its request that may take from the same: `wait_behind_others` sees to that between the calls
+//! of a request, and `reserve.lua` within a call.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::applier::{Groups, Reply, one_each, share_out};
+use super::store::events::Answer;
+use super::store::reservations::{self, Reserved, Token, Wanted};
+use super::submission::{Attempt, Obstacle, State, Submission};
+use crate::core::LiveBoard;
+use crate::domain::board::Board;
+use crate::domain::event::{Rejection, Shortage};
+use crate::domain::quota::QuotaUse;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::{Store, StoreError};
+use crate::runtime::batcher::{Batcher, Work, admit};
+use crate::runtime::join::join_all;
+
+/// How old a reservation may be when its event is applied.
+const APPLIED_WITHIN: Duration = Duration::from_secs(5);
+/// The most uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
+const CALL_USES_MAX: usize = 100;
+const USE_COST_US: usize = 10;
+/// The most reservations that one call settles, and about how long each keeps Redis busy, in microseconds.
+pub(crate) const CALL_SETTLED_MAX: usize = 200;
+const SETTLED_COST_US: usize = 5;
+
+/// Makes reservations in one shard.
+#[derive(Debug)]
+pub struct Reserver {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub home: Shard,
+}
+
+/// What some events of one request would take, and when they were planned.
+#[derive(Debug)]
+pub struct Request {
+    wanted: Vec<Wanted>,
+    planned_at: Timestamp,
+}
+
+impl Work for Reserver {
+    type Job = Request;
+    type Answer = Reply<Vec<Reserved>>;
+    type Load = usize;
+
+    fn admit(&self, load: &mut usize, request: &Request) -> bool {
+        let uses = request.wanted.iter().map(|wanted| wanted.uses.len());
+        admit(load, uses.sum(), CALL_USES_MAX)
+    }
+
+    fn cost_us(load: &usize) -> usize {
+        load * USE_COST_US
+    }
+
+    fn call(
+        &self,
+        requests: Vec<Request>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
+        let now = requests.iter().map(|request| request.planned_at).max();
+        let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
+        let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
+        let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
+        let reply = reservations::reserve(&self.store, &self.home, &requests, now);
+        async move { share_out(reply.await, &lengths) }
+    }
+}
+
+/// Settles reservations of one shard.
+#[derive(Debug)]
+pub struct Settler {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub home: Shard,
+}
+
+/// A shard in memory where counts of quotas lie.
+#[derive(Debug)]
+pub struct LiveHome {
+    /// The shard.
+    pub home: Shard,
+    reserver: Arc<Batcher<Reserver>>,
+    settler: Arc<Batcher<Settler>>,
+}
+
+impl LiveHome {
+    /// Those of a board, in their order; none where the members lie with the counts.
+    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
+        if !board.reserves() {
+            return Vec::new();
+        }
+        let homes = board.homes().into_iter().map(|home| Self {
+            reserver: Batcher::new(Reserver {
+                store: Arc::clone(store),
+                home: home.clone(),
+            }),
+            settler: Batcher::new(Settler {
+                store: Arc::clone(store),
+                home: home.clone(),
+            }),
+            home,
+        });
+        homes.collect()
+    }
+}
+
+/// What is to become of a reservation.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement {
+    pub(crate) token: Token,
+    /// Otherwise it is given back.
+    pub(crate) is_kept: bool,
+}
+
+/// The tokens of what is kept, and of what is given back.
+pub(crate) fn tokens(settlements: &[Settlement]) -> [Vec<Token>; 2] {
+    [true, false].map(|is_kept| {
+        let those = settlements.iter().filter(|one| one.is_kept == is_kept);
+        those.map(|one| one.token).collect()
+    })
+}
+
+impl Work for Settler {
+    type Job = Vec<Settlement>;
+    type Answer = Result<(), StoreError>;
+    type Load = usize;
+
+    fn admit(&self, load: &mut usize, settlements: &Vec<Settlement>) -> bool {
+        admit(load, settlements.len(), CALL_SETTLED_MAX)
+    }
+
+    fn cost_us(load: &usize) -> usize {
+        load * SETTLED_COST_US
+    }
+
+    fn call(
+        &self,
+        jobs: Vec<Vec<Settlement>>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
+        let count = jobs.len();
+        let [kept, given_back] = tokens(&jobs.concat());
+        let settled = reservations::settle(&self.store, &self.home, &kept, &given_back);
+        async move { vec![settled.await; count] }
+    }
+}
+
+/// An event, and what it holds of quotas.
+struct Reservation {
+    submission: Submission,
+    token: Token,
+    /// The homes in which something is reserved for it.
+    held: Vec<usize>,
+    /// The first quota that doesn't take it: when that frees, or `None` if it is not known yet whether it does.
+    refusal: Option<(usize, Option<Shortage>)>,
+    /// What remains of quotas, by their indexes.
+    remaining: Vec<(usize, i64)>,
+    /// Whether it is kept, since its event was taken; `None`: nobody knows yet.
+    is_kept: Option<bool>,
+}
+
+impl Reservation {
+    fn new(submission: Submission) -> Self {
+        Self {
+            submission,
+            token: Token::random(),
+            held: Vec::new(),
+            refusal: None,
+            remaining: Vec::new(),
+            is_kept: Some(false),
+        }
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.refusal, Some((_, None)))
+    }
+
+    /// The uses that are to be reserved; none if the event is refused already.
+    fn uses(&self) -> &[QuotaUse] {
+        match self.submission.planned() {
+            Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
+            _ => &[],
+        }
+    }
+
+    /// What is to be reserved for it in a home.
+    fn wanted(&self, live: &LiveBoard, home: usize) -> Option<Wanted> {
+        let ready = self.submission.planned().filter(|_| !self.waits())?;
+        let matters = |used: &&QuotaUse| {
+            let is_ahead = |(quota, _)| used.quota < quota;
+            self.refusal.is_none_or(is_ahead) && live.board.home_of(used) == home
+        };
+        let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
+        (!uses.is_empty()).then(|| Wanted {
+            token: self.token,
+            shard: live.shards[ready.plan.shard(&live.board)].shard.clone(),
+            id: ready.plan.event.id.clone(),
+            at: ready.plan.at,
+            uses,
+            asks_quotas: ready.asks_quotas,
+        })
+    }
+
+    /// Takes note of what a home says.
+    fn hear(&mut self, live: &LiveBoard, home: usize, reply: Reply<Reserved>) {
+        match reply {
+            Ok(Reserved::Open(remaining)) => {
+                let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
+                let quotas = self.uses().iter().filter(is_here).map(|used| used.quota);
+                let remaining: Vec<_> = quotas.zip(remaining).collect();
+                self.remaining.extend(remaining);
+                self.held.push(home);
+            }
+            Ok(Reserved::UsedUp(shortage)) => {
+                self.refuse(shortage.quota, Some(shortage));
+            }
+            Ok(Reserved::Waits { quota }) => self.refuse(quota, None),
+            // It may be reserved or not: if it is, there is a note.
+            Err(error) => self.submission.state = error.into(),
+        }
+    }
+
+    /// Has it wait for events before it.
+    fn wait(&mut self) {
+        let first = self.uses().first().map_or(0, |used| used.quota);
+        self.refuse(first, None);
+    }
+
+    fn refuse(&mut self, quota: usize, shortage: Option<Shortage>) {
+        if self.refusal.is_none_or(|(first, _)| quota < first) {
+            self.refusal = Some((quota, shortage));
+        }
+    }
+
+    /// Refuses the event if a quota does, or has it wait.
+    fn judge(&mut self) {
+        let State::Planned(ready) = &mut self.submission.state else {
+            return;
+        };
+        match self.refusal {
+            Some((_, None)) => self.submission.state = State::Blocked(Obstacle::Others),
+            Some((_, Some(shortage))) => {
+                ready.plan.rejection = Some(Rejection::Quota(shortage));
+            }
+            None => {}
+        }
+    }
+
+    /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
+    fn complete(&mut self, is_in_time: bool) {
+        self.judge();
+        match &mut self.submission.state {
+            State::Planned(ready) if ready.plan.rejection.is_none() => {
+                ready.token = Some(self.token);
+                if !is_in_time && !self.held.is_empty() {
+                    self.submission.state = State::Blocked(Obstacle::VoidReservation);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of what became of its event.
+    fn end(&mut self, attempt: &Attempt, mut reply: Reply<Answer>) {
+        self.is_kept = match &mut reply {
+            Ok(Answer::Taken { remaining, .. }) => {
+                self.remaining.sort_unstable();
+                *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
+                Some(true)
+            }
+            Err(_) if self.refusal.is_none() => None,
+            _ => Some(false),
+        };
+        self.submission.state = self.submission.heard(attempt, reply);
+    }
+}
+
+/// Refuses those planned events that quotas refuse, of members of a league who have no seat: so no refused event takes one. What is
+/// reserved to find that out is given back.
+pub(crate) async fn judge(attempt: &Attempt, submissions: Vec<Submission>) -> Vec<Submission> {
+    to_its_end(attempt, submissions, async |attempt, mut reservations| {
+        reserve(&attempt, &mut reservations, false).await;
+        settle(&attempt.live, &reservations).await;
+        for reservation in &mut reservations {
+            reservation.judge();
+        }
+        reservations
+    })
+    .await
+}
+
+/// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events that wait
+/// for each other's reservations don't do so again and again.
+pub(crate) async fn apply(
+    attempt: &Attempt,
+    events: Vec<Submission>,
+    is_careful: bool,
+) -> Vec<Submission> {
+    to_its_end(attempt, events, async move |attempt, mut reservations| {
+        let begun = Instant::now();
+        reserve(&attempt, &mut reservations, is_careful).await;
+        hold_up(&mut reservations);
+        let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
+        let mut groups = Groups::new(&attempt);
+        for (index, reservation) in reservations.iter_mut().enumerate() {
+            reservation.complete(is_in_time);
+            groups.push(index, &mut reservation.submission);
+        }
+        for (index, reply) in groups.send().await {
+            reservations[index].end(&attempt, reply);
+        }
+        settle(&attempt.live, &reservations).await;
+        reservations
+    })
+    .await
+}
+
+/// A client that goes away leaves nothing behind: what was begun is brought to its end.
+async fn to_its_end<F>(
+    attempt: &Attempt,
+    submissions: Vec<Submission>,
+    steps: impl FnOnce(Attempt, Vec<Reservation>) -> F,
+) -> Vec<Submission>
+where
+    F: Future<Output = Vec<Reservation>> + Send + 'static,
+{
+    let Some(first) = submissions.first() else {
+        return submissions;
+    };
+    let request = Arc::clone(&first.request);
+    let indexes: Vec<usize> = submissions.iter().map(|one| one.index).collect();
+    let reservations = submissions.into_iter().map(Reservation::new).collect();
+    match tokio::spawn(steps(attempt.clone(), reservations)).await {
+        Ok(reservations) => reservations.into_iter().map(|one| one.submission).collect(),
+        Err(error) => {
+            tracing::error!(%error, "events have no results: the steps of their reservations broke off");
+            let lost = indexes.into_iter().map(|index| {
+                let mut lost = Submission::new(&request, index);
+                lost.state = StoreError::Unexpected("an event without its result".into()).into();
+                lost
+            });
+            lost.collect()
+        }
+    }
+}
+
+async fn reserve(attempt: &Attempt, reservations: &mut [Reservation], is_careful: bool) {
+    let Attempt { live, now, .. } = attempt;
+    let uses = reservations.iter().flat_map(Reservation::uses);
+    let homes: BTreeSet<usize> = uses.map(|used| live.board.home_of(used)).collect();
+    let homes: Vec<usize> = homes.into_iter().collect();
+    let at_once = if is_careful { 1 } else { homes.len().max(1) };
+    for homes in homes.chunks(at_once) {
+        let cursors = homes.iter().map(|&home| Cursor { home, next: 0 });
+        let mut cursors: Vec<_> = cursors.collect();
+        while !cursors.is_empty() {
+            wait_behind_others(reservations);
+            let calls = cursors.iter_mut().map(|cursor| {
+                let part = cursor.part(live, reservations);
+                reserve_part(&live.homes[cursor.home], part, *now)
+            });
+            let replies = join_all(calls).await;
+            for (cursor, replies) in cursors.iter_mut().zip(replies) {
+                cursor.hear(live, reservations, replies);
+            }
+            cursors.retain(|cursor| cursor.next < reservations.len());
+        }
+    }
+}
+
+/// Has events wait that may take from the same count as an event before them that waits.
+fn wait_behind_others(reservations: &mut [Reservation]) {
+    let mut blocked: HashSet<&str> = HashSet::new();
+    let mut waiting = Vec::new();
+    for (index, reservation) in reservations.iter().enumerate() {
+        let pools = || reservation.uses().iter().flat_map(|used| &used.pools);
+        let names = || pools().map(|pool| &*pool.name);
+        if reservation.waits() || names().any(|name| blocked.contains(name)) {
+            blocked.extend(names());
+            waiting.push(index);
+        }
+    }
+    for index in waiting {
+        reservations[index].wait();
+    }
+}
+
+/// Has events out of a queue wait whose member has an earlier one there that waits.
+fn hold_up(reservations: &mut [Reservation]) {
+    let mut held = HashSet::new();
+    for reservation in reservations {
+        let incoming = reservation.submission.incoming();
+        if incoming.queued.is_none() {
+            continue;
+        }
+        let member = incoming.member.clone();
+        if reservation.waits() || reservation.submission.holds_up() {
+            held.insert(member);
+        } else if held.contains(&member) {
+            reservation.wait();
+        }
+    }
+}
+
+/// How far the events of a request have come in one home.
+struct Cursor {
+    home: usize,
+    /// The first event that this home was not asked for.
+    next: usize,
+}
+
+/// What some events want of one home, with the events' indexes.
+type Part = Vec<(usize, Wanted)>;
+
+impl Cursor {
+    /// What the next events want, as far as it goes into one call.
+    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
+        let (mut part, mut load) = (Part::new(), 0);
+        for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
+            if let Some(wanted) = reservation.wanted(live, self.home) {
+                load += wanted.uses.len();
+                if load > CALL_USES_MAX && !part.is_empty() {
+                    return part;
+                }
+                part.push((index, wanted));
+            }
+            self.next = index + 1;
+        }
+        part
+    }
+
+    /// Takes note of replies. If the home fails, the rest is not asked of it.
+    fn hear(
+        &mut self,
+        live: &LiveBoard,
+        reservations: &mut [Reservation],
+        replies: Vec<(usize, Reply<Reserved>)>,
+    ) {
+        let last = replies.last().map(|(_, reply)| reply.clone());
+        for (index, reply) in replies {
+            reservations[index].hear(live, self.home, reply);
+        }
+        let Some(failure @ Err(_)) = last else {
+            return;
+        };
+        for reservation in &mut reservations[self.next..] {
+            if reservation.wanted(live, self.home).is_some() {
+                reservation.hear(live, self.home, failure.clone());
+            }
+        }
+        self.next = reservations.len();
+    }
+}
+
+async fn reserve_part(
+    home: &LiveHome,
+    part: Part,
+    now: Timestamp,
+) -> Vec<(usize, Reply<Reserved>)> {
+    if part.is_empty() {
+        return Vec::new();
+    }
+    let (indexes, wanted): (Vec<_>, Vec<_>) = part.into_iter().unzip();
+    let request = Request {
+        wanted,
+        planned_at: now,
+    };
+    let reply = home.reserver.submit(request).await;
+    let replies = one_each(reply, indexes.len());
+    indexes.into_iter().zip(replies).collect()
+}
+
+async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
+    let mut of_homes = vec![Vec::new(); live.homes.len()];
+    for reservation in reservations {
+        if let Some(is_kept) = reservation.is_kept {
+            let token = reservation.token;
+            for home in &reservation.held {
+                of_homes[*home].push(Settlement { token, is_kept });
+            }
+        }
+    }
+    let homes = of_homes.iter().zip(&live.homes);
+    let jobs = homes.flat_map(|(settlements, home)| {
+        let parts = settlements.chunks(CALL_SETTLED_MAX);
+        parts.map(|part| home.settler.submit(part.to_vec()))
+    });
+    for settled in join_all(jobs).await {
+        if let Some(Err(error)) = settled {
+            tracing::warn!(%error, "reservations are left to be settled later");
+        }
+    }
+}

@@ -1,0 +1,608 @@
+//! Seats members of leagues.
+//!
+//! A seat exists from the step on that writes it down with the member, in the member's home shard; the first seat of a period
+//! that is written there stays. All steps before it only find a cohort with room, and all after it follow from what is written.
+//! So every step may be repeated, by any caller, and the next one completes what was left half-way:
+//!
+//! ```text
+//!             read the player at home ◀──────────────────────────────┐
+//!                       │                                            │
+//!    ┌──────────────────┼──────────────────────┐                     │
+//!    │ a seat in this   │ no seat              │ a seat in an        │
+//!    │ period           ▼                      │ earlier period      │
+//!    │      tier of the period (pure)          └──▶ turn it ─────────┤
+//!    │                  │                                            │
+//!    │                  ▼  take_seat.lua, shard of the tier          │
+//!    │      [suggested]: a number, remembered for the member         │
+//!    │                  │                                            │
+//!    │                  ▼  write_players.lua, home    changed        │
+//!    │      the seat is written, the first one wins ─────────────────┤ another seat: give_back.lua
+//!    │                  │                                            │
+//!    ▼                  ▼                                            │
+//! [taken]: the seat exists ◀── a crash here: the next try, or event  │
+//!                       │                                            │
+//!                       ▼  seat.lua, shard of the cohort   closed    │
+//!         the member has its seat there ─────────────────────────────┘
+//!                       │
+//!       joined: at once ▼ an event: once it is accepted
+//! [listed]: the seat counts
+//! ```
+//!
+//! - A member is at *home* in its shard, as on any board. A cohort is in one shard, by a hash, with the entries of all of its
+//!   members; so is the list of the seats of a tier. What a member is as a *player* is at home, as JSON
+//!   (`domain/league/player.rs`), and is written if nothing else has changed it meanwhile. In which periods a member could have
+//!   been seated is known once they are closed, from the list of final periods and the indexes of periods (`seated.lua`).
+//! - `take_seat.lua` counts the seats of a tier, cohort after cohort: none gets more than its size. It gives the same member
+//!   the same number again, also after a crash, so no seat is lost.
+//! - A seat that is not listed does not count: it is not shown, and leads to nothing. `apply.lua` refuses events of members
+//!   without a seat in the cohort (`UNSEATED`), and the service seats them. `seat.lua` refuses once the barrier has reached the
+//!   end of the period; then the next attempt is for the next period. What is in memory of seats may be wrong after an erasure:
+//!   `apply.lua` says `UNSEATED`, too.
+//! - A seat says when it was taken. Home and cohort refuse one that was taken before the last erasure of its member, since the
+//!   erasure comes to one shard after the other.
+//! - Ids are remembered in the shard of the cohort. So an event is looked up in its member's last cohort first, while ids of
+//!   that period are remembered. If the member has a later seat, the old cohort is decided, and what is unknown there stays
+//!   unknown. If it has none, the event waits for its seat and is looked up again.
+//! - Refused events take no seat: before a member is seated for an event, the quotas judge the event, and what that reserves is
+//!   given back (`reservations::judge`). A seat whose event a crash has kept away stays empty.
+//! - An erased member is seated again, perhaps in another cohort. Before that, ids are looked up in all shards: a retry takes
+//!   no seat. While ids from before are remembered, `apply.lua` answers `ELSEWHERE` to an unknown id, and all shards are asked.
+//! - A member's first event comes on top of its opening score, which the cohort has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use super::seat_calls::{SeatCalls, submit};
+use super::store::seats::{
+    self, KnownMember, PlayerChange, Seated, Sitter, Stepped, StoredPlayer, Wish,
+};
+use crate::core::board::store::boards;
+use crate::core::hide::store::{erasures, hidden};
+use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::event::Rejection;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::player::{Place, Player, Seat, TierOrder, start_of};
+use crate::domain::league::{Cohort, League};
+use crate::domain::period::Period;
+use crate::domain::problems::Problem;
+use crate::domain::time::Timestamp;
+use crate::redis::{Store, StoreError};
+use crate::runtime::join::try_join_all;
+
+/// How long a request waits whose member is being erased, before it tries again.
+const ERASED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a member is seated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// It joins, and so is listed at once.
+    Join,
+    /// It has events, which list it. If all of them say when they happened: when the last of them did.
+    Event(Option<Timestamp>),
+}
+
+/// A seat that a member has.
+#[derive(Clone, Debug)]
+pub struct TakenSeat {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The period.
+    pub period: Period,
+    /// The seat.
+    pub seat: Seat,
+    /// When the member joined.
+    pub joined_at: Timestamp,
+    /// Whether this call has listed the member.
+    pub is_new: bool,
+}
+
+/// What seating needs of a board in memory.
+#[derive(Debug)]
+pub(crate) struct Seating {
+    /// The calls of each shard; none on boards that are no leagues.
+    calls: Vec<SeatCalls>,
+    known: Mutex<Option<KnownPeriods>>,
+}
+
+/// In which periods somebody was seated, of those from an instant up to another one.
+#[derive(Debug)]
+struct KnownPeriods {
+    since: Timestamp,
+    until: Timestamp,
+    seated: Vec<Period>,
+}
+
+impl Seating {
+    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Self {
+        let shards = board.is_league().then(|| board.shards());
+        let shards = shards.iter().flatten();
+        let calls = shards.map(|shard| SeatCalls::new(shard, store));
+        Self {
+            calls: calls.collect(),
+            known: Mutex::default(),
+        }
+    }
+}
+
+/// Why a step was not done.
+pub(crate) enum Obstacle {
+    /// What is stored of the member has changed.
+    Changed,
+    /// The period is closed: the next one begins at this instant.
+    Closed(Timestamp),
+    /// Who had the seat before was erased, and is not removed yet.
+    Full,
+    /// The member was erased at this instant, and not before the step.
+    Erased(Timestamp),
+    /// Something may be left of the member, who was erased.
+    Erasing,
+    /// It has failed.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Obstacle {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn done<T>(stepped: Stepped<T>) -> Result<T, Obstacle> {
+    Err(match stepped {
+        Stepped::Done(done) => return Ok(done),
+        Stepped::Changed => Obstacle::Changed,
+        Stepped::Full => Obstacle::Full,
+        Stepped::Closed(until) => Obstacle::Closed(until),
+        Stepped::Erased(at) => Obstacle::Erased(at),
+        Stepped::Erasing => Obstacle::Erasing,
+    })
+}
+
+impl LiveBoard {
+    /// The player that a member of a league is; `None` if it is unknown.
+    pub(crate) async fn player(
+        &self,
+        member: &MemberId,
+    ) -> Result<Option<StoredPlayer>, StoreError> {
+        Ok(self.known_member(member).await?.stored)
+    }
+
+    /// What is known of a member of a league.
+    pub(crate) async fn known_member(&self, member: &MemberId) -> Result<KnownMember, StoreError> {
+        submit(&self.home_of(member).read, member.clone()).await?
+    }
+
+    /// The seating calls of the home shard of a member.
+    fn home_of(&self, member: &MemberId) -> &SeatCalls {
+        &self.seating.calls[self.board.shard_of(member)]
+    }
+}
+
+impl Engine {
+    /// Seats a member in the running period of a league, unless it has its seat there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for an event of a member that has
+    /// left.
+    pub async fn seat(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        reason: Reason,
+    ) -> Result<TakenSeat, Error> {
+        self.at_seat(id, member, async |attempt| attempt.seat(reason).await)
+            .await
+    }
+
+    /// Has a member leave a league: from the next period on events do not seat it.
+    pub async fn leave_league(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+    ) -> Result<FoundPlayer, Error> {
+        self.at_seat(id, member, async |attempt| attempt.leave().await)
+            .await
+    }
+
+    /// Orders the tier in which a member plays from the next period on. Returns what is known of the member before and
+    /// afterwards.
+    pub async fn order_tier(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        tier: &str,
+    ) -> Result<[FoundPlayer; 2], Error> {
+        self.at_seat(id, member, async |attempt| attempt.order(tier).await)
+            .await
+    }
+
+    /// What is known of a member as of the running period.
+    pub async fn player(&self, id: &BoardId, member: &MemberId) -> Result<FoundPlayer, Error> {
+        self.at_seat(id, member, async |attempt| attempt.look_up().await)
+            .await
+    }
+
+    /// Makes attempts at something about the seat of a member, in the period that runs then, until nothing stands in its way.
+    async fn at_seat<'a, T, F>(
+        &'a self,
+        id: &'a BoardId,
+        member: &'a MemberId,
+        act: impl Fn(SeatAttempt<'a>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Obstacle>>,
+    {
+        let (mut not_before, mut has_helped) = (Timestamp::MIN, false);
+        for _ in 0..ATTEMPTS_MAX {
+            let live = self.live_board(id).await?;
+            let now = self.clock.arrival_from(not_before);
+            let attempt = SeatAttempt {
+                engine: self,
+                period: running_period(&live.board, now)?,
+                live,
+                member,
+                now,
+            };
+            match act(attempt).await {
+                Ok(done) => return Ok(done),
+                Err(Obstacle::Changed) => {}
+                Err(Obstacle::Closed(until)) => not_before = until,
+                Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
+                Err(Obstacle::Erased(at)) => {
+                    not_before = Timestamp::from_us_clamped(at.us().saturating_add(1));
+                    tokio::time::sleep(ERASED_PAUSE).await;
+                }
+                Err(Obstacle::Erasing) => self.forget(id, member).await?,
+                Err(Obstacle::Failed(Error::Again(_))) => self.reload(id).await?,
+                Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
+                    // Perhaps the last period can't be closed because results of the one before are missing.
+                    has_helped = true;
+                    (self.hooks.help_closing)(self, id).await?;
+                }
+                Err(Obstacle::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::busy())
+    }
+
+    /// The periods before this one, which has begun, that a player has missed: in which it had no seat, and others had. All of them
+    /// have to be final.
+    async fn missed_periods(
+        &self,
+        live: &LiveBoard,
+        player: &Player,
+        period: &Period,
+    ) -> Result<Vec<Period>, Obstacle> {
+        let (since, until) = (player.from, start_of(period));
+        if since >= until {
+            return Ok(Vec::new());
+        }
+        let mut known = live.seating.known.lock().await;
+        let has_all = |known: &&KnownPeriods| known.since <= since && known.until >= until;
+        let all = if let Some(known) = known.as_ref().filter(has_all) {
+            &known.seated
+        } else {
+            // From now on nobody is seated there.
+            let closings = boards::closings(&self.store, &live.board.id).await?;
+            if closings.unwrap_or_default().results_until < Some(until) {
+                (self.hooks.close_league_until)(self, &live.board.id, until).await?;
+            }
+            let before = known.as_ref().map_or(since, |known| known.since);
+            let read = self.seated_periods(live, before.min(since), period);
+            &known.insert(read.await?).seated
+        };
+        let is_missed = |seated: &&Period| (since..until).contains(&start_of(seated));
+        Ok(all.iter().filter(is_missed).copied().collect())
+    }
+
+    /// In which periods somebody was seated, from an instant on and before a period: all of these are closed.
+    async fn seated_periods(
+        &self,
+        live: &LiveBoard,
+        since: Timestamp,
+        before: &Period,
+    ) -> Result<KnownPeriods, Obstacle> {
+        let (board, unit) = (&live.board, before.unit);
+        let first = board.calendar.key(&board.calendar.containing(unit, since));
+        let last = board.calendar.key(before);
+        let range = (first.as_str(), last.as_str());
+        // A result outlives the standings that it is of; and what has no result yet has its standings.
+        let mut keys = seats::seated_in_final(&self.store, board, unit, range).await?;
+        let shards = live.shards.iter();
+        let reads =
+            shards.map(|live| seats::seated_in_shard(&self.store, &live.shard, unit, range));
+        for read in try_join_all(reads).await? {
+            keys.extend(read);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let periods = keys.iter().map(|key| board.calendar.parse_key(unit, key));
+        let seated = periods.collect::<Result<_, _>>().map_err(|error| {
+            StoreError::Unexpected(format!("a period in which members were seated: {error}"))
+        })?;
+        Ok(KnownPeriods {
+            since,
+            until: start_of(before),
+            seated,
+        })
+    }
+}
+
+/// What is known of a member of a league.
+#[derive(Clone, Debug)]
+pub struct FoundPlayer {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The running period.
+    pub period: Period,
+    /// The player.
+    pub player: Player,
+    /// Where it plays; `None` while its last period is turned over, and of a member that has just left.
+    pub place: Option<Place>,
+}
+
+/// The period of a league that runs now.
+fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
+    let unit = board.league_unit();
+    let unit = unit.ok_or_else(|| Problem::no_league(&board.id))?;
+    let definition = &board.definition;
+    let is_open = definition.opens_at.is_none_or(|opens| opens <= now)
+        && definition.closes_at.is_none_or(|closes| now < closes);
+    if is_open {
+        Ok(board.calendar.containing(unit, now))
+    } else {
+        Err(Error::rejected(board, Rejection::Closed, now, now))
+    }
+}
+
+fn unknown_tier(league: &League) -> Error {
+    let names = league.tiers.iter().map(|tier| tier.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let detail = format!(
+        "in the next period the league has the tiers {}",
+        names.join(", ")
+    );
+    Problem::invalid_field("/tier", detail).into()
+}
+
+/// Where one attempt at the seat of a member is made.
+struct SeatAttempt<'a> {
+    engine: &'a Engine,
+    live: Arc<LiveBoard>,
+    member: &'a MemberId,
+    period: Period,
+    now: Timestamp,
+}
+
+impl SeatAttempt<'_> {
+    async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
+        self.engine.note_use(&self.live).await?;
+        let known = self.live.known_member(self.member).await?;
+        let player = self.turned(&known).await?;
+        if let Some(seat) = player.seat_in(&self.period).cloned() {
+            if reason == Reason::Join && player.left_from.is_some() {
+                self.write(known, player.joined()).await?;
+            }
+            return self.sit_down(seat, reason).await;
+        }
+        if let Reason::Event(at) = reason {
+            if player.has_left(&self.period) {
+                return Err(self.rejected(Rejection::NotSeated).into());
+            }
+            self.require_behind_erasure(&known, at).await?;
+        }
+        let player = self.advanced(player).await?;
+        let tier = player.tier;
+        let number = self.suggestion(tier).await?;
+        let seat = Seat {
+            start: start_of(&self.period),
+            cohort: Cohort { tier, number },
+            opening: player.bonus,
+            joined_at: self.now,
+        };
+        let new = player.seated(seat.clone());
+        let new = match reason {
+            Reason::Join => new.joined(),
+            Reason::Event(_) => new,
+        };
+        let written = self.write(known, new).await;
+        if let Err(Obstacle::Changed) = written {
+            self.give_back(seat.cohort).await?;
+        }
+        written?;
+        self.sit_down(seat, reason).await
+    }
+
+    async fn leave(&self) -> Result<FoundPlayer, Obstacle> {
+        self.engine.note_use(&self.live).await?;
+        let known = self.live.known_member(self.member).await?;
+        let before = self.stored(&known);
+        let player = before.clone().left(&self.next());
+        if player != before {
+            self.write(known, player.clone()).await?;
+        }
+        Ok(self.found(player, None))
+    }
+
+    async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
+        self.engine.note_use(&self.live).await?;
+        // Only the definition that is stored can refuse a tier.
+        let known = self.live.known_member(self.member).await?;
+        let next = self.next();
+        let league = self.live.board.league_of(&next);
+        let league = league.expect("invariant: a running period is one of a league");
+        let index = league.tier_named(tier);
+        let index = index.ok_or_else(|| unknown_tier(league))?;
+        let before = self.turned(&known).await?;
+        let order = TierOrder {
+            from: start_of(&next),
+            tier: league.tier(index).name.clone(),
+            index,
+        };
+        let after = self.advanced(before.clone()).await?.ordered(order);
+        self.write(known, after.clone()).await?;
+        let place = Some(Place {
+            tier: after.tier,
+            opening: after.bonus,
+        });
+        Ok([before, after].map(|player| self.found(player, place)))
+    }
+
+    fn found(&self, player: Player, place: Option<Place>) -> FoundPlayer {
+        FoundPlayer {
+            live: Arc::clone(&self.live),
+            period: self.period,
+            player,
+            place,
+        }
+    }
+
+    /// The player as it is stored.
+    fn stored(&self, known: &KnownMember) -> Player {
+        let player = known.stored.as_ref();
+        let player = player.map(|stored| stored.player.clone());
+        player.unwrap_or_else(|| Player::new(&self.period))
+    }
+
+    async fn look_up(&self) -> Result<FoundPlayer, Obstacle> {
+        let known = self.live.known_member(self.member).await?;
+        let place = match self.place(&known).await {
+            Err(Obstacle::Failed(Error::LeagueTurning(_))) => None,
+            place => Some(place?),
+        };
+        Ok(self.found(self.stored(&known), place))
+    }
+
+    /// Where the member is to be seated.
+    async fn place(&self, known: &KnownMember) -> Result<Place, Obstacle> {
+        let (live, player) = (&self.live, self.turned(known).await?);
+        let missed = self.engine.missed_periods(live, &player, &self.period);
+        Ok(player.place_in(&live.board, &self.period, &missed.await?))
+    }
+
+    fn next(&self) -> Period {
+        let next = self.live.board.calendar.next(&self.period);
+        next.unwrap_or(self.period)
+    }
+
+    fn rejected(&self, rejection: Rejection) -> Error {
+        Error::rejected(&self.live.board, rejection, self.now, self.now)
+    }
+
+    /// Makes sure that some event of the member did not happen before its erasure: all others are refused, and take no seat.
+    async fn require_behind_erasure(
+        &self,
+        known: &KnownMember,
+        at: Option<Timestamp>,
+    ) -> Result<(), Obstacle> {
+        let Some(at) = at.filter(|_| known.was_erased) else {
+            return Ok(());
+        };
+        let home = &self.live.shard_of(self.member).shard;
+        let last = erasures::last(&self.engine.store, home, self.member).await?;
+        match last.filter(|erasure| at <= erasure.at) {
+            Some(erasure) => Err(self.rejected(Rejection::Erased(erasure.at)).into()),
+            None => Ok(()),
+        }
+    }
+
+    async fn write(&self, known: KnownMember, new: Player) -> Result<(), Obstacle> {
+        if known.was_erased {
+            self.return_hide().await?;
+        }
+        let change = PlayerChange {
+            member: self.member.clone(),
+            seen: known.stored,
+            new,
+            played: None,
+        };
+        let calls = self.live.home_of(self.member);
+        done(submit(&calls.write, change).await?)
+    }
+
+    /// Gives the member the hide back that lies with its erasure: first in the shard whose journal says who is hidden, and at last at
+    /// its home, so that whoever is next looks again if this breaks off. (Its cohort does so by itself.)
+    async fn return_hide(&self) -> Result<(), Obstacle> {
+        let home = &self.live.shard_of(self.member).shard;
+        for shard in [self.live.reference(), home] {
+            let returned = hidden::return_hide(&self.engine.store, shard, self.member, self.now);
+            if !returned.await? {
+                return Err(Obstacle::Erasing);
+            }
+        }
+        Ok(())
+    }
+
+    /// The player, whose seats in earlier periods are turned.
+    async fn turned(&self, known: &KnownMember) -> Result<Player, Obstacle> {
+        let player = self.stored(known);
+        if player.is_to_be_turned(&self.period) {
+            let board = &self.live.board.id;
+            (self.engine.hooks.turn_seat)(self.engine, board, self.member).await?;
+            return Err(Obstacle::Changed);
+        }
+        Ok(player)
+    }
+
+    /// The player as of this period.
+    async fn advanced(&self, player: Player) -> Result<Player, Obstacle> {
+        let (engine, live, period) = (self.engine, &self.live, &self.period);
+        let missed = engine.missed_periods(live, &player, period).await?;
+        Ok(player.advanced_to(&live.board, period, &missed))
+    }
+
+    fn wish(&self, tier: u8) -> Wish {
+        Wish {
+            period: self.period,
+            tier,
+            member: self.member.clone(),
+        }
+    }
+
+    /// The number of a cohort of a tier that has room.
+    async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
+        let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
+        let job = (self.wish(tier), self.now);
+        done(submit(&calls.suggest, job).await?)
+    }
+
+    /// Gives a suggested seat back, if somebody else has seated the member in another cohort meanwhile.
+    async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), Obstacle> {
+        let player = self.stored(&self.live.known_member(self.member).await?);
+        let seat = player.seat_in(&self.period);
+        if seat.is_some_and(|seat| seat.cohort != Cohort { tier, number }) {
+            let shard = self.live.board.shard_of_tier(&self.period, tier);
+            let (store, shard) = (&self.engine.store, &self.live.shards[shard].shard);
+            seats::give_back(store, shard, &self.wish(tier), number).await?;
+        }
+        Ok(())
+    }
+
+    /// Seats the member in its cohort, as is written at its home.
+    async fn sit_down(&self, seat: Seat, reason: Reason) -> Result<TakenSeat, Obstacle> {
+        let board = &self.live.board;
+        let calls = &self.live.seating.calls[board.shard_of_cohort(&self.period, seat.cohort)];
+        let sitter = Sitter {
+            member: self.member.clone(),
+            period: self.period,
+            seat: seat.clone(),
+            at: self.now,
+            joins: reason == Reason::Join,
+        };
+        let seated = submit(&calls.sit_down, (sitter, self.now)).await?;
+        let Seated {
+            joined_at,
+            is_listed_now,
+        } = done(seated)?;
+        Ok(TakenSeat {
+            live: Arc::clone(&self.live),
+            period: self.period,
+            seat,
+            joined_at,
+            is_new: is_listed_now,
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Where the members of a request's events sit in a league, which says to which cohorts the events go.
+//!
+//! A seat is known to the home shard of its member. A seat that was found once is kept in memory: it stays until its period is
+//! over, unless its member is erased. Then the cohort does not know it any more, and says so.
+
+use std::collections::HashMap;
+use std::mem;
+
+use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
+
+use super::seats::Reason;
+use super::submission::Submission;
+use crate::core::{Engine, LiveBoard};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::player::Player;
+use crate::domain::league::{Cohort, Section};
+use crate::domain::period::{Period, Unit};
+use crate::runtime::join::join_all;
+
+/// A list of seats in memory begins anew when it has so many. Two of them are kept.
+const KNOWN_MAX: usize = 20_000;
+/// How many members of a request are seated side by side.
+const SEATED_AT_ONCE: usize = 32;
+
+/// Where a member sits in a period of a league, and where before.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Sitting {
+    /// Its cohort in the period; `None` without a seat.
+    pub(crate) cohort: Option<Cohort>,
+    /// Its last cohort before that, as far as that matters: where the ids of its last events are remembered.
+    pub(crate) before: Option<Section>,
+    /// Whether the member was erased and has had no data since. Then no cohort of its own is known that remembers ids.
+    pub(crate) was_erased: bool,
+    /// Whether this was in memory: then it may be wrong.
+    pub(crate) is_remembered: bool,
+}
+
+impl Sitting {
+    fn of(board: &LiveBoard, player: &Player, period: &Period) -> Self {
+        let last = player.seat.iter().map(|seat| (seat.start, seat.cohort));
+        let before = player.before.iter().map(|seat| (seat.start, seat.cohort));
+        let all = last.chain(before);
+        let all = all.map(|(start, cohort)| board.cohort_at(start, cohort));
+        let own = all.clone().find(|seat| seat.period == *period);
+        let mut earlier = all.filter(|seat| seat.period.start_ms < period.start_ms);
+        Self {
+            cohort: own.and_then(|own| own.cohort),
+            before: earlier.next(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Seats that were found, by their members and the beginnings of their periods.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSeats(Mutex<[HashMap<(MemberId, i64), Sitting>; 2]>);
+
+impl KnownSeats {
+    fn get(&self, member: &MemberId, period: &Period) -> Option<Sitting> {
+        let key = (member.clone(), period.start_ms);
+        let lists = self.0.lock();
+        let found = lists.iter().find_map(|list| list.get(&key).copied());
+        found.map(|sitting| Sitting {
+            is_remembered: true,
+            ..sitting
+        })
+    }
+
+    fn put(&self, member: &MemberId, period: &Period, sitting: Sitting) {
+        let mut lists = self.0.lock();
+        if lists[0].len() == KNOWN_MAX {
+            lists[1] = mem::take(&mut lists[0]);
+        }
+        lists[0].insert((member.clone(), period.start_ms), sitting);
+    }
+
+    /// Forgets a seat that its cohort does not know.
+    pub(crate) fn forget(&self, member: &MemberId, period: &Period) {
+        let key = (member.clone(), period.start_ms);
+        for list in &mut *self.0.lock() {
+            list.remove(&key);
+        }
+    }
+}
+
+impl Engine {
+    /// Finds out where the members of new events sit in the periods of these, if the board is a league.
+    pub(crate) async fn find_seats(&self, live: &LiveBoard, open: &mut [Submission]) {
+        let Some(unit) = live.board.league_unit() else {
+            return;
+        };
+        let mut unknown: HashMap<MemberId, Vec<usize>> = HashMap::new();
+        for (index, submission) in open.iter_mut().enumerate() {
+            let period = period_of(live, unit, submission);
+            let member = &submission.incoming().member;
+            match live.known_seats.get(member, &period) {
+                Some(sitting) => submission.sitting = sitting,
+                None => unknown.entry(member.clone()).or_default().push(index),
+            }
+        }
+        let asked = unknown.into_iter();
+        let asked =
+            asked.map(async |(member, indexes)| (live.known_member(&member).await, indexes));
+        for (found, indexes) in join_all(asked).await {
+            for index in indexes {
+                let submission = &mut open[index];
+                match &found {
+                    Ok(found) => {
+                        let period = period_of(live, unit, submission);
+                        let player = found.stored.as_ref().map(|stored| &stored.player);
+                        let sitting = player.map(|player| Sitting::of(live, player, &period));
+                        let sitting = Sitting {
+                            was_erased: found.was_erased,
+                            ..sitting.unwrap_or_default()
+                        };
+                        if sitting.cohort.is_some() {
+                            let member = &submission.incoming().member;
+                            live.known_seats.put(member, &period, sitting);
+                        }
+                        submission.sitting = sitting;
+                    }
+                    Err(error) => submission.state = error.clone().into(),
+                }
+            }
+        }
+    }
+
+    /// Seats members in the running period, whose events with these indexes wait for that. What fails for one member fails its events.
+    pub(crate) async fn seat_all(
+        &self,
+        id: &BoardId,
+        open: &mut [Submission],
+        unseated: HashMap<MemberId, Vec<usize>>,
+    ) {
+        let waiting = &*open;
+        let seated = unseated.into_iter();
+        let seated = seated.map(async |(member, indexes)| {
+            let times = indexes.iter().map(|index| waiting[*index].incoming().at);
+            let last = times.collect::<Option<Vec<_>>>();
+            let last = last.and_then(|times| times.into_iter().max());
+            let seat = self.seat(id, &member, Reason::Event(last)).await;
+            (seat.err(), indexes)
+        });
+        let seated: Vec<_> = stream::iter(seated.collect::<Vec<_>>())
+            .buffer_unordered(SEATED_AT_ONCE)
+            .collect()
+            .await;
+        for (error, indexes) in seated {
+            for (index, error) in indexes.into_iter().zip(error.into_iter().cycle()) {
+                open[index].state = error.into();
+            }
+        }
+    }
+}
+
+fn period_of(live: &LiveBoard, unit: Unit, submission: &Submission) -> Period {
+    live.board.calendar.containing(unit, submission.at())
+}

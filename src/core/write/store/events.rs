@@ -1,0 +1,248 @@
+//! Carries out the plans of events.
+//!
+//! One call takes many events of one board. Their cost for Redis bounds how many, so that no other client waits for longer
+//! than a millisecond or two.
+
+mod decode;
+mod encode;
+
+pub use self::encode::remember_ms;
+
+use crate::redis::Value;
+use bytes::Bytes;
+
+use super::held::Held;
+use super::reservations::Token;
+use crate::domain::edition::Changed;
+use crate::domain::event::{Detail, Outcome, Rejection, Status};
+use crate::domain::ids::EventId;
+use crate::domain::plan::{Plan, Route, Sum};
+use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::redis::dispatch::Store;
+use crate::redis::reply::{Reply, require};
+use crate::redis::{StoreError, keys, script};
+
+/// For how long the events of one call may keep Redis busy, in microseconds.
+pub const CALL_COST_US_MAX: usize = 1_000;
+/// The most events of which one call asks whether they are remembered.
+pub const CALL_EVENTS_MAX: usize = 200;
+
+/// An event that is ready to be carried out.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// What to do.
+    pub plan: Plan,
+    /// What the outcome is to name.
+    pub detail: Detail,
+    /// Whether it is asked what remains of the board's quotas.
+    pub asks_quotas: bool,
+    /// If it may be put behind what its member has: up to which instant, exclusive.
+    pub follows_until: Option<Timestamp>,
+    /// Whether the history of rolling windows goes along, for those whose standing is not there.
+    pub with_history: bool,
+    /// What its reservation is known by, if it has one.
+    pub token: Option<Token>,
+    /// Whether its id was looked up in all shards of the board.
+    pub is_recalled: bool,
+    /// Its entry, if it comes out of the queue of its shard.
+    pub queued: Option<Held>,
+}
+
+impl Ready {
+    /// About how long it keeps Redis busy, in microseconds; measured on one machine, and meant to keep calls
+    /// alike in length.
+    pub fn cost_us(&self) -> usize {
+        let Route {
+            writes,
+            sums,
+            turnouts,
+            ..
+        } = &*self.plan.route;
+        let history = |sum: &Sum| {
+            if self.sends_history(sum) {
+                sum.history.len()
+            } else {
+                0
+            }
+        };
+        // Each standing has the data of its own.
+        let data = self.plan.event.data.as_ref();
+        let data = data.map_or(0, |data| {
+            data.as_str().len() * (writes.len() + sums.len()) / 128
+        });
+        let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
+        let ranks = if self.detail == Detail::Ranks {
+            20 * writes.len()
+        } else {
+            0
+        };
+        let queued = if self.queued.is_some() { 3 } else { 0 };
+        let turnouts = 4 * turnouts.len();
+        6 + 6 * writes.len() + sums + data + ranks + turnouts + 6 * self.plan.quotas.len() + queued
+    }
+
+    fn sends_history(&self, sum: &Sum) -> bool {
+        // Of a period and the initial scores it is short, and needed for whoever has an initial score.
+        sum.derived.has_initial
+            || self.with_history
+            || (sum.is_past && self.detail == Detail::Standings)
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It was taken.
+    Taken {
+        /// What it did.
+        outcome: Outcome,
+        /// If that was asked, what remains of each of the board's quotas: events, or scaled points.
+        remaining: Vec<i64>,
+        /// How often its shard had changed after the call.
+        changed: Option<Changed>,
+    },
+    /// Its id was known: what became of it the first time; and how often the shard had changed that was asked, unless that was
+    /// another one than its own.
+    Duplicate(Outcome, Option<Changed>),
+    /// It was refused and has changed nothing.
+    Rejected(Rejection),
+    /// Nothing was done: it has to be sent with history.
+    NeedsHistory,
+    /// Nothing was done: the standing of this window that ends with the event's period has to be completed.
+    NeedsStanding(Window),
+    /// Nothing was done, and nothing will be with this reservation: it needs another one.
+    Void,
+    /// Nothing was done: something is left of the member, who was erased, and has to be removed.
+    Erasing,
+    /// Nothing was done: it has to count for this instant or a later one, in another period.
+    Behind(Timestamp),
+    /// Nothing was done: the member has no seat in the cohort.
+    Unseated,
+    /// Nothing was done: another cohort may remember the id, of which the member was erased.
+    Elsewhere,
+    /// Nothing was done: it has left the queue that it was read from, or the lease of the queue has another number.
+    Gone,
+    /// Nothing was done: it waits in the queue of its shard, where it counts for this instant.
+    Waiting {
+        /// The instant.
+        at: Timestamp,
+        /// When it was queued.
+        queued_at: Timestamp,
+        /// Why it is refused by itself, if it is.
+        rejection: Option<Rejection>,
+    },
+}
+
+/// What a shard from which its board has moved away remembers of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recalled {
+    /// It was taken.
+    Taken(Remembered),
+    /// An event with this id and another content was taken.
+    Reused,
+}
+
+/// What is remembered of an event that was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remembered {
+    /// What it did.
+    pub outcome: Outcome,
+    /// The number of the last erasure of its member before that, 0 for none.
+    pub erasure: u64,
+}
+
+/// What the record of an event tells whose content is not known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Tells its content from others: [`crate::domain::event::Event::fingerprint`].
+    pub fingerprint: u64,
+    /// How it ended.
+    pub status: Status,
+    /// The instant that it counted for.
+    pub at: Timestamp,
+    /// The scores that its member had in the windows' standings then, in the order of the windows.
+    pub scores: Vec<(Window, Score)>,
+    /// The number of the last erasure of its member before that, 0 for none.
+    pub erasure: u64,
+}
+
+/// What became of events the first time that were taken in a shard from which their board has moved away; `None`
+/// for those that are not remembered there. All have an id.
+pub async fn recall(
+    store: &Store,
+    shard: &Shard,
+    plans: Vec<&Plan>,
+) -> Result<Vec<Option<Recalled>>, StoreError> {
+    let ids = plans.iter().filter_map(|plan| plan.event.id.as_ref());
+    let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
+    let reply = store
+        .call(&script::RECALL, shard.tag())
+        .keys(ids.map(|id| keys::event(shard, id)))
+        .field("fingerprints", fingerprints.collect::<Vec<_>>())
+        .field("confirm", store.waits_for_replicas())
+        .write_for_reply();
+    let mut reply = Reply::new(reply.await?)?;
+    let recalled = plans.into_iter().map(|plan| {
+        let result = reply.next()?;
+        let is_known = matches!(result, Value::Array(_));
+        let known = is_known.then(|| decode::recalled(shard, plan, result));
+        known.transpose()
+    });
+    recalled.collect()
+}
+
+/// Of each of these ids, whether an event is remembered under it in a shard.
+pub async fn remembers(
+    store: &Store,
+    shard: &Shard,
+    ids: &[&EventId],
+) -> Result<Vec<bool>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = ids.iter().map(|id| keys::event(shard, id));
+    let records: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
+    Ok(records.iter().map(Option::is_some).collect())
+}
+
+/// What is remembered in a shard of the event with this id, if it was taken there.
+pub async fn known(
+    store: &Store,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Option<Known>, StoreError> {
+    let record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
+    let known = record.map(|record| decode::known(shard, &record));
+    known.transpose()
+}
+
+/// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call
+/// is behind those for which this was called before, whenever its future is polled.
+pub fn apply<'a>(
+    store: &'a Store,
+    shard: &'a Shard,
+    events: Vec<Ready>,
+    now: Timestamp,
+) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send + use<'a> {
+    let call = encode::call(shard, &events, now, store.waits_for_replicas());
+    let reply = call.map(|call| store.write_at(shard.tag().to_owned(), call));
+    async move {
+        let mut reply = Reply::answer(reply?.await?)?;
+        let mut answers = Vec::with_capacity(events.len());
+        for event in &events {
+            answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
+        }
+        let changed = Changed::from_stored(&reply.text()?);
+        let changed = require(changed, "a head says how often it has changed")?;
+        for answer in &mut answers {
+            if let Answer::Taken { changed: known, .. } | Answer::Duplicate(_, known) = answer {
+                *known = Some(changed);
+            }
+        }
+        let answers = reply.is_empty().then_some(answers);
+        require(answers, "there are as many results as events")
+    }
+}

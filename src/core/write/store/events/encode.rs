@@ -1,0 +1,492 @@
+//! The keys and arguments of apply.lua.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::Ready;
+use crate::core::write::store::held::Held;
+use crate::core::write::store::quotas::{self, QuotaRule};
+use crate::core::write::store::reservations::{Token, VOID_MS};
+use crate::domain::board::{Board, Order, Uniques, Update};
+use crate::domain::data::EntryData;
+use crate::domain::event::{Detail, Rejection};
+use crate::domain::ids::Label;
+use crate::domain::league::Cohort;
+use crate::domain::period::Period;
+use crate::domain::plan::{self, Route, Sum, Write};
+use crate::domain::series::{Series, Standing};
+use crate::domain::shard::Shard;
+use crate::domain::ties::{TieKey, Ties};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, ranking_name, stored_score};
+use crate::redis::connection::Call;
+use crate::redis::kinds::Kind;
+use crate::redis::protocol::{flags, refusals};
+use crate::redis::{StoreError, keys, script};
+
+/// `update` in the arguments of apply.lua, which compares stored scores.
+fn update_name(board: &Board) -> &'static str {
+    let greater_is_greater = board.definition.order == Order::Asc;
+    match (board.definition.update, greater_is_greater) {
+        (Update::Sum, _) => "sum",
+        (Update::Max, true) | (Update::Min, false) => "greatest",
+        (Update::Max, false) | (Update::Min, true) => "least",
+        (Update::Last, true) => "last_greatest",
+        (Update::Last, false) => "last_least",
+    }
+}
+
+/// For how long an event's id is remembered.
+pub fn remember_ms(board: &Board) -> u64 {
+    let asked = board.definition.idempotency.ms();
+    if board.reserves() {
+        asked.max(VOID_MS.unsigned_abs())
+    } else {
+        asked
+    }
+}
+
+/// What goes with a call, in the order of apply.lua, which documents it. Indexes of lists count from 1, as in Lua.
+#[derive(Serialize)]
+pub(super) struct CallArgs {
+    version: String,
+    now: i64,
+    confirm: bool,
+    remember: String,
+    ranking: &'static str,
+    update: &'static str,
+    score_max: i64,
+    layout: LayoutArgs,
+    routes: Vec<RouteArgs>,
+}
+
+/// What goes with every event, in columns, in the order of apply.lua.
+#[derive(Serialize)]
+pub(super) struct EventArgs<'a> {
+    names: Vec<&'a str>,
+    members: Vec<usize>,
+    ids: Vec<usize>,
+    ats: Vec<u64>,
+    fingerprints: Vec<u64>,
+    on_routes: Vec<usize>,
+    details: Vec<u8>,
+    refusals: Vec<u8>,
+    amounts: Vec<Vec<i64>>,
+}
+
+/// What only some boards or events need, as apply.lua documents it.
+#[derive(Serialize)]
+pub(super) struct MoreArgs<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sums: Vec<SumArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow_until: Option<Vec<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recalled: Option<Vec<bool>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turnouts: Option<TurnoutArgs<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quotas: Option<QuotaArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservations: Option<ReservationArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueArgs>,
+}
+
+impl EventArgs<'_> {
+    fn with_capacity(shard: &Shard, count: usize) -> Self {
+        Self {
+            names: Vec::with_capacity(count),
+            members: Vec::with_capacity(count),
+            ids: Vec::with_capacity(count),
+            ats: Vec::with_capacity(count),
+            fingerprints: Vec::with_capacity(count),
+            on_routes: Vec::with_capacity(count),
+            details: Vec::with_capacity(count),
+            refusals: Vec::new(),
+            amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
+        }
+    }
+}
+
+impl<'a> MoreArgs<'a> {
+    fn new(shard: &'a Shard, quotas: Option<QuotaArgs>) -> Self {
+        let definition = &shard.definition;
+        Self {
+            sums: Vec::new(),
+            data: shard.layout().data.then(Vec::new),
+            follow_until: (definition.update == Update::Last).then(Vec::new),
+            recalled: shard.is_league().then(Vec::new),
+            turnouts: definition.uniques.map(|uniques| TurnoutArgs {
+                periods: Vec::new(),
+                tag: shard.tag(),
+                voters: Vec::new(),
+                by_member: uniques == Uniques::Member,
+            }),
+            quotas,
+            reservations: shard.reserves().then(ReservationArgs::default),
+            queue: None,
+        }
+    }
+}
+
+/// What goes along where voters are counted.
+#[derive(Serialize)]
+struct TurnoutArgs<'a> {
+    periods: Vec<(usize, usize, i64)>,
+    tag: &'a str,
+    voters: Vec<&'a str>,
+    by_member: bool,
+}
+
+/// What goes along where the counts of quotas lie in other slots.
+#[derive(Default, Serialize)]
+struct ReservationArgs {
+    tokens: Vec<OrFalse<Token>>,
+    voids: Vec<usize>,
+}
+
+/// What goes along if events come out of the shard's queue. The lists end with the last of these.
+#[derive(Default, Serialize)]
+struct QueueArgs {
+    entries: Vec<String>,
+    bytes: Vec<usize>,
+    leases: Vec<String>,
+    lates: Vec<i64>,
+    logged_ats: Vec<i64>,
+}
+
+/// What goes along where the board has quotas.
+#[derive(Serialize)]
+struct QuotaArgs {
+    registry: usize,
+    rules: Vec<QuotaRule>,
+    instants: Vec<i64>,
+    uses: Vec<Vec<i64>>,
+    asks: Vec<bool>,
+}
+
+/// In the order of apply.lua.
+#[derive(Serialize)]
+struct RouteArgs {
+    /// Five numbers each.
+    writes: Vec<i64>,
+    sums: Vec<usize>,
+    turnouts: Vec<usize>,
+    seats: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct SumArgs {
+    state: usize,
+    code: u16,
+    reported: u8,
+    column: usize,
+    lists_zero: bool,
+    start: i64,
+    base: usize,
+    expires: i64,
+    later: Vec<(i64, usize)>,
+    history: Vec<usize>,
+}
+
+/// The keys and arguments of a call as they come together.
+struct Encoder<'a> {
+    shard: &'a Shard,
+    keys: Vec<String>,
+    call: CallArgs,
+    events: EventArgs<'a>,
+    more: MoreArgs<'a>,
+    standings: HashMap<Standing, usize>,
+    states: HashMap<Series, usize>,
+    turnouts: HashMap<Period, usize>,
+    sum_indexes: HashMap<(*const Sum, bool), usize>,
+    route_indexes: HashMap<(*const Route, bool, Option<Cohort>), usize>,
+    members: HashMap<&'a str, usize>,
+}
+
+/// The keys and arguments of a call that carries out these events. `confirm`: whether it is waited for replicas after
+/// it.
+pub(super) fn call(
+    shard: &Shard,
+    events: &[Ready],
+    now: Timestamp,
+    confirm: bool,
+) -> Result<Call, StoreError> {
+    let mut encoder = Encoder::new(shard, events.len(), now, confirm);
+    for ready in events {
+        encoder.event(ready);
+    }
+    let args = [
+        pack_values(&encoder.call)?,
+        pack_values(&encoder.events)?,
+        pack(&encoder.more)?,
+    ];
+    Ok(Call::new(&script::APPLY, encoder.keys, args.to_vec()))
+}
+
+impl<'a> Encoder<'a> {
+    fn new(shard: &'a Shard, count: usize, now: Timestamp, confirm: bool) -> Self {
+        let definition = &shard.definition;
+        let mut keys = keys::head_and_registry(shard);
+        let quotas = (!definition.quotas.is_empty() && !shard.reserves()).then(|| {
+            keys.push(keys::counts_registry(shard.tag(), shard.generation));
+            QuotaArgs {
+                registry: keys.len(),
+                rules: quotas::rules(shard),
+                instants: Vec::new(),
+                uses: Vec::new(),
+                asks: Vec::new(),
+            }
+        });
+        Self {
+            shard,
+            keys,
+            call: CallArgs {
+                version: shard.version(),
+                now: now.ms(),
+                confirm,
+                remember: remember_ms(shard).to_string(),
+                ranking: ranking_name(definition.ranking),
+                update: update_name(shard),
+                score_max: definition.decimals.score_max().scaled(),
+                layout: LayoutArgs::new(shard),
+                routes: Vec::new(),
+            },
+            events: EventArgs::with_capacity(shard, count),
+            more: MoreArgs::new(shard, quotas),
+            standings: HashMap::new(),
+            states: HashMap::new(),
+            turnouts: HashMap::new(),
+            sum_indexes: HashMap::new(),
+            route_indexes: HashMap::new(),
+            members: HashMap::with_capacity(count),
+        }
+    }
+
+    fn event(&mut self, ready: &'a Ready) {
+        let shard = self.shard;
+        let plan = &ready.plan;
+        let event = &plan.event;
+        let member = self.member(event.member.as_str());
+        let route = self.route(ready);
+        let id = match (&event.id, ready.token) {
+            (Some(id), _) => self.key(keys::event(shard, id)),
+            (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
+            (None, None) => 0,
+        };
+        self.more(ready);
+        let args = &mut self.events;
+        args.on_routes.push(route);
+        args.members.push(member);
+        args.ids.push(id);
+        for (column, score) in args.amounts.iter_mut().zip(&plan.amounts) {
+            column.push(stored_score(shard, *score));
+        }
+        let at = TieKey::new(shard.definition.ties, plan.at);
+        args.ats.push(at.number());
+        args.fingerprints.push(event.fingerprint());
+        let (detail, refusal) = match plan.rejection {
+            // Its scores are needed to tell whether one would pass the bound.
+            Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
+            Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
+            None => (ready.detail, refusals::NEVER),
+        };
+        if refusal != refusals::NEVER {
+            args.refusals.resize(args.details.len(), refusals::NEVER);
+            args.refusals.push(refusal);
+        }
+        args.details.push(detail.code());
+        if let Some(held) = ready.queued {
+            self.queued(held);
+        }
+    }
+
+    /// Adds what only some boards need of an event.
+    fn more(&mut self, ready: &'a Ready) {
+        let (shard, plan) = (self.shard, &ready.plan);
+        let (event, more) = (&plan.event, &mut self.more);
+        if let Some(quotas) = &mut more.quotas {
+            let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys);
+            quotas.uses.push(uses);
+            quotas.instants.push(plan.at.ms());
+            quotas.asks.push(ready.asks_quotas);
+        }
+        if let Some(ReservationArgs { tokens, voids }) = &mut more.reservations {
+            tokens.push(ready.token.into());
+            voids.push(ready.token.map_or(0, |token| {
+                self.keys.push(keys::named(shard, Kind::Void, token));
+                self.keys.len()
+            }));
+        }
+        if let Some(data) = &mut more.data {
+            data.push(event.data.as_ref().map_or("", EntryData::as_str));
+        }
+        if let Some(recalled) = &mut more.recalled {
+            recalled.push(ready.is_recalled);
+        }
+        if let Some(turnouts) = &mut more.turnouts {
+            let voter = event.origin.voter.as_ref();
+            turnouts.voters.push(voter.map_or("", Label::as_str));
+        }
+        if let Some(follow_until) = &mut more.follow_until {
+            let in_time = |until| TieKey::new(Ties::First, until).number();
+            follow_until.push(ready.follows_until.map_or(0, in_time));
+        }
+    }
+
+    /// Names the entry of the event that was put in last.
+    fn queued(&mut self, held: Held) {
+        let before = self.events.details.len() - 1;
+        let queue = self.more.queue.get_or_insert_default();
+        queue.entries.resize(before, String::new());
+        queue.bytes.resize(before, 0);
+        queue.leases.resize(before, String::new());
+        queue.lates.resize(before, 0);
+        queue.logged_ats.resize(before, 0);
+        queue.entries.push(held.entry.to_string());
+        queue.bytes.push(held.bytes);
+        queue.leases.push(held.lease.to_string());
+        queue.lates.push(held.late.map_or(0, Timestamp::ms));
+        let logged_at = held.is_logged.then_some(held.queued_at);
+        queue.logged_ats.push(logged_at.map_or(0, Timestamp::us));
+    }
+
+    fn member(&mut self, id: &'a str) -> usize {
+        *self.members.entry(id).or_insert_with(|| {
+            self.events.names.push(id);
+            self.events.names.len()
+        })
+    }
+
+    fn key(&mut self, key: String) -> usize {
+        self.keys.push(key);
+        self.keys.len()
+    }
+
+    fn standing(&mut self, standing: Standing) -> usize {
+        if let Some(index) = self.standings.get(&standing) {
+            return *index;
+        }
+        let index = self.keys.len() + 1;
+        self.keys.extend(keys::standing(self.shard, &standing));
+        self.standings.insert(standing, index);
+        index
+    }
+
+    fn state(&mut self, series: Series) -> usize {
+        if let Some(index) = self.states.get(&series) {
+            return *index;
+        }
+        let index = self.key(keys::state(self.shard, series));
+        self.states.insert(series, index);
+        index
+    }
+
+    fn turnout(&mut self, period: Period, expires_at_ms: Option<i64>) -> usize {
+        if let Some(index) = self.turnouts.get(&period) {
+            return *index;
+        }
+        let events = self.key(keys::of_period(self.shard, Kind::Turnout, &period));
+        let voters = self.key(keys::voters(self.shard, &period));
+        let expires = expires_at_ms.unwrap_or(0);
+        let index = self.turnouts.len() + 1;
+        if let Some(turnouts) = &mut self.more.turnouts {
+            turnouts.periods.push((events, voters, expires));
+        }
+        self.turnouts.insert(period, index);
+        index
+    }
+
+    fn route(&mut self, ready: &Ready) -> usize {
+        let (route, cohort) = (&ready.plan.route, ready.plan.cohort);
+        let variant = (Arc::as_ptr(route), ready.with_history, cohort);
+        if let Some(index) = self.route_indexes.get(&variant) {
+            return *index;
+        }
+        let writes = route.writes.iter();
+        let writes = writes.flat_map(|write| self.write(write, cohort)).collect();
+        let sums = route
+            .sums
+            .iter()
+            .map(|sum| self.sum(sum, ready.sends_history(sum)));
+        let sums = sums.collect();
+        let turnouts = route.turnouts.iter();
+        let turnouts = turnouts.map(|(period, expires)| self.turnout(*period, *expires));
+        let turnouts = turnouts.collect();
+        let section = ready.plan.section();
+        let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
+        self.call.routes.push(RouteArgs {
+            writes,
+            sums,
+            turnouts,
+            seats,
+        });
+        let index = self.call.routes.len();
+        self.route_indexes.insert(variant, index);
+        index
+    }
+
+    fn write(&mut self, write: &Write, cohort: Option<Cohort>) -> [i64; 5] {
+        let period = write.standing.period;
+        let standing = Standing {
+            cohort,
+            ..write.standing
+        };
+        let code = Window::Period(period.unit).code();
+        debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
+        [
+            as_number(self.standing(standing)),
+            as_number(write.amount.column(self.shard) + 1),
+            code.into(),
+            write.reported.is_some().into(),
+            write.expires_at_ms.unwrap_or(0),
+        ]
+    }
+
+    fn sum(&mut self, sum: &Arc<Sum>, sends_history: bool) -> usize {
+        let variant = (Arc::as_ptr(sum), sends_history);
+        if let Some(index) = self.sum_indexes.get(&variant) {
+            return *index;
+        }
+        let derived = &sum.derived;
+        let mut base = |period: &Period| self.standing(Standing::of(derived.base, *period));
+        let later = sum
+            .later
+            .iter()
+            .map(|period| (period.start_ms, base(period)))
+            .collect();
+        let history = if sends_history { &sum.history[..] } else { &[] };
+        let mut history: Vec<usize> = history.iter().map(&mut base).collect();
+        let own = base(&sum.period);
+        if derived.has_initial {
+            history.push(self.standing(self.shard.initial_scores()));
+        }
+        let args = SumArgs {
+            code: derived.window.code(),
+            reported: u8::from(sum.is_reported),
+            column: sum.amount.column(self.shard) + 1,
+            lists_zero: derived.has_initial,
+            start: sum.period.start_ms,
+            base: own,
+            state: self.state(derived.series),
+            expires: sum.expires_at_ms.unwrap_or(0),
+            later,
+            history,
+        };
+        self.more.sums.push(args);
+        let index = self.more.sums.len();
+        self.sum_indexes.insert(variant, index);
+        index
+    }
+}
+
+/// An index among a list of numbers.
+fn as_number(index: usize) -> i64 {
+    i64::try_from(index).expect("invariant: a call has few keys and columns")
+}

@@ -1,0 +1,82 @@
+//! Sets initial scores.
+
+use serde::Deserialize;
+
+use crate::domain::ids::MemberId;
+use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::domain::ties::TieKey;
+use crate::domain::time::Timestamp;
+use crate::redis::args::{LayoutArgs, StoredScore, closes_ms, shown_score, stored_score};
+use crate::redis::decode::Packed;
+use crate::redis::dispatch::Store;
+use crate::redis::reply::require;
+use crate::redis::{StoreError, keys, script};
+
+/// How many members one call may set: about a millisecond of Redis, for each standing that follows.
+pub const CALL_MEMBERS_MAX: usize = 100;
+
+/// What became of a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Initialized {
+    /// It is done.
+    Done {
+        /// How many members have an initial score now.
+        members: u64,
+        /// The initial scores that the members of the call had before, in their order.
+        before: Vec<Option<Score>>,
+    },
+    /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
+    OutOfRange(usize),
+    /// Nothing was changed: something may be left of erased members.
+    Erasing,
+}
+
+/// Sets the initial scores of members, each named once, in one call: at most [`CALL_MEMBERS_MAX`].
+pub async fn set(
+    store: &Store,
+    shard: &Shard,
+    scores: &[(MemberId, Option<Score>)],
+    now: Timestamp,
+) -> Result<Initialized, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(u64, Packed<Vec<StoredScore>>),
+        OutOfRange(usize),
+        Erasing,
+    }
+    let derived = shard.derived().filter(|derived| derived.has_initial);
+    let names = scores.iter().map(|(member, _)| member.as_str());
+    let to_store = scores
+        .iter()
+        .map(|(_, score)| StoredScore::from(score.map(|score| stored_score(shard, score))));
+    let time = TieKey::new(shard.definition.ties, Timestamp::MIN).number();
+    let set = store
+        .call_version(&script::INITIAL, shard)
+        .keys(keys::standing(shard, &shard.initial_scores()))
+        .keys(derived.map(|derived| keys::state(shard, derived.series)))
+        .field("layout", LayoutArgs::new(shard))
+        .field("score_max", shard.definition.decimals.score_max().scaled())
+        .field("names", names.collect::<Vec<_>>())
+        .field("scores", to_store.collect::<Vec<_>>())
+        .field("time", time)
+        .field("now", now.ms())
+        .field("closes", closes_ms(shard))
+        .field("kept_from", shard.initial_kept_from_ms(now))
+        .write();
+    Ok(match set.await? {
+        Reply::Ok(members, Packed(before)) => {
+            let before = before.into_iter().map(Option::<i64>::from);
+            let before = before.map(|score| score.map(|score| shown_score(shard, score)));
+            Initialized::Done {
+                members,
+                before: before.collect(),
+            }
+        }
+        Reply::OutOfRange(place) => {
+            Initialized::OutOfRange(require(place.checked_sub(1), "an index counts from 1")?)
+        }
+        Reply::Erasing => Initialized::Erasing,
+    })
+}

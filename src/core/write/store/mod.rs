@@ -1,0 +1,8 @@
+//! The calls of scripts that apply events, remember them, count quotas, and seat members of leagues.
+
+pub mod events;
+pub mod held;
+pub mod initial;
+pub mod quotas;
+pub mod reservations;
+pub mod seats;

@@ -1,0 +1,243 @@
+//! Reservations of quotas whose counts lie in other slots than the members; `scripts/reserve.lua` explains the steps.
+
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Deserialize;
+
+use super::quotas::{rules, shortage, use_args};
+use crate::domain::event::Shortage;
+use crate::domain::ids::EventId;
+use crate::domain::quota::QuotaUse;
+use crate::domain::shard::Shard;
+use crate::domain::texts::serde_as_text;
+use crate::domain::time::Timestamp;
+use crate::redis::args::each;
+use crate::redis::decode::{Code, Done, Tail};
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
+use crate::redis::protocol::record::TOKEN_BYTES;
+use crate::redis::reply::{Reply, unknown_code};
+use crate::redis::{StoreError, keys, protocol, script};
+
+/// For how long a token stays void, and an event that was taken is remembered at least, in milliseconds: longer than any
+/// call may take.
+pub const VOID_MS: i64 = 600_000;
+/// About how many reservations are looked at in one call.
+const SCAN_COUNT: u32 = 200;
+
+/// The digits of tokens, of six bits each.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What a reservation is known by: 64 random bits, as text.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Token([u8; TOKEN_BYTES]);
+
+impl Token {
+    /// One that no other reservation has.
+    pub fn random() -> Self {
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self::from_bits(KEY.hash_one(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The token of these bits.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(std::array::from_fn(|index| {
+            DIGITS[usize::try_from(bits >> (6 * index) & 63).unwrap_or(0)]
+        }))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|digit| f.write_char(char::from(*digit)))
+    }
+}
+
+impl FromStr for Token {
+    type Err = std::array::TryFromSliceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.as_bytes().try_into().map(Self)
+    }
+}
+
+serde_as_text!(Token);
+
+/// What an event would take of quotas whose counts lie in one shard.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What the reservation is to be known by.
+    pub token: Token,
+    /// The shard of the event's member.
+    pub shard: Shard,
+    /// The event's id.
+    pub id: Option<EventId>,
+    /// The instant that it counts for.
+    pub at: Timestamp,
+    /// What it would take, in the order of the quotas.
+    pub uses: Vec<QuotaUse>,
+    /// Whether it is asked what remains.
+    pub asks_quotas: bool,
+}
+
+impl Wanted {
+    /// The key under which the event is remembered if it is taken.
+    fn record(&self) -> String {
+        match &self.id {
+            Some(id) => keys::event(&self.shard, id),
+            None => keys::named(&self.shard, Kind::EventToken, self.token),
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reserved {
+    /// It is reserved; and if that was asked, what remains of each use: events, or scaled points.
+    Open(Vec<i64>),
+    /// A quota has too little left beside what was taken.
+    UsedUp(Shortage),
+    /// Whether a quota is used up depends on reservations that are open: nothing is reserved.
+    Waits {
+        /// Which one, by its index in the definition.
+        quota: usize,
+    },
+}
+
+/// A reservation that is open.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OpenReservation {
+    /// What it is known by.
+    pub token: Token,
+    /// How old it is by the server's clock, in milliseconds.
+    pub age_ms: i64,
+    tag: String,
+    record: String,
+    void: String,
+}
+
+/// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
+/// overtakes another that waits. The answers are in their order. The call is behind those for which this was called
+/// before, whenever its future is polled.
+pub fn reserve<'a>(
+    store: &'a Store,
+    home: &Shard,
+    requests: &[Vec<Wanted>],
+    now: Timestamp,
+) -> impl Future<Output = Result<Vec<Reserved>, StoreError>> + Send + use<'a> {
+    let mut keys = vec![
+        keys::counts_head(home.tag(), home.placement.home()),
+        keys::counts_registry(home.tag(), home.generation),
+        keys::single(home, Kind::Reserved),
+        keys::single(home, Kind::Reserving),
+    ];
+    let numbered = requests.iter().enumerate();
+    let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
+    let numbers: Vec<usize> = numbers.collect();
+    let all: Vec<&Wanted> = requests.iter().flatten().collect();
+    let uses = each(&all, |wanted| use_args(home, &wanted.uses, &mut keys));
+    let reply = store
+        .call(&script::RESERVE, home.tag())
+        .keys(keys)
+        .field("version", home.version())
+        .field("now", now.ms())
+        .field("rules", rules(home))
+        .field("requests", numbers)
+        .field("tokens", each(&all, |wanted| wanted.token))
+        .field("instants", each(&all, |wanted| wanted.at.ms()))
+        .field("uses", uses)
+        .field("asks", each(&all, |wanted| wanted.asks_quotas))
+        .field("tags", each(&all, |wanted| wanted.shard.tag()))
+        .field("records", each(&all, |wanted| wanted.record()))
+        .field(
+            "voids",
+            each(&all, |wanted| {
+                keys::named(&wanted.shard, Kind::Void, wanted.token)
+            }),
+        )
+        .write_for_reply();
+    let count = all.len();
+    async move {
+        let mut reply = Reply::answer(reply.await?)?;
+        let answers = (0..count).map(|_| answer(reply.list()?));
+        answers.collect::<Result<_, _>>()
+    }
+}
+
+/// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
+/// already stays so. The call is behind those for which this was called before, whenever its future is polled.
+pub fn settle<'a>(
+    store: &'a Store,
+    home: &Shard,
+    kept: &[Token],
+    given_back: &[Token],
+) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
+    // If it is lost, it can be found out again.
+    let settled = store
+        .call(&script::SETTLE, home.tag())
+        .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
+        .field("kept", kept)
+        .field("given_back", given_back)
+        .derive::<Done>();
+    async move { settled.await.map(drop) }
+}
+
+/// The reservations in this shard that are open and as old as this, by the server's clock.
+pub async fn list_open(
+    store: &Store,
+    home: &Shard,
+    older_than_ms: i64,
+) -> Result<Vec<OpenReservation>, StoreError> {
+    let mut found = Vec::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let read = store
+            .call(&script::RESERVED, home.tag())
+            .key(keys::counts_head(home.tag(), home.placement.home()))
+            .key(keys::single(home, Kind::Reserved))
+            .field("version", home.version())
+            .field("cursor", &cursor)
+            .field("count", SCAN_COUNT)
+            .field("older", older_than_ms);
+        let part: Tail<Vec<OpenReservation>>;
+        Done::Ok((cursor, part)) = read.read().await?;
+        found.extend(part.0);
+        if cursor == "0" {
+            return Ok(found);
+        }
+    }
+}
+
+/// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
+pub async fn void(
+    store: &Store,
+    shard: &Shard,
+    open: &OpenReservation,
+) -> Result<bool, StoreError> {
+    let voided = store
+        .call(&script::VOID, &open.tag)
+        .keys([&keys::head(&open.tag), &open.record, &open.void])
+        .arg(shard.generation)
+        .arg(open.token.to_string())
+        .arg(VOID_MS)
+        .write::<Code>();
+    voided.await?.is("APPLIED", "VOID")
+}
+
+fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {
+    Ok(match reply.integer()? {
+        protocol::reservations::RESERVED => Reserved::Open(reply.all(Reply::integer)?),
+        protocol::reservations::USED_UP => Reserved::UsedUp(shortage(&mut reply)?),
+        protocol::reservations::WAITS => Reserved::Waits {
+            quota: reply.index()?,
+        },
+        other => return unknown_code(&other.to_string()),
+    })
+}

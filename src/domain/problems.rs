@@ -1,0 +1,582 @@
+//! What can be wrong with a request: one table of all kinds of problems, with what the service says of each. `http/problem.rs` shows
+//! them; what only the service itself reacts to is in `core/error.rs`.
+
+use std::fmt::Display;
+
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::access::KeyName;
+use super::board::FieldError;
+use super::document::{self, DocumentError};
+use super::hide::HIDDEN_MAX;
+use super::ids::{BoardId, MemberId};
+use super::message::MessageId;
+use super::plan::StandingName;
+use super::reward::RuleId;
+use super::score::ScoreError;
+use super::time::Timestamp;
+use super::webhook::WebhookName;
+use super::window::Window;
+
+/// One kind of problem; its name is the end of `type`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Kind {
+    /// The name, as in `/problems/{name}`.
+    pub name: &'static str,
+    /// The same for people.
+    pub title: &'static str,
+    /// The status that goes with it.
+    pub status: StatusCode,
+    /// What its page says.
+    pub page: &'static Page,
+}
+
+/// What the page of a problem says.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Page {
+    /// What the problem means.
+    pub explanation: &'static str,
+    /// What to do about it.
+    pub remedy: &'static str,
+    /// A `detail` of such a problem.
+    pub example: &'static str,
+}
+
+/// A kind a row: its status, name, title, explanation, remedy and an example. After `=>` stand the functions of [`Problem`] that
+/// make one of the kind, each with its `detail`.
+macro_rules! problems {
+    ($(
+        $ident:ident = $status:ident, $name:literal, $title:literal, $explanation:literal, $remedy:literal, $example:literal
+        $(=> $make:ident($($field:ident: $type:ty),*) $detail:literal)*;
+    )*) => {
+        $(
+            #[doc = $explanation]
+            pub const $ident: Kind = Kind {
+                name: $name,
+                title: $title,
+                status: StatusCode::$status,
+                page: &Page {
+                    explanation: $explanation,
+                    remedy: $remedy,
+                    example: $example,
+                },
+            };
+        )*
+        /// All of them.
+        pub const KINDS: &[Kind] = &[$($ident),*];
+
+        impl Problem {
+            $($(
+                #[doc = $detail]
+                pub fn $make($($field: $type),*) -> Self {
+                    Self::new($ident, format!($detail))
+                }
+            )*)*
+        }
+    };
+}
+
+problems! {
+    MALFORMED_JSON = BAD_REQUEST, "malformed-json", "The body is not JSON",
+        "The body is not JSON, or not UTF-8. The request had no effect.",
+        "Send valid JSON. `detail` gives the position of the error.",
+        "expected `,` or `}` at line 1 column 15";
+    INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "A parameter is invalid",
+        "A part of the path, the query or a header is invalid. The request had no effect.",
+        "Correct the parameter that `detail` names.",
+        "size: must be from 1 to 1000, not 5000"
+        => invalid_parameter(name: &str, detail: impl Display) "{name}: {detail}";
+    MALFORMED_REQUEST = BAD_REQUEST, "malformed-request", "The request is not HTTP",
+        "The head of the request is not HTTP, or repeats a header that decides what the client may do. The request had no effect.",
+        "Use an HTTP client. If you do, check for a proxy that changes requests, or for a client that speaks TLS to a service without TLS.",
+        "the head of the request is not HTTP";
+    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "A valid API key is needed",
+        "The request has neither a valid API key nor a valid player token. The request had no effect.",
+        "Send a valid key: `Authorization: Bearer KEY`. `detail` says what is wrong with the one you sent.",
+        "an API key is needed: `Authorization: Bearer KEY`";
+    FORBIDDEN = FORBIDDEN, "forbidden", "The API key does not allow this",
+        "The API key is valid, but does not allow this. `detail` says why: it names the missing scope, or says that the key is for other boards, or gives another reason. The response is the same whether the board exists or not. The request had no effect.",
+        "Use a key with this scope and for this board. With the scope `admin` you can create one: `PUT /v1/keys/{name}`.",
+        "the scope `write` is needed"
+        => for_other_boards() "the key is for other boards"
+        => own_name() "a name can't be approved by the key that wrote it; use another key";
+    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
+        "The service has no API keys, so it serves its own machine only. The request names another host, or is a write from a page of another origin. The request had no effect.",
+        "Call the service as `localhost` or `127.0.0.1`, or configure API keys (`STANDINGS_API_KEYS`) and origins (`STANDINGS_CORS_ORIGINS`).",
+        "the origin https://example.com may not write here";
+    FORM_REFUSED = FORBIDDEN, "form-refused", "The form does not come from this page",
+        "A form of the console was sent from a page of another origin, without the browser's token, or over plain HTTP to another machine. Or the browser refused or lost a cookie, or somebody signed in or out in another tab. The request had no effect.",
+        "Reload the page and send the form from there. If that does not help: open the console over HTTPS or as `localhost`; let the proxy pass on the `Host` header unchanged; allow cookies.",
+        "the form comes from https://evil.example, and the console is at https://scores.example";
+    BOARD_NOT_FOUND = NOT_FOUND, "board-not-found", "The board does not exist",
+        "There is no board with this id.",
+        "Check the id. `PUT /v1/boards/{board}` creates a board.",
+        "there is no board run_hero";
+    PROFILE_NOT_FOUND = NOT_FOUND, "profile-not-found", "The member has no profile",
+        "The member has no profile.",
+        "Check the id. `PUT /v1/members/{member}/profile` gives a member a profile.",
+        "999 has no profile"
+        => profile_not_found(member: &MemberId) "{member} has no profile";
+    KEY_NOT_FOUND = NOT_FOUND, "key-not-found", "The API key does not exist",
+        "There is no API key with this name.",
+        "Check the name. `GET /v1/keys` lists the API keys, and `PUT /v1/keys/{name}` creates one.",
+        "there is no API key site"
+        => key_not_found(name: &KeyName) "there is no API key {name}";
+    WEBHOOK_NOT_FOUND = NOT_FOUND, "webhook-not-found", "The webhook does not exist",
+        "There is no webhook with this name.",
+        "Check the name. `GET /v1/webhooks` lists the webhooks, and `PUT /v1/webhooks/{name}` creates one.",
+        "there is no webhook site"
+        => webhook_not_found(name: &WebhookName) "there is no webhook {name}";
+    DELIVERY_NOT_FOUND = NOT_FOUND, "delivery-not-found", "The delivery does not exist",
+        "The webhook has no delivery with this id, or the delivery ended more than 30 days ago.",
+        "Check the id. `GET /v1/webhooks/{name}/deliveries` lists the deliveries.",
+        "there is no delivery msg_5f0c2a9be41d7763c8aa5f0c2a9be41d; deliveries are kept for 30 days after they end"
+        => delivery_not_found(id: MessageId) "there is no delivery {id}; deliveries are kept for 30 days after they end";
+    WEBHOOK_DISABLED = CONFLICT, "webhook-disabled", "The webhook is disabled",
+        "The receiver returned 410, so it wants no more messages and the service sends none. The request had no effect.",
+        "Enable the webhook with `PUT /v1/webhooks/{name}`, with the same address or another one.",
+        "the webhook site is disabled; PUT it again to enable it"
+        => webhook_disabled(name: &WebhookName) "the webhook {name} is disabled; PUT it again to enable it";
+    TOO_MANY_WEBHOOKS = CONFLICT, "too-many-webhooks", "There are too many webhooks",
+        "The maximum number of webhooks exists already. The request had no effect.",
+        "Delete unused webhooks: `DELETE /v1/webhooks/{name}`. One webhook can be for many boards.",
+        "there are 100 webhooks already; delete one"
+        => too_many_webhooks(max: usize) "there are {max} webhooks already; delete one";
+    NOT_HIDDEN = NOT_FOUND, "not-hidden", "The member is not hidden",
+        "The member is not hidden on this board.",
+        "You need not do anything. `GET /v1/boards/{board}/hidden` lists the hidden members.",
+        "\"ann\" is not hidden on board run_hero"
+        => not_hidden(board: &BoardId, member: &str) "{member:?} is not hidden on board {board}";
+    JOB_NOT_FOUND = NOT_FOUND, "job-not-found", "The job does not exist",
+        "There is no job with this id, or it ended more than seven days ago.",
+        "Check the id: the response that started the job has it, and its `Location` header has the job's address.",
+        "there is no job 7"
+        => job_not_found(id: &str) "there is no job {id}; a job is kept for seven days after its end";
+    TOO_MANY_HIDDEN = CONFLICT, "too-many-hidden", "There are too many hidden members",
+        "The board has the maximum number of hidden members. The request had no effect.",
+        "Bring back members that need not be hidden any more: `DELETE /v1/boards/{board}/hidden/{member}`.",
+        "100000 members of board run_hero are hidden already"
+        => too_many_hidden(board: &BoardId) "{HIDDEN_MAX} members of board {board} are hidden already; bring some back";
+    TOO_MANY_ORDERS = CONFLICT, "too-many-orders", "There are too many standing orders",
+        "The maximum number of members is hidden on all boards. The request had no effect.",
+        "Bring back members that need not be hidden any more: `POST /v1/moderation` with `unhide`. `GET /v1/moderation` lists the hidden ones.",
+        "there are 10000 standing orders already"
+        => too_many_orders(max: usize) "there are {max} standing orders already; end some";
+    KEY_EXISTS = CONFLICT, "key-exists", "The API key exists already",
+        "An API key with this name exists already, and its secret can't be shown again. The request had no effect.",
+        "Choose another name, or give the key a new secret: `POST /v1/keys/{name}/rotate`.",
+        "there is an API key site already"
+        => key_exists(name: &KeyName) "there is an API key {name} already";
+    TOO_MANY_KEYS = CONFLICT, "too-many-keys", "There are too many API keys",
+        "The maximum number of API keys exists already. The request had no effect.",
+        "Delete unused keys: `GET /v1/keys` returns when each was last used.",
+        "there are as many API keys as there may be"
+        => too_many_keys(max: usize) "there are {max} API keys already; delete one";
+    RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "The client is too fast",
+        "The API key has sent more requests than its rate allows. Or reads of past standings that must be built first exceed the limit for one API key, player or address, or the total limit. The request had no effect.",
+        "Send the request again after the seconds in the `Retry-After` header.",
+        "the API key may send 50 requests a second";
+    TOO_MANY_STREAMS = TOO_MANY_REQUESTS, "too-many-streams", "There are too many streams",
+        "The API key, the player or the client's address has the maximum number of streams. The request had no effect.",
+        "Close unused streams. Or poll the page, and send the request again after the seconds in the `Retry-After` header.",
+        "there are 100 streams to this address";
+    MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
+        "The standing does not list this member: it had no event in the period, or it is hidden.",
+        "Show the member without a rank. A member without events appears with its first one.",
+        "member 999 is not in this standing";
+    PERIOD_NOT_FOUND = NOT_FOUND, "period-not-found", "The period has no data",
+        "The period has neither data nor a result, or the window has no results: rolling windows (`last-N-…`) have none.",
+        "Check the key. `GET /v1/boards/{board}/standings/{window}/periods` lists the periods that have data.",
+        "the standing day 2026-11-20 of board run_hero has no data"
+        => period_not_found(board: &BoardId, standing: &StandingName) "the standing {standing} of board {board} has no data"
+        => no_periods(board: &BoardId, window: &str) "window {window} of board {board} has no results: rolling windows have none";
+    REWARD_NOT_FOUND = NOT_FOUND, "reward-not-found", "The member has not won this",
+        "The member has not won this reward in the period, has lost it since, or is hidden.",
+        "Grant nothing. `GET /v1/boards/{board}/standings/{window}/periods/{key}/rewards` lists what members have won.",
+        "\"999\" has not won crown in the standing week 2026-11-16 of board run_hero"
+        => reward_not_found(board: &BoardId, standing: &StandingName, rule: &RuleId, member: &str) "{member:?} has not won {rule} in the standing {standing} of board {board}";
+    ALREADY_CLAIMED = CONFLICT, "already-claimed", "The reward was claimed before",
+        "The reward was claimed before, under another name: see `claimed_by` and `claimed_at`. The request had no effect.",
+        "Grant nothing: the client that claimed the reward grants it.",
+        "the reward was claimed by \"grant-87\" at 2026-11-23T00:10:02.000Z";
+    REWARD_REVOKED = CONFLICT, "reward-revoked", "The reward was revoked",
+        "The reward was claimed, but the member has since lost it, because a member was hidden or brought back. The request had no effect.",
+        "Grant nothing. If the reward was granted, decide whether to take it back.",
+        "the reward was claimed by \"grant-88\" at 2026-11-23T00:10:02.000Z, and was revoked since";
+    PERIOD_NOT_FINAL = CONFLICT, "period-not-final", "The period is not final",
+        "The period has not ended, or late events may still count. A board without `finalize` in its definition has no final periods.",
+        "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
+        "the standing day 2026-11-21 of board run_hero is not final"
+        => period_not_final(board: &BoardId, standing: &StandingName) "the standing {standing} of board {board} is not final";
+    REVISION_UNKNOWN = CONFLICT, "revision-unknown", "The revision is not known",
+        "The service can't tell whether the board has the `min_revision` of the request: since then Redis was restarted, another server has taken over, or the board has moved to other shards; or the revision is from another board. The request had no effect.",
+        "Read again without `min_revision`, and continue with the `revision` of that response.",
+        "the revision is not from board run_hero in its current state: read again without `min_revision`"
+        => revision_unknown(board: &BoardId) "the revision is not from board {board} in its current state: read again without `min_revision`";
+    REVISION_PENDING = SERVICE_UNAVAILABLE, "revision-pending", "The revision has not arrived yet",
+        "The board did not have the `min_revision` of the request within 5 s.",
+        "Send the request again after the seconds in the `Retry-After` header.",
+        "board run_hero does not have the revision yet; try again"
+        => revision_pending(board: &BoardId) "board {board} does not have the revision yet; try again";
+    PERIOD_EXPIRED = GONE, "period-expired", "The entries of the period have expired",
+        "The `retention` of the period has passed, so its entries were deleted. Its result is kept.",
+        "Read the result: `GET /v1/boards/{board}/standings/{window}/periods/{key}`. To keep entries for longer, set `retention`.",
+        "the entries of the standing day 2026-11-21 of board run_hero have expired"
+        => period_expired(board: &BoardId, standing: &StandingName) "the entries of the standing {standing} of board {board} have expired";
+    NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
+        "There is nothing at this address.",
+        "Check the address. `/docs` shows all operations.",
+        "there is nothing at this address";
+    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "The address does not support this method",
+        "The address exists, but does not support this method.",
+        "Use a method that the `Allow` header lists.",
+        "the address does not support this method";
+    REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "The body did not arrive in time",
+        "The body did not arrive in time. The request had no effect.",
+        "Send the request again.",
+        "the body did not arrive in time";
+    BOARD_IN_USE = CONFLICT, "board-in-use", "The board is in use",
+        "The change would alter stored data of the board, or the board is moving to another number of shards. The request had no effect.",
+        "Leave the fields that `errors` names unchanged, or create a new board. If the board is moving, wait until the move is over.",
+        "these fields of the board can't change now: `errors` names them and says why"
+        => board_in_use() "these fields of the board can't change now: `errors` names them and says why";
+    WINDOWS_IN_USE = CONFLICT, "windows-in-use", "The windows are in use",
+        "The change would delete windows whose standings can't be rebuilt. The request had no effect.",
+        "Keep the windows in the definition. To delete them permanently, name them: `?drop_windows=week,month`.",
+        "week,month: the data of these windows would be lost; to delete it, send the request again with ?drop_windows=week,month";
+    BOARD_FINAL = CONFLICT, "board-final", "The change would alter final periods",
+        "The change would remove a window that has final periods, or move the board's end although periods are final already. The request had no effect.",
+        "Leave the fields that `errors` names unchanged, or create a new board.",
+        "/closes_at: has ended the board"
+        => board_final() "these fields would change periods that are final: `errors` names them and says why";
+    PERIOD_RUNNING = CONFLICT, "period-running", "The period has not ended",
+        "The period has not ended yet, so it can't become final. The request had no effect.",
+        "Wait until the period ends. To end the board now, set its `closes_at`.",
+        "week 2026-11-16 of board run_hero has not ended: it ends at 2026-11-23T00:00:00.000Z";
+    NOT_FINALIZED = CONFLICT, "not-finalized", "The period never gets a result",
+        "The board has no `finalize`, or the period had already ended when `finalize` was set. So the period has no result. The request had no effect.",
+        "Set `finalize` in the board's definition. It applies to periods that end after that.",
+        "board run_hero has no `finalize`";
+    BOARD_CLOSED = CONFLICT, "board-closed", "The board does not accept events of this time",
+        "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The event was not accepted.",
+        "Do not send the event again: the response would be the same. `GET /v1/boards/{board}/summary` shows when the board is open.",
+        "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+    PERIOD_CLOSED = CONFLICT, "period-closed", "The period of the event is closed",
+        "The event's `at` is in a closed period: the period has ended, the board's wait after it (`finalize`) is over, and the result is final. The event was not accepted.",
+        "Do not send the event again: the response would be the same. An event without `at` counts for the time at which it is received.",
+        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; it takes no event of 2026-11-20T23:59:00.000Z any more";
+    MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
+        "The member was erased, and the event's `at` is not after the erasure. The event was not accepted.",
+        "Do not send the event again: the response would be the same. Later events of the member count, starting from nothing.",
+        "the member was erased at 2026-11-21T12:00:00.000Z; board run_hero takes no event of it from then or before";
+    PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition has changed",
+        "The board's definition does not match `If-Match` or `If-None-Match`. The request had no effect.",
+        "Read the definition again, apply your change to it, and send it with the new `ETag`.",
+        "the definition of the board does not match If-Match or If-None-Match"
+        => precondition_failed() "the definition of the board does not match If-Match or If-None-Match";
+    NAME_CHANGED = PRECONDITION_FAILED, "name-changed", "The name has changed",
+        "The member's name or picture is not the one that the request reviews. The request had no effect.",
+        "Read the profile again, and review its current name and picture.",
+        "the member is called \"Ann B.\" by now, or has another picture"
+        => name_changed(name: &str) "the member is called {name:?} by now, or has another picture";
+    PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "The body is too large",
+        "The body has more than 1 MiB. The request had no effect.",
+        "Send less in one request.",
+        "the body has more than 1048576 bytes";
+    URI_TOO_LONG = URI_TOO_LONG, "uri-too-long", "The URL is too long",
+        "The URL has more than 65,534 bytes. The request had no effect.",
+        "Request less at once.",
+        "the address has more than 65534 bytes";
+    HEAD_TOO_LARGE = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The head of the request is too large",
+        "The head of the request has more than 128 KiB or more than 100 headers. The request had no effect.",
+        "Send fewer or shorter headers; the service needs no cookies.",
+        "the head of the request has more than 128 KiB";
+    UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body has the wrong type",
+        "The body is not sent as JSON, or has a content encoding. The request had no effect.",
+        "Send the header `Content-Type: application/json`, and no `Content-Encoding`.",
+        "the body must be application/json";
+    VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "The body does not have the expected form",
+        "The body is JSON, but does not have the expected form. The request had no effect.",
+        "Correct what `errors` lists: `pointer` gives the place in the body, and `detail` says what is wrong there.",
+        "/windows/0: `daily` is no window";
+    SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "The score is out of range",
+        "The score has more decimals than the board keeps, or is not within the board's `score_min` and `score_max`. Or the score, or a sum with it, is beyond what every JSON client can represent exactly: ±(2^53 − 1) for whole numbers, 15 digits on boards with decimals. The event was not accepted.",
+        "Do not send the event again. Check the score, and the board's `decimals`, `score_min` and `score_max`.",
+        "score 12.345 has more decimals (3) than the board keeps (0)";
+    EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
+        "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The event was not accepted.",
+        "Correct the clock of the machine that sends the event, or omit `at`.",
+        "the event is more than 60 s ahead of the service's clock";
+    EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
+        "The event's `at` is older than the board's `accept_late` allows. The event was not accepted.",
+        "Do not send the event again. To import older events, set the board's `accept_late` to `any`.",
+        "the event is older than 48h";
+    QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "A quota is used up",
+        "A quota of the board has too little left for the event. `quota` names it, and `detail` says how much of it is used. `frees_at` is when more will be available, if no other event arrives; it is missing if that is never. The event was not accepted, and used up nothing.",
+        "Wait until `frees_at`. If it is missing, do not send the event again.",
+        "quota voter-minute of board best_song is used up: 2 of 2 events in 1m; it is free at 2026-11-21T12:01:00.000Z";
+    EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "The event id belongs to another event",
+        "The board accepted another event with this id before. This one was not accepted.",
+        "Give each event its own id. Send a retry with unchanged content.",
+        "the event id run-88231 was used for another event";
+    UNKNOWN_WINDOW = NOT_FOUND, "unknown-window", "The board does not have this window",
+        "The board does not have this window; `detail` names the windows that it has. The status is 404 if the path names the window, and 422 if a body or a parameter does.",
+        "Read another window, or add this one to the board's definition.",
+        "the board run_hero has no window month; it has day, week, all, last-7-days"
+        => unknown_window(board: &BoardId, window: &str, known: &str) "board {board} has no window {window:?}; it has {known}";
+    NO_LEAGUE = NOT_FOUND, "no-league", "The board is not a league",
+        "The request is about a cohort, a tier or a seat, and the board has no `league` in its definition. The request had no effect.",
+        "Read the board's standings without a cohort. Only a new board can become a league: create it with the field `league` in its definition.",
+        "board run_hero is not a league"
+        => no_league(board: &BoardId) "board {board} is not a league";
+    LEAGUE_TURNING = CONFLICT, "league-turning", "The league is being turned over",
+        "The league's last period has ended, and the member's next tier has not been decided yet: events of that period may still count, or the service has not processed it yet. The request had no effect.",
+        "Send the request again after the seconds in the `Retry-After` header; for an event of a batch, which has no header, use increasing pauses.",
+        "the last period of the league is being turned over; try again in 1 s";
+    NOT_SEATED = CONFLICT, "not-seated", "The member has no seat in the period",
+        "The board is a league, and the member has no seat in the event's period: the period is over, or the member has left the league. The event was not accepted.",
+        "Do not send the event again. To play in the running period, the member has to join: `POST /v1/boards/{board}/league/members`.",
+        "the member has no seat in the period of 2026-11-15T09:00:00.000Z of board run_league; to have one in the running period, it joins: POST /v1/boards/run_league/league/members";
+    COHORT_REQUIRED = BAD_REQUEST, "cohort-required", "A league is read cohort by cohort",
+        "The board is a league: its members compete in cohorts, and no list ranks all of them. The request had no effect.",
+        "Read a cohort, or the cohort of a member: `detail` names the routes. `GET /v1/boards/{board}/standings/{window}/tiers` returns the number of cohorts.",
+        "board run_league is a league: read a cohort (/v1/boards/run_league/standings/week?cohort={cohort}), the cohort of a member (/v1/boards/run_league/standings/week/members/{member}), or the list of tiers (/v1/boards/run_league/standings/week/tiers)"
+        => cohort_required(board: &BoardId, window: Window) "board {board} is a league: read a cohort (/v1/boards/{board}/standings/{window}?cohort={{cohort}}), the cohort of a member \
+            (/v1/boards/{board}/standings/{window}/members/{{member}}), or the list of tiers (/v1/boards/{board}/standings/{window}/tiers). Other requests need the parameter `cohort=`";
+    COHORT_NOT_FOUND = NOT_FOUND, "cohort-not-found", "There is no such cohort",
+        "No such cohort was opened in the period, or the period is no longer kept. The name of a cohort consists of its tier, as named in that period, and its number: `silver-17`.",
+        "Check the name and the period. `GET /v1/boards/{board}/standings/{window}/tiers/{tier}/cohorts` lists the cohorts of a tier.",
+        "there is no cohort \"silver-17\" in the standing week 2026-11-16 of board run_league"
+        => cohort_not_found(board: &BoardId, standing: &StandingName, cohort: &str) "there is no cohort {cohort:?} in the standing {standing} of board {board}";
+    UNKNOWN_TIER = NOT_FOUND, "unknown-tier", "The league does not have this tier",
+        "The league does not have this tier in the period; `detail` names the tiers that it has.",
+        "Read another tier, or add this one to the board's definition: it exists from the next period on.",
+        "there is no tier \"steel\" in the standing week 2026-11-16 of board run_league; its tiers are bronze, silver, gold"
+        => unknown_tier(board: &BoardId, standing: &StandingName, tier: &str, known: &str) "there is no tier {tier:?} in the standing {standing} of board {board}; its tiers are {known}";
+    INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
+        "The service has a bug, or stored data is damaged.",
+        "Give the operator the `request_id`: the service's log has the cause under it. An event may have been accepted: send it again with the same id, and it counts once.",
+        "internal error; see the service's log";
+    DATA_OF_ANOTHER_VERSION = SERVICE_UNAVAILABLE, "data-of-another-version", "The board's data has another version",
+        "The board's data in Redis has a format that this release does not support. The service neither reads nor changes it. Other boards work.",
+        "The operator can serve the board with the release that wrote it, or delete its data.",
+        "board run_hero has the data format 1, and this release supports 2: use the release that wrote it, or another Redis database";
+    STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "The store does not answer",
+        "Redis did not answer in time. An event may have been accepted.",
+        "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
+        "the store did not answer in time; try again";
+    STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "The store is full",
+        "Redis refuses writes, because its memory is full or it can't write to its disk; `detail` says which. Reads still work.",
+        "Send the event again with the same id when there is room, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
+        "Redis has no memory left";
+    DEAD_LETTER_NOT_FOUND = NOT_FOUND, "dead-letter-not-found", "The dead letter does not exist",
+        "The board has no dead letter with this id: it was replayed or deleted, it is older than seven days, or the board has since moved to another number of shards, which changes the ids of its dead letters.",
+        "List the dead letters again: `GET /v1/boards/{board}/dead-letters`. `GET /v1/boards/{board}/events` returns the status of an event.",
+        "there is no dead letter 1795305600123-0_0_1_28080000123456; it may have been replayed, or the board has moved since it was listed"
+        => dead_letter_not_found(letter: impl Display) "there is no dead letter {letter}; it may have been replayed, or the board has moved since it was listed";
+    NOT_REPLAYABLE = CONFLICT, "not-replayable", "The event can't be queued again",
+        "The event would become a dead letter again: it was queued more than 24 hours ago, or is in another shard than its member. `detail` says which. The request had no effect.",
+        "Decide whether the event should count. If so, send it as a new event with the `id` and the `at` from the list of dead letters, if `accept_late` allows that. Then delete the dead letter.",
+        "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 1d"
+        => not_replayable(why: &str) "the event can't be queued again: {why}";
+    BOARD_MOVING = CONFLICT, "board-moving", "The board is moving",
+        "The board is moving to another number of shards, and queues no events until that is done. The request had no effect.",
+        "Wait until the move is over (`GET /v1/boards/{board}/shards`), list the dead letters again, because their ids will have changed, and send the request again.",
+        "board run_hero is moving to other shards, and queues no events until that is done; try again"
+        => board_moving(board: &BoardId) "board {board} is moving to other shards, and queues no events until that is done; try again";
+    QUEUE_FULL = SERVICE_UNAVAILABLE, "queue-full", "The queue is full",
+        "Too many events wait to be applied: those of a shard of the board, or of all boards together, use all the memory that queues may take. The event was not accepted.",
+        "Send the event again after the seconds in the `Retry-After` header, with the same id. If this continues, events arrive faster than they can be applied.",
+        "too many events wait to be applied; try again"
+        => queue_full() "too many events wait to be applied; try again";
+    LOG_UNAVAILABLE = SERVICE_UNAVAILABLE, "log-unavailable", "The log of queued events does not answer",
+        "The service queues events in a log (Kafka), which did not confirm in time. It may have the event.",
+        "Send the event again after the seconds in the `Retry-After` header, with the same id, and it counts once.",
+        "the log of queued events can't be used: the broker did not confirm in time";
+    LOG_TOO_LONG = SERVICE_UNAVAILABLE, "log-too-long", "The event may still be in the log",
+        "The service doesn't know the event yet, and the log of queued events has more waiting events than one request searches.",
+        "Ask again later, when the service has taken more events from the log.",
+        "the event may be in the log of queued events, which has too many waiting events to search; try again"
+        => log_too_long() "the event may be in the log of queued events, which has too many waiting events to search; try again";
+    OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
+        "The service has the maximum number of connections, or requests use all the memory that they may take. The request had no effect.",
+        "Send the request again after the seconds in the `Retry-After` header.",
+        "there are too many connections; try again";
+}
+
+/// An error on its way to a client.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// What kind.
+    pub kind: Kind,
+    /// What exactly.
+    pub detail: String,
+    /// Where in the body.
+    pub errors: Vec<FieldError>,
+    /// What only problems of this kind tell.
+    pub own: Option<Own>,
+    /// What the log says of it, where that is not for clients.
+    pub cause: Option<Box<String>>,
+}
+
+/// What only problems of one kind tell.
+#[derive(Clone, Debug)]
+pub enum Own {
+    /// The quota that is used up.
+    UsedUp(Box<UsedUp>),
+    /// Who has claimed the reward, and when.
+    Claimed(Box<(String, Timestamp)>),
+    /// After how many seconds to try again.
+    RetryAfter(u64),
+}
+
+/// A quota that is used up.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct UsedUp {
+    /// Its name.
+    pub name: String,
+    /// How much it allows, in events or points.
+    pub max: u64,
+    /// How long its window is, in seconds; `None` for all time.
+    pub window_s: Option<u64>,
+    /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
+    pub frees_at: Option<Timestamp>,
+    /// How long that is from now, in seconds, rounded up.
+    pub wait_s: Option<u64>,
+    /// The same for people.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem without a place in the body.
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+            own: None,
+            cause: None,
+        }
+    }
+
+    /// The same with its places in the body.
+    #[must_use]
+    pub fn in_fields(self, errors: Vec<FieldError>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The same with what only this kind tells.
+    #[must_use]
+    pub fn with(self, own: Own) -> Self {
+        Self {
+            own: Some(own),
+            ..self
+        }
+    }
+
+    /// The same with what the log says of it.
+    #[must_use]
+    pub fn because(self, cause: impl Into<String>) -> Self {
+        Self {
+            cause: Some(Box::new(cause.into())),
+            ..self
+        }
+    }
+
+    /// What is wrong in the body.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [error] if error.pointer.is_empty() => error.detail.clone(),
+            [error] => format!("{}: {}", error.pointer, error.detail),
+            errors => format!("{} things are wrong; see errors", errors.len()),
+        };
+        Self::new(VALIDATION_FAILED, detail).in_fields(errors)
+    }
+
+    /// What is wrong in the body, if anything is.
+    ///
+    /// # Errors
+    ///
+    /// [`Self::invalid`]
+    pub fn require_none(errors: Vec<FieldError>) -> Result<(), Self> {
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Self::invalid(errors))
+        }
+    }
+
+    /// What is wrong at one place in the body.
+    pub fn invalid_field(pointer: impl Into<String>, detail: impl Display) -> Self {
+        Self::invalid(vec![FieldError::new(pointer, detail)])
+    }
+
+    /// A fault of the service, and what the log says of it.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        Self::new(INTERNAL, "internal error; see the service's log").because(cause)
+    }
+
+    /// The score, as it was sent, has too many decimals or is too large.
+    pub fn score(score: &str, error: &ScoreError) -> Self {
+        let detail = format!("score {score} {error}");
+        let errors = vec![FieldError::new("/score", &detail)];
+        Self::new(SCORE_OUT_OF_RANGE, detail).in_fields(errors)
+    }
+
+    /// The member isn't listed in the standing, in a league in this cohort of it.
+    pub fn member_not_found(
+        board: &BoardId,
+        standing: &StandingName,
+        cohort: Option<&str>,
+        member: &str,
+    ) -> Self {
+        let cohort = cohort.map_or_else(String::new, |cohort| format!("the cohort {cohort} of "));
+        let detail =
+            format!("{member:?} is not in {cohort}the standing {standing} of board {board}");
+        Self::new(MEMBER_NOT_FOUND, detail)
+    }
+
+    /// The reward was claimed before, under this name and then; or it was, and is not won any more.
+    pub fn claimed(kind: Kind, (by, at): (String, Timestamp)) -> Self {
+        let end = if kind == REWARD_REVOKED {
+            ", and was revoked since"
+        } else {
+            ""
+        };
+        let detail = format!("the reward was claimed by {by:?} at {at}{end}");
+        Self::new(kind, detail).with(Own::Claimed(Box::new((by, at))))
+    }
+
+    /// The period has not ended yet; it ends then, if it does.
+    pub fn period_running(
+        board: &BoardId,
+        standing: &StandingName,
+        end: Option<Timestamp>,
+    ) -> Self {
+        let StandingName { window, key } = standing;
+        let end = end.map_or_else(String::new, |end| format!(": it ends at {end}"));
+        let detail = format!("{window} {key} of board {board} has not ended{end}");
+        Self::new(PERIOD_RUNNING, detail)
+    }
+
+    /// The change would take data away in these windows, and was not confirmed.
+    pub fn windows_in_use(windows: &[Window]) -> Self {
+        let names: Vec<String> = windows.iter().map(ToString::to_string).collect();
+        let names = names.join(",");
+        let detail = format!(
+            "{names}: the data of these windows would be lost; to delete it, send the request again with ?drop_windows={names}"
+        );
+        Self::new(WINDOWS_IN_USE, detail)
+    }
+}
+
+/// Parses a JSON object; what is no JSON is told from what is not the JSON that is expected, and where.
+pub fn parse_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
+    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    document::read(text).map_err(|error| match error {
+        DocumentError::Malformed(detail) => malformed(detail),
+        DocumentError::Unexpected(error) => Problem::invalid(vec![error]),
+    })
+}

@@ -1,0 +1,199 @@
+//! `/embed/{board}/{window}`: the first members of a public board, as a page that pages of others show in a frame.
+//!
+//! It shows what `/v1` answers without a key, keeps no cookie, and works without JavaScript. Nothing in it can be clicked, so
+//! that a frame around it can't have anybody do what they don't mean to.
+
+mod colours;
+mod origins;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+
+use self::colours::Colours;
+pub use self::origins::EmbedOrigins;
+use crate::core::Error;
+use crate::domain::include::Include;
+use crate::http::App;
+use crate::http::extract::{Path, Query, board_id, bounded};
+use crate::http::files::{self, CSS, JAVASCRIPT};
+use crate::http::inner::{address, ask, parsed, uri};
+use crate::http::observe::HasBody;
+use crate::http::problem::{BOARD_NOT_FOUND, Problem};
+use crate::http::proxies::Arrival;
+use crate::standings::routes::answers::{EntryBody, PageBody};
+
+/// How many members are shown.
+const SIZE: u64 = 10;
+/// How many can be.
+const SIZE_MAX: u64 = 100;
+/// What browsers may do with the page, but for who may frame it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";
+/// How long a cache keeps a page: as long as a read of a public board.
+const BRIEFLY: &str = "public, max-age=1, stale-while-revalidate=5";
+const STYLE: &str = include_str!("embed.css");
+const MODULE: &str = include_str!("embed.js");
+
+/// What the pages work with.
+struct Embed {
+    app: Arc<App>,
+    /// The routes of `/v1`.
+    table: Router,
+    policy: HeaderValue,
+}
+
+/// What the page shows, and how.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    size: Option<u64>,
+    #[serde(flatten)]
+    colours: Colours,
+}
+
+#[derive(Template)]
+#[template(path = "embed/standing.html")]
+struct Shown<'a> {
+    title: &'a str,
+    window: &'a str,
+    /// The stylesheet with the colours that were asked for.
+    colours: Option<String>,
+    /// Where `/v1` tells each change of it.
+    stream: &'a str,
+    standing: PageBody,
+}
+
+#[derive(Template)]
+#[template(path = "embed/trouble.html")]
+struct Trouble<'a> {
+    problem: &'a Problem,
+}
+
+impl PageBody {
+    /// The period, if it is not that of all time.
+    fn period(&self, window: &str) -> &str {
+        match &self.standing.key {
+            key if key == window => "",
+            key => key,
+        }
+    }
+}
+
+impl EntryBody {
+    /// The member's name.
+    fn name(&self) -> &str {
+        let shown = self.profile.as_ref().and_then(Option::as_ref);
+        let name = shown.map(|shown| shown.profile().name.as_str());
+        name.or(self.member.as_deref()).unwrap_or("–")
+    }
+}
+
+/// The routes of the page, and of what it is made of.
+pub(crate) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Router {
+    let policy = format!("{POLICY} {origins}");
+    let policy = HeaderValue::try_from(policy).expect("invariant: origins are header values");
+    let embed = Arc::new(Embed { app, table, policy });
+    let of_css = |headers: HeaderMap| async move { files::answer(&headers, CSS, STYLE) };
+    let of_js = |headers: HeaderMap| async move { files::answer(&headers, JAVASCRIPT, MODULE) };
+    Router::new()
+        .route("/embed/{board}/{window}", get(show))
+        .route("/embed/colours.css", get(colours))
+        .route("/embed/embed.css", get(of_css))
+        .route("/embed/embed.js", get(of_js))
+        .with_state(embed)
+}
+
+/// The stylesheet with the colours that a page asks for.
+async fn colours(headers: HeaderMap, Query(colours): Query<Colours>) -> Response {
+    files::answer(&headers, CSS, &colours.stylesheet())
+}
+
+/// The page.
+async fn show(
+    State(embed): State<Arc<Embed>>,
+    Path((board, window)): Path<(String, String)>,
+    params: Result<Query<Params>, Problem>,
+    request: Request,
+) -> Response {
+    let arrival = Arrival::of(&request.into_parts().0);
+    let page = match params {
+        Ok(Query(params)) => embed.page((&board, &window), &params, &arrival).await,
+        Err(problem) => Err(problem),
+    };
+    let mut response = match page {
+        Ok(page) => Html(page).into_response(),
+        Err(problem) => {
+            let Ok(page) = (Trouble { problem: &problem }).render() else {
+                let cause = "a page to embed can't be written".to_owned();
+                return Problem::internal(cause).into_response();
+            };
+            let mut response = (problem.kind.status, Html(page)).into_response();
+            response.extensions_mut().insert(HasBody);
+            // The layer around all routes writes its cause into the log.
+            response.extensions_mut().insert(problem);
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, embed.policy.clone());
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, BRIEFLY),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Embed {
+    async fn page(
+        &self,
+        (board, window): (&str, &str),
+        params: &Params,
+        arrival: &Arrival,
+    ) -> Result<String, Problem> {
+        let id = board_id(board)?;
+        let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
+        // Of a board that is not public nobody learns here whether it is there.
+        let unknown = || Problem::new(BOARD_NOT_FOUND, "no public board has this id");
+        let live = match self.app.service.engine.live_board(&id).await {
+            Ok(live) if live.board.definition.public => live,
+            Ok(_) | Err(Error::BoardNotFound(_)) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let definition = &live.board.definition;
+        let has_profiles = definition.public_includes().has(Include::Profile);
+        let include = if has_profiles { "profile" } else { "" };
+        let query = [("size", size.as_str()), ("include", include)];
+        let path = ["v1", "boards", board, "standings", window, "stream"];
+        let stream = address(&path, &query);
+        let [path @ .., _] = path;
+        let standing = self.read(&address(&path, &query), arrival).await?;
+        let title = definition.title.as_str();
+        let page = Shown {
+            title: if title.is_empty() { board } else { title },
+            window,
+            colours: params.colours.address(),
+            stream: &stream,
+            standing,
+        };
+        let page = page.render();
+        page.map_err(|error| Problem::internal(format!("a page to embed: {error}")))
+    }
+
+    /// Reads a standing as somebody without a key.
+    async fn read(&self, address: &str, arrival: &Arrival) -> Result<PageBody, Problem> {
+        let request = Request::get(uri(address)?).body(Body::empty());
+        let request = request.map_err(|error| Problem::internal(error.to_string()))?;
+        let response = ask(&self.table, arrival, request).await?;
+        parsed(response.into_body()).await
+    }
+}

@@ -1,0 +1,203 @@
+//! An event as clients write it: as the body of a request, as an item of a batch, as a record of Kafka.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::core::write::events::Incoming;
+use crate::domain::board::FieldError;
+use crate::domain::data::EntryData;
+use crate::domain::event::Origin;
+use crate::domain::ids::{BoardId, EventId, Label, MemberId};
+use crate::domain::problems::{Problem, parse_json};
+use crate::domain::quota::Network;
+use crate::domain::score::ShownScore;
+use crate::domain::time::Timestamp;
+
+/// One event of a batch.
+// The schemas and the records of Kafka follow from it.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BatchEvent)]
+pub struct EventBody<'a> {
+    /// The board's id.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BoardId, required = true)]
+    pub board: Option<Cow<'a, str>>,
+    /// Unique on its board. Within the board's `idempotency`, an event with the same id counts once, and a retry gets the
+    /// first outcome. Without an id, a retry counts again.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EventId>)]
+    pub id: Option<Cow<'a, str>>,
+    /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
+    #[serde(borrow)]
+    #[schema(value_type = MemberId)]
+    pub member: Cow<'a, str>,
+    /// The score, with no more decimals than the board's `decimals` allows.
+    #[serde(borrow)]
+    #[schema(value_type = ShownScore)]
+    pub score: &'a RawValue,
+    /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
+    /// `accept_late`. The default is the time at which the service reads the event.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    pub at: Option<Cow<'a, str>>,
+    /// The voter who sent the event. Quotas can count by it.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub voter: Option<Cow<'a, str>>,
+    /// The channel through which the event came. Quotas can count by it.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub channel: Option<Cow<'a, str>>,
+    /// The device from which the event came. Quotas can count by it.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Label>)]
+    pub device: Option<Cow<'a, str>>,
+    /// The address from which the event came, IPv4 or IPv6. Quotas can count by it; for IPv6, by its /64 network.
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "203.0.113.7")]
+    pub ip: Option<Cow<'a, str>>,
+    /// On a board with `entry_data`: data that the member's entries show with `include=data` if the event gave them their
+    /// score. A JSON object of up to 512 bytes in its canonical form (RFC 8785).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryData>)]
+    pub data: Option<&'a RawValue>,
+}
+
+/// A text that may be left out. By itself `serde` copies one that is optional, also where it could borrow it.
+fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let text = Option::<Text<'_>>::deserialize(from)?;
+    Ok(text.map(|Text(text)| text))
+}
+
+/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
+/// `data`.
+pub const COLUMNS: &[&str] = &[
+    "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
+];
+
+/// Takes a field, or notes what is wrong with it.
+fn take<T, E: Display>(
+    errors: &mut Vec<FieldError>,
+    pointer: &str,
+    parsed: Result<T, E>,
+) -> Option<T> {
+    parsed
+        .map_err(|error| errors.push(FieldError::new(pointer, error)))
+        .ok()
+}
+
+impl EventBody<'_> {
+    /// The event that came in at this time, with the board of the path and the id of the header, if there are such.
+    pub fn check(
+        &self,
+        path_board: Option<&BoardId>,
+        key: Option<&str>,
+        arrived_at: Timestamp,
+    ) -> Result<Incoming, Problem> {
+        let mut errors = Vec::new();
+        let board = self.take_board(path_board, &mut errors);
+        let id = self.take_id(key, &mut errors);
+        let member = take(&mut errors, "/member", MemberId::parse(&self.member));
+        let score = self.score.get();
+        if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            errors.push(FieldError::new("/score", "must be a number"));
+        }
+        let at = self
+            .at
+            .as_deref()
+            .and_then(|at| take(&mut errors, "/at", Timestamp::parse(at)));
+        let mut label = |pointer, text: &Option<Cow<'_, str>>| {
+            take(&mut errors, pointer, Label::parse(text.as_deref()?))
+        };
+        let origin = Origin {
+            voter: label("/voter", &self.voter),
+            channel: label("/channel", &self.channel),
+            device: label("/device", &self.device),
+            ip: self
+                .ip
+                .as_deref()
+                .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
+        };
+        let data = self
+            .data
+            .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
+        match (board, member) {
+            (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
+                board,
+                id,
+                member,
+                score: score.to_owned(),
+                at,
+                arrived_at,
+                origin,
+                data,
+                queued: None,
+            }),
+            _ => Err(Problem::invalid(errors)),
+        }
+    }
+
+    fn take_board(&self, path: Option<&BoardId>, errors: &mut Vec<FieldError>) -> Option<BoardId> {
+        match (&self.board, path) {
+            (Some(board), None) => take(errors, "/board", BoardId::parse(board)),
+            (Some(board), Some(path)) if **board != *path.as_str() => {
+                take(errors, "/board", Err("is not the board of the path"))
+            }
+            (_, Some(path)) => Some(path.clone()),
+            (None, None) => take(errors, "/board", Err("missing field `board`")),
+        }
+    }
+
+    fn take_id(&self, key: Option<&str>, errors: &mut Vec<FieldError>) -> Option<EventId> {
+        match (self.id.as_deref(), key) {
+            (Some(id), Some(key)) if id != key => take(
+                errors,
+                "/id",
+                Err("differs from the header Idempotency-Key"),
+            ),
+            (Some(id), _) => take(errors, "/id", EventId::parse(id)),
+            (None, Some(key)) => take(errors, "", EventId::parse(key)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Reads an event that came in at this time and names its board, as an item of a batch is written.
+///
+/// # Errors
+///
+/// What is wrong with it, as whoever sends such an item is answered.
+pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
+    parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema;
+    use utoipa::openapi::{RefOr, Schema};
+
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_of_an_event_in_their_order() {
+        let RefOr::T(Schema::Object(event)) = EventBody::schema() else {
+            panic!("an event is described as an object");
+        };
+        let names: Vec<&str> = event.properties.keys().map(String::as_str).collect();
+        assert_eq!(names, [&["board"], COLUMNS].concat());
+    }
+}

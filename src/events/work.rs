@@ -1,0 +1,118 @@
+//! Takes events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+pub use crate::core::write::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
+use crate::core::write::submission::Budget;
+use crate::core::{Error, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::queued::QueuedEvent;
+use crate::queue::putting;
+use crate::runtime::join::join_all;
+
+/// How the events of a request are to be taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubmitOptions<'a> {
+    /// What the results tell.
+    pub report: Report,
+    /// Whether events may be queued, also on boards that apply them before they answer.
+    pub prefers_async: bool,
+    /// The player who has sent them, if it was one.
+    pub player: Option<&'a MemberId>,
+}
+
+/// What became of an event that was not refused.
+#[derive(Debug)]
+pub enum Received {
+    /// It was taken, now or before.
+    Taken(Submitted),
+    /// It waits to be applied.
+    Queued(Arc<QueuedEvent>),
+}
+
+/// What became of events, by their indexes in the request.
+type Results = Vec<(usize, Result<Received, Error>)>;
+
+/// Takes the event of a request that has one.
+pub async fn submit_one(
+    service: &Service,
+    request: &Arc<[Incoming]>,
+    options: SubmitOptions<'_>,
+) -> Result<Received, Error> {
+    let results = submit_to(service, &request[0].board, request, vec![0], options);
+    results.await.remove(0).1
+}
+
+/// Takes the events of one request; the results are in their order.
+pub async fn submit(
+    service: &Service,
+    request: &Arc<[Incoming]>,
+    options: SubmitOptions<'_>,
+) -> Vec<Result<Received, Error>> {
+    let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
+    for (index, incoming) in request.iter().enumerate() {
+        by_board.entry(&incoming.board).or_default().push(index);
+    }
+    let boards = by_board.into_iter();
+    let boards =
+        boards.map(|(board, indexes)| submit_to(service, board, request, indexes, options));
+    let mut results: Vec<_> = request.iter().map(|_| None).collect();
+    for (index, result) in join_all(boards).await.into_iter().flatten() {
+        results[index] = Some(result);
+    }
+    results.into_iter().flatten().collect()
+}
+
+/// Takes those with these indexes, which are of one board.
+async fn submit_to(
+    service: &Service,
+    board: &BoardId,
+    request: &Arc<[Incoming]>,
+    mut indexes: Vec<usize>,
+    options: SubmitOptions<'_>,
+) -> Results {
+    let live = match service.engine.live_board(board).await {
+        Ok(live) => live,
+        Err(error) => {
+            let failed = indexes.into_iter();
+            let failed = failed.map(|index| (index, Err(error.clone())));
+            return counted(service, failed.collect());
+        }
+    };
+    let mut results = Vec::with_capacity(indexes.len());
+    if live.board.queues(options.prefers_async) {
+        let player = options.player;
+        let queued = putting::queue_events(&service.engine, live, request, indexes, player);
+        let batch = queued.boxed().await;
+        let ended = batch.ended.into_iter();
+        results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
+        indexes = batch.left;
+    }
+    if !indexes.is_empty() {
+        let budget = Budget::of_request(&service.engine);
+        let submitted = service
+            .engine
+            .submit(board, request, indexes, options.report, budget);
+        let submitted = submitted.boxed().await.into_iter();
+        results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
+    }
+    counted(service, results)
+}
+
+/// Counts results, and returns them.
+fn counted(service: &Service, results: Results) -> Results {
+    for (_, result) in &results {
+        let counters = &service.events;
+        let counter = match result {
+            Ok(Received::Queued(_)) => &counters.queued,
+            Ok(Received::Taken(submitted)) if submitted.is_duplicate => &counters.duplicate,
+            Ok(Received::Taken(_)) => &counters.taken,
+            Err(_) => &counters.rejected,
+        };
+        counter.increment(1);
+    }
+    results
+}

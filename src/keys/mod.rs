@@ -1,0 +1,4 @@
+//! Keys.
+
+pub mod routes;
+pub mod work;

@@ -1,0 +1,187 @@
+//! Making, listing, renewing and deleting API keys.
+
+use crate::access::api_keys;
+use crate::access::api_keys::store::{API_KEYS_MAX, ApiKey, Previous};
+use crate::access::keyring::{self, SECRET_PREFIX};
+use crate::core::{ATTEMPTS_MAX, Error, Service};
+use crate::domain::access::{Grant, KeyName};
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::domain::secret::Digest;
+use crate::domain::time::{Span, Timestamp};
+use crate::domain::webhook::WebhookName;
+use crate::redis::random;
+use crate::redis::stored::{Changed, Stored};
+use crate::webhooks;
+
+/// How many random bytes follow, each as two hexadecimal digits.
+const SECRET_BYTES: usize = 32;
+
+/// An API key, and what is known of its use.
+#[derive(Clone, Debug)]
+pub struct FoundKey {
+    /// Its name.
+    pub name: KeyName,
+    /// What is stored of it.
+    pub key: ApiKey,
+    /// When it was last used, as far as that was noted.
+    pub last_used: Option<Timestamp>,
+    /// The webhooks that it has made or changed last: they outlive it.
+    pub webhooks: Vec<WebhookName>,
+}
+
+/// An API key that was deleted.
+#[derive(Clone, Debug)]
+pub struct DeletedKey {
+    /// The key, if it could be read.
+    pub key: Option<ApiKey>,
+    /// The webhooks of the key that were deleted with it.
+    pub deleted: Vec<WebhookName>,
+    /// Those that are left.
+    pub left: Vec<WebhookName>,
+}
+
+/// Makes an API key; returns its secret, which nobody can be told again.
+pub async fn create(
+    service: &Service,
+    name: &KeyName,
+    grant: Grant,
+) -> Result<(FoundKey, String), Error> {
+    let now = service.engine.clock.now();
+    Problem::require_none(grant.check(now))?;
+    let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
+    let key = ApiKey {
+        digest: Digest::of(&secret),
+        previous: None,
+        grant,
+        created_at: now,
+    };
+    // A key of this name may have left some. They are read first: once the key is made, its secret must not be lost.
+    let webhooks = webhooks::work::of_keys(service).await?.remove(name);
+    if !change(service, name, None, Some(&key)).await? {
+        return Err(Problem::key_exists(name).into());
+    }
+    let found = FoundKey {
+        name: name.clone(),
+        key,
+        last_used: None,
+        webhooks: webhooks.unwrap_or_default(),
+    };
+    Ok((found, secret))
+}
+
+/// Gives an API key another secret. Returns the key as it was, as it is, and the secret. The one before counts for as
+/// long as `grace` says.
+pub async fn rotate(
+    service: &Service,
+    name: &KeyName,
+    grace: Span,
+) -> Result<(ApiKey, FoundKey, String), Error> {
+    let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = stored(service, name).await?;
+        let before = stored.read()?;
+        let until = service.engine.clock.now().saturating_add(grace);
+        let key = ApiKey {
+            digest: Digest::of(&secret),
+            previous: (grace.ms() > 0).then_some(Previous {
+                digest: before.digest,
+                until,
+            }),
+            ..before.clone()
+        };
+        if change(service, name, Some(&stored), Some(&key)).await? {
+            let found = found(service, vec![(name.clone(), key)]).await?.pop();
+            return Ok((before, found.ok_or_else(Error::busy)?, secret));
+        }
+    }
+    Err(Error::busy())
+}
+
+/// Deletes an API key, and its webhooks if these are to go too. No instance takes it any more, within a second.
+pub async fn delete(
+    service: &Service,
+    name: &KeyName,
+    with_webhooks: bool,
+) -> Result<DeletedKey, Error> {
+    let mut deleted = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = stored(service, name).await?;
+        // They go first: if the service dies meanwhile, the key is still there to be deleted again.
+        if with_webhooks {
+            deleted.extend(webhooks::work::delete_of(service, name).await?);
+        }
+        let left = webhooks::work::of_keys(service).await?.remove(name);
+        if change(service, name, Some(&stored), None).await? {
+            return Ok(DeletedKey {
+                key: stored.read().ok(),
+                deleted,
+                left: left.unwrap_or_default(),
+            });
+        }
+    }
+    Err(Error::busy())
+}
+
+/// An API key.
+pub async fn find(service: &Service, name: &KeyName) -> Result<FoundKey, Error> {
+    let key = stored(service, name).await?.read()?;
+    let found = found(service, vec![(name.clone(), key)]).await?.pop();
+    found.ok_or_else(Error::busy)
+}
+
+/// Up to `count` API keys in the order of their names, behind `after`. One that can't be read is left out; the log
+/// names it.
+pub async fn list(
+    service: &Service,
+    after: Option<&KeyName>,
+    count: usize,
+) -> Result<Part<FoundKey, KeyName>, Error> {
+    let names = api_keys::store::names(&service.engine.store, after, count + 1).await?;
+    let Part { items, next } = Part::split(names, count, KeyName::clone);
+    let stored = api_keys::store::load(&service.engine.store, &items).await?;
+    let keys = items.into_iter().zip(stored);
+    let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
+    let items = found(service, keys.collect()).await?;
+    Ok(Part { items, next })
+}
+
+async fn stored(service: &Service, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
+    let (store, names) = (&service.engine.store, std::slice::from_ref(name));
+    let stored = api_keys::store::load(store, names).await?.pop().flatten();
+    stored.ok_or_else(|| Problem::key_not_found(name).into())
+}
+
+/// Adds when keys were last used, and which webhooks are theirs.
+async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
+    let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
+    let noted = api_keys::store::last_uses(&service.engine.store, &names).await?;
+    let mut webhooks = webhooks::work::of_keys(service).await?;
+    let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
+        let here = keyring::of(&service.engine).get(&name);
+        FoundKey {
+            last_used: here.and_then(|key| key.last_used()).max(noted),
+            webhooks: webhooks.remove(&name).unwrap_or_default(),
+            name,
+            key,
+        }
+    });
+    Ok(keys.collect())
+}
+
+/// Changes an API key if it is still what was seen, and returns whether it was. On this instance that is in force at
+/// once, on the others within a second.
+async fn change(
+    service: &Service,
+    name: &KeyName,
+    seen: Option<&Stored<ApiKey>>,
+    new: Option<&ApiKey>,
+) -> Result<bool, Error> {
+    match api_keys::store::change(&service.engine.store, name, seen, new).await? {
+        Changed::Done => {}
+        Changed::Not => return Ok(false),
+        Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),
+    }
+    keyring::refresh(&service.engine).await?;
+    Ok(true)
+}

@@ -1,0 +1,90 @@
+//! Seats in leagues: joining, the seat of a member, and what its seats before have led to.
+
+use std::sync::Arc;
+
+use crate::core::read::reader::Reader;
+use crate::core::read::store::standings::{Page, Query, Selection, Sight};
+use crate::core::write::seats::{Reason, TakenSeat};
+use crate::core::write::store::seats;
+use crate::core::{Error, LiveBoard, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Section;
+use crate::domain::league::player::{Played, start_of};
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::domain::series::{List, Series, Standing};
+use crate::domain::time::Timestamp;
+use crate::redis::Freshness;
+use crate::standings::playing::look_up;
+
+/// A member that has its seat.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The seat.
+    pub taken: TakenSeat,
+    /// Its cohort: how many members that has, and, as `me`, where the member stands, unless it is hidden.
+    pub cohort: Arc<Page>,
+}
+
+/// Seats a member in the running period of a league, and lists it, unless it is there.
+pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
+    let taken = service.engine.seat(id, member, Reason::Join).await?;
+    let section = Section {
+        period: taken.period,
+        cohort: Some(taken.seat.cohort),
+    };
+    let series = Series::shown(List::Period(section.period.unit));
+    let look = async |live: Arc<LiveBoard>| {
+        let [shard] = live.shards_of(section) else {
+            panic!("invariant: a cohort lies in one shard");
+        };
+        let query = Query::Page {
+            standing: Standing::of(series, section),
+            selection: Selection::Behind(0),
+            count: 1,
+            member: Some(member.clone()),
+        };
+        let reader = Reader::new(&service.engine, &live, Freshness::Current);
+        reader.ask(shard, series, query).await
+    };
+    let cohort = service.engine.with_board(id, look).await?;
+    Ok(Joined { taken, cohort })
+}
+
+/// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
+/// key; with the board. Of a hidden member, who is not seen, nothing is told.
+pub async fn history(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+    (before, count): (Option<&str>, usize),
+    sight: Sight,
+) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
+    let engine = &service.engine;
+    engine
+        .with_board(id, async |live| {
+            let unit = live.board.league_unit();
+            let unit = unit.ok_or_else(|| Problem::no_league(id))?;
+            let calendar = &live.board.calendar;
+            let before = before.map(|key| calendar.parse_key(unit, key)).transpose();
+            let before = before.map_err(|error| Problem::invalid_parameter("before", error))?;
+            let stored = live.player(member).await?;
+            let running = calendar.containing(unit, engine.clock.now());
+            if stored.is_some_and(|own| own.player.is_to_be_turned(&running)) {
+                look_up(engine, &live, member).await?;
+            }
+            let shard = &live.shard_of(member).shard;
+            let seats = seats::played(&engine.store, shard, member)
+                .await?
+                .into_iter();
+            let asked = std::slice::from_ref(member);
+            let is_seen =
+                sight == Sight::Everybody || engine.hidden_among(id, asked).await?.is_empty();
+            let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
+            let seats = seats.filter(|played| is_seen && played.start < end);
+            let key = |last: &Played| live.board.period_key_at(last.start);
+            let part = Part::split(seats.take(count + 1).collect(), count, key);
+            Ok((live, part))
+        })
+        .await
+}

@@ -1,0 +1,143 @@
+//! What is sent: the events of a stream as bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use utoipa::ToSchema;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::domain::board::Board;
+use crate::http::problem::{INTERNAL, Problem};
+use crate::http::rendered::content_of;
+use crate::standings::routes::answers::{EntryBody, PageBody};
+
+/// A comment. It says that the connection is alive.
+pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// The body of a page that names no member ends so; the entry of a member takes the place of the null.
+const NO_MEMBER: &[u8] = b"null}";
+
+/// A message about a standing. Those about the same page share its bytes.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// The key of the period.
+    pub(super) key: Arc<str>,
+    /// Tells what it says from what others say.
+    pub(super) id: String,
+    /// What is sent.
+    pub(super) parts: [Bytes; 2],
+    /// The board as it was then.
+    pub(super) board: Arc<Board>,
+}
+
+/// A page as messages have it.
+#[derive(Debug)]
+pub(super) struct Written {
+    key: Arc<str>,
+    id: String,
+    /// All up to the entry of a member.
+    head: Bytes,
+    board: Arc<Board>,
+}
+
+impl Written {
+    /// Writes a page.
+    pub(super) fn new(page: &PageBody, id: String, board: &Arc<Board>) -> Result<Self, Problem> {
+        let json = to_json(page)?;
+        let head = json.strip_suffix(NO_MEMBER);
+        let head = head.ok_or_else(|| Problem::internal("a page that does not end with `me`"))?;
+        Ok(Self {
+            key: page.standing.key.as_str().into(),
+            id,
+            head: [b"event: standing\ndata: ", head].concat().into(),
+            board: Arc::clone(board),
+        })
+    }
+
+    /// What is sent to who has named no member.
+    pub(super) fn without_member(&self) -> Message {
+        self.message(b"null", self.id.clone())
+    }
+
+    /// What is sent to who has named a member. `edition`: of the entry, where it is not that of the page. `content`: tells the entry from
+    /// others, where editions don't.
+    pub(super) fn with_member(
+        &self,
+        me: Option<&EntryBody>,
+        edition: Option<String>,
+        content: Option<u128>,
+    ) -> Result<Message, Problem> {
+        let content = content.map(|content| format!("{content:x}"));
+        let parts = [Some(self.id.clone()), edition, content]
+            .into_iter()
+            .flatten();
+        let id = parts.collect::<Vec<_>>().join("+");
+        Ok(self.message(&to_json(&me)?, id))
+    }
+
+    fn message(&self, me: &[u8], id: String) -> Message {
+        let tail = [me, b"}\nid: ", id.as_bytes(), b"\n\n"].concat();
+        Message {
+            key: Arc::clone(&self.key),
+            id,
+            parts: [self.head.clone(), tail.into()],
+            board: Arc::clone(&self.board),
+        }
+    }
+}
+
+/// Tells pages apart, whatever their revision.
+pub(super) fn content_of_page(page: &PageBody) -> Result<u128, Problem> {
+    Ok(content_of(&to_json(page)?))
+}
+
+/// Tells the entries of a member apart.
+pub(super) fn content_of_member(me: Option<&EntryBody>) -> Result<u128, Problem> {
+    Ok(xxh3_128(&to_json(&me)?))
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(value).map_err(|error| Problem::new(INTERNAL, error.to_string()))
+}
+
+/// How long browsers are to wait before they come back.
+pub(super) fn retry(ms: u32) -> Bytes {
+    format!("retry: {ms}\n\n").into()
+}
+
+/// The data of an event `period` of a stream: a period has ended and the next has begun, of which the next message tells.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StreamPeriod)]
+pub struct PeriodBody<'a> {
+    /// The key of the period that has ended.
+    ended: &'a str,
+    /// The key of the one that has begun.
+    begun: &'a str,
+}
+
+/// The data of an event `end` of a stream: nothing more will come, and to come back is of no use.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StreamEnd)]
+pub struct EndBody<'a> {
+    /// The `code` of the problem that whoever comes back is answered with.
+    reason: &'a str,
+    /// What it is for developers.
+    detail: &'a str,
+}
+
+/// Says that a period has ended and the next has begun.
+pub(super) fn period(ended: &str, begun: &str) -> Bytes {
+    event("period", &PeriodBody { ended, begun })
+}
+
+/// Says why nothing more will come.
+pub(crate) fn end(problem: &Problem) -> Bytes {
+    let (reason, detail) = (problem.kind.name, &problem.detail);
+    event("end", &EndBody { reason, detail })
+}
+
+fn event(name: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).expect("invariant: texts are JSON");
+    format!("event: {name}\ndata: {data}\n\n").into()
+}

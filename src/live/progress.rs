@@ -1,0 +1,177 @@
+//! How far a topic has come: the page that is shown, and what was told of members.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch::{self, Receiver};
+
+use super::message::{Message, Written, content_of_member};
+use crate::core::read::look::Moment;
+use crate::domain::edition::Edition;
+use crate::domain::ids::MemberId;
+use crate::http::problem::Problem;
+use crate::standings::routes::answers::EntryBody;
+
+/// The last that there is to tell.
+#[derive(Clone, Debug, Default)]
+pub(super) enum News {
+    /// Nothing yet.
+    #[default]
+    None,
+    /// What the standing shows.
+    Message(Arc<Message>),
+    /// Nothing more will come, and why.
+    End(Arc<Problem>),
+}
+
+/// How far a topic has come. Whoever holds it reads the standing for all.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) shown: Option<Shown>,
+    pub(super) members: HashMap<MemberId, Member>,
+    /// Those whose entries are to be read, in turns.
+    pub(super) turns: VecDeque<MemberId>,
+}
+
+/// The page that is shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// What was seen of the standing before it was read.
+    pub(super) moment: Moment,
+    /// All that was acknowledged by then is in it.
+    pub(super) as_of: Instant,
+    pub(super) read_at: Instant,
+    /// Which board it is.
+    pub(super) generation: u64,
+    pub(super) edition: Edition,
+    /// Whether moments tell all of its content.
+    pub(super) is_told: bool,
+    pub(super) key: String,
+    /// Tells its content from others.
+    pub(super) content: u128,
+    pub(super) written: Written,
+    pub(super) entries: Vec<EntryBody>,
+    /// The ranks in the message before; those of another period are none.
+    pub(super) before: Ranks,
+}
+
+pub(super) type Ranks = HashMap<Arc<str>, Option<u64>>;
+
+/// A member whose entry some watch.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    pub(super) news: watch::Sender<News>,
+    /// Whether its turn is to come.
+    pub(super) waits: bool,
+    told: Option<MemberTold>,
+}
+
+/// What was told last of a member.
+#[derive(Debug)]
+struct MemberTold {
+    key: String,
+    /// The contents of the page and of its entry.
+    contents: [u128; 2],
+    /// Its rank, and that in the message before.
+    ranks: [Option<u64>; 2],
+}
+
+impl Progress {
+    /// Begins to listen to what is told of a member.
+    pub(super) fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
+        let known = self.members.entry(member.clone());
+        known.or_default().news.subscribe()
+    }
+
+    /// Whether the entry of a member has to be read before anything is told of it.
+    pub(super) fn is_behind(&self, member: &MemberId) -> bool {
+        let known = self.members.get(member);
+        known.is_none_or(|known| known.waits || known.told.is_none())
+    }
+
+    /// Forgets the members whom nobody watches any more.
+    pub(super) fn forget_those_who_left(&mut self) {
+        self.members
+            .retain(|_, member| member.news.receiver_count() > 0);
+    }
+}
+
+impl Shown {
+    /// The entry of a member, if the page has it.
+    pub(super) fn entry(&self, member: &str) -> Option<&EntryBody> {
+        let is_own = |entry: &&EntryBody| entry.member.as_deref() == Some(member);
+        self.entries.iter().find(is_own)
+    }
+
+    /// The ranks that it shows.
+    pub(super) fn ranks(&self) -> Ranks {
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|entry| Some((entry.member.clone()?, entry.rank)))
+            .collect()
+    }
+}
+
+impl Member {
+    /// Tells those who watch the member of a page and of its entry. `edition`: that of the entry, if it is not that of the page.
+    pub(super) fn tell(
+        &mut self,
+        shown: &Shown,
+        me: Option<EntryBody>,
+        edition: Option<&Edition>,
+    ) -> Result<(), Problem> {
+        let mut me = me.map(|me| EntryBody {
+            previous_rank: None,
+            ..me
+        });
+        let contents = [shown.content, content_of_member(me.as_ref())?];
+        let rank = me.as_ref().and_then(|me| me.rank);
+        let before = self.told.take().filter(|before| before.key == shown.key);
+        let (is_same, ranks) = match before {
+            Some(before) if before.contents == contents => (true, before.ranks),
+            Some(before) => (false, [rank, before.ranks[0]]),
+            None => (false, [rank, None]),
+        };
+        if let Some(me) = &mut me {
+            me.previous_rank = Some(ranks[1]);
+        }
+        let edition = edition.map(ToString::to_string);
+        let untold = (!shown.is_told).then_some(contents[1]);
+        let message = Arc::new(shown.written.with_member(me.as_ref(), edition, untold)?);
+        self.news.send_if_modified(|news| {
+            *news = News::Message(message);
+            !is_same
+        });
+        self.waits = false;
+        self.told = Some(MemberTold {
+            key: shown.key.clone(),
+            contents,
+            ranks,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_forgotten_when_nobody_watches_it_any_more() {
+        let member = |text: &str| MemberId::parse(text).unwrap();
+        let mut progress = Progress::default();
+        let stays = progress.subscribe(&member("ann"));
+        let leaves = [(); 2].map(|()| progress.subscribe(&member("bob")));
+        progress.forget_those_who_left();
+        assert_eq!(progress.members.len(), 2);
+        drop(leaves);
+        progress.forget_those_who_left();
+        assert!(progress.is_behind(&member("bob")));
+        let left: Vec<_> = progress.members.keys().collect();
+        assert_eq!(left, [&member("ann")]);
+        drop(stays);
+        progress.forget_those_who_left();
+        assert!(progress.members.is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! One who watches: takes the last message of a topic when there is a new one, and hears otherwise that the stream is alive.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::unfold;
+use metrics::counter;
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep_until};
+
+use super::hub::{TICK, Watching};
+use super::message::{self, COMMENT, Message};
+use super::progress::News;
+use crate::access::{Caller, Needs};
+use crate::http::App;
+use crate::http::problem::{Problem, STORE_UNAVAILABLE};
+use crate::http::supply::Taken;
+
+/// The longest time without a byte: proxies take a connection that is silent for longer for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The shortest time between two messages: four a second, also while others who begin to watch have the topic look at its board.
+const MESSAGE_INTERVAL: Duration = TICK;
+/// The pause before a message is tried again whose reader nobody can tell for the moment to be allowed still.
+const UNCERTAIN_PAUSE: Duration = Duration::from_millis(500);
+/// How long browsers wait before they come back, in milliseconds: from, and to.
+const RETRY_MS: [u32; 2] = [1_000, 6_000];
+
+/// Who watches a standing.
+pub(super) struct Watcher {
+    app: Arc<App>,
+    caller: Caller,
+    needs: Needs,
+    /// What is given back with the stream.
+    _held: (Watching, Taken),
+    news: Receiver<News>,
+    /// What is to be sent next.
+    parts: VecDeque<Bytes>,
+    /// The key of the period that the reader was told of last.
+    key: Option<Arc<str>>,
+    /// The `id` of the last message that the reader had when it came.
+    known: Option<String>,
+    /// When it may hear of the next change.
+    quiet_until: Instant,
+    /// When it has to hear something.
+    silent_until: Instant,
+    is_over: bool,
+}
+
+impl Watcher {
+    /// One who may watch, and who has had a message with this id before.
+    pub(super) fn new(
+        app: &Arc<App>,
+        (caller, needs): (Caller, Needs),
+        (watching, permit, news): (Watching, Taken, Receiver<News>),
+        known: Option<&str>,
+    ) -> Self {
+        Self {
+            app: Arc::clone(app),
+            caller,
+            needs,
+            _held: (watching, permit),
+            news,
+            parts: VecDeque::from([message::retry(retry_ms())]),
+            key: None,
+            known: known.map(ToOwned::to_owned),
+            quiet_until: Instant::now(),
+            silent_until: Instant::now() + KEEP_ALIVE,
+            is_over: false,
+        }
+    }
+
+    /// What it is sent.
+    pub(super) fn parts(mut self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        self.news.mark_changed();
+        unfold(self, async |mut watcher| {
+            let part = watcher.next().await?;
+            Some((Ok(part), watcher))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(part) = self.parts.pop_front() {
+                self.silent_until = Instant::now() + KEEP_ALIVE;
+                return Some(part);
+            }
+            if self.is_over {
+                return None;
+            }
+            let quiet_until = self.quiet_until;
+            let news = async {
+                sleep_until(quiet_until).await;
+                self.news.changed().await
+            };
+            tokio::select! {
+                biased;
+                () = self.app.shutdown.cancelled() => {
+                    // All come back, and not at once.
+                    self.parts.push_back(message::retry(retry_ms()));
+                    self.is_over = true;
+                }
+                changed = news => match changed {
+                    Ok(()) => self.hear().await,
+                    Err(_) => self.is_over = true,
+                },
+                () = sleep_until(self.silent_until) => self.stay(),
+            }
+        }
+    }
+
+    /// Takes the last news of the topic.
+    async fn hear(&mut self) {
+        let news = self.news.borrow_and_update().clone();
+        match news {
+            News::None => {}
+            News::Message(message) => {
+                if !self.tell(&message) {
+                    self.news.mark_changed();
+                    tokio::time::sleep(UNCERTAIN_PAUSE).await;
+                }
+            }
+            News::End(problem) => self.end(&problem),
+        }
+    }
+
+    /// Sends a message; `false`: it is to be tried again.
+    fn tell(&mut self, message: &Message) -> bool {
+        match self.check(message) {
+            Ok(()) => {}
+            Err(problem) if problem.kind == STORE_UNAVAILABLE => {
+                if self.silent_until <= Instant::now() {
+                    self.parts.push_back(COMMENT);
+                }
+                return false;
+            }
+            Err(problem) => {
+                self.end(&problem);
+                return true;
+            }
+        }
+        let ended = self.key.replace(Arc::clone(&message.key));
+        // Who has come back has it already, as long as it is the first.
+        if self.known.take().is_some_and(|known| known == message.id) {
+            return true;
+        }
+        let ended = ended.filter(|ended| *ended != message.key);
+        let period = ended.map(|ended| message::period(&ended, &message.key));
+        self.parts.extend(period);
+        self.parts.extend(message.parts.iter().cloned());
+        self.quiet_until = Instant::now() + MESSAGE_INTERVAL;
+        counter!("standings_stream_messages_total").increment(1);
+        true
+    }
+
+    /// Lets the reader hear something, if it still may watch.
+    fn stay(&mut self) {
+        let last = self.news.borrow().clone();
+        if let News::Message(message) = last
+            && let Err(problem) = self.check(&message)
+            && problem.kind != STORE_UNAVAILABLE
+        {
+            self.end(&problem);
+            return;
+        }
+        self.parts.push_back(COMMENT);
+    }
+
+    /// Checks that the reader may see a message.
+    fn check(&self, message: &Message) -> Result<(), Problem> {
+        self.caller
+            .check_still(&self.app, &message.board, self.needs)
+    }
+
+    fn end(&mut self, problem: &Problem) {
+        self.parts.push_back(message::end(problem));
+        self.is_over = true;
+    }
+}
+
+/// A pause that hardly anybody else takes.
+fn retry_ms() -> u32 {
+    let [from, to] = RETRY_MS;
+    fastrand::u32(from..=to)
+}

@@ -1,0 +1,128 @@
+//! The job that ends hides whose end has come, and standing orders.
+
+use std::sync::Arc;
+
+use super::orders;
+use crate::core::hide::store::hidden::{self, WALK_BEGINS};
+use crate::core::hide::store::hide_ends::{self, HideEnd};
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::time::Timestamp;
+
+/// How many hides one step looks at.
+const STEP_HIDES_MAX: usize = 500;
+
+/// Ends hides when they end by themselves. It looks at all hides of a board for each instant at which some end: so nothing but
+/// the hides themselves names the members.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedHides;
+
+/// How far the walk over the hides of a board has come. Those that lie with erasures come first: if one of them is given back to
+/// its member meanwhile, the walk meets it among the hidden members.
+#[derive(Debug)]
+pub enum Walk {
+    /// It has not begun.
+    Beginning,
+    /// Over the hides that lie with erasures, shard by shard.
+    Kept {
+        /// The board with the shards for which alone it holds.
+        live: Arc<LiveBoard>,
+        /// The shard that it has come to.
+        shard: usize,
+        /// Where in this shard.
+        cursor: String,
+    },
+    /// Over the hidden members, to this one; `None`: before the first.
+    Hidden(Option<MemberId>),
+}
+
+impl Job for EndedHides {
+    /// A board at which hides have ended.
+    type Item = (HideEnd, Walk);
+    const KIND: JobKind = JobKind::Hides;
+
+    fn subject(&self, (end, _): &Self::Item) -> Subject {
+        Subject::part(&end.board, end.to_string())
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+        let now = engine.clock.now();
+        while orders::store::end_some(&engine.store, now).await? {}
+        let ends = hide_ends::reached(&engine.store, now).await?.into_iter();
+        Ok(ends.map(|end| (end, Walk::Beginning)).collect())
+    }
+
+    async fn step(&self, engine: &Engine, (end, walk): &mut Self::Item) -> Result<Progress, Error> {
+        let next = match walk {
+            Walk::Beginning => walk_kept(engine, &end.board).await.map(Some),
+            Walk::Kept {
+                live,
+                shard,
+                cursor,
+            } => {
+                let ended = end_some_kept(engine, end, live, *shard, cursor);
+                ended.await.map(Some)
+            }
+            Walk::Hidden(after) => end_some_hides(engine, end, after.as_ref()).await,
+        };
+        match next {
+            Ok(Some(next)) => {
+                *walk = next;
+                return Ok(Progress::More);
+            }
+            Ok(None) | Err(Error::BoardNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        hide_ends::forget(&engine.store, end).await?;
+        Ok(Progress::Done)
+    }
+}
+
+/// The beginning of the walk over the hides of a board that lie with erasures.
+async fn walk_kept(engine: &Engine, id: &BoardId) -> Result<Walk, Error> {
+    Ok(Walk::Kept {
+        live: engine.live_board(id).await?,
+        shard: 0,
+        cursor: WALK_BEGINS.to_owned(),
+    })
+}
+
+/// Ends some of the hides that lie with erasures in a shard. Returns where the walk goes on.
+async fn end_some_kept(
+    engine: &Engine,
+    end: &HideEnd,
+    live: &Arc<LiveBoard>,
+    shard: usize,
+    cursor: &str,
+) -> Result<Walk, Error> {
+    let Some(of_shard) = live.shards.get(shard) else {
+        return Ok(Walk::Hidden(None));
+    };
+    let now = Timestamp::from_ms_clamped(end.at_ms);
+    let ended = hidden::end_kept_hides(&engine.store, &of_shard.shard, now, cursor);
+    let Some(next) = engine.unless_again(&end.board, ended.await).await? else {
+        return walk_kept(engine, &end.board).await;
+    };
+    Ok(Walk::Kept {
+        live: Arc::clone(live),
+        shard: shard + usize::from(next.is_none()),
+        cursor: next.unwrap_or_else(|| WALK_BEGINS.to_owned()),
+    })
+}
+
+/// Brings some members back whose hides have ended. Returns where the walk goes on; `None` at its end.
+async fn end_some_hides(
+    engine: &Engine,
+    end: &HideEnd,
+    after: Option<&MemberId>,
+) -> Result<Option<Walk>, Error> {
+    let found = engine.hidden(&end.board, after, STEP_HIDES_MAX).await?;
+    for (member, hide) in found.items {
+        if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
+            engine.unhide(&end.board, &member, Some(until)).await?;
+        }
+    }
+    Ok(found.next.map(|next| Walk::Hidden(Some(next))))
+}

@@ -1,0 +1,148 @@
+//! Standing orders: whom a task hides on all boards is hidden on boards that are created later, too.
+
+use crate::core::board::store::boards;
+use crate::core::hide::store::erasures;
+use crate::domain::hide::Hide;
+use crate::domain::ids::MemberId;
+use crate::domain::time::Timestamp;
+use crate::redis::decode::Done;
+use crate::redis::dispatch::Store;
+use crate::redis::stored::read_json;
+use crate::redis::{StoreError, keys, script};
+
+/// How many standing orders one call reads.
+const CALL_ORDERS_MAX: usize = 500;
+/// How many standing orders one call ends.
+const CALL_ENDED_MAX: u32 = 500;
+
+/// The keys of standing orders.
+pub(crate) const ORDER_KEYS: [&str; 3] = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
+
+/// What the names of erased members begin with among those with an order: no id has control characters.
+const NAMELESS: char = '\u{1e}';
+/// All names of erased members sort ahead of it, and all ids behind it.
+const BEHIND_NAMELESS: &str = "\u{1f}";
+
+/// Whom a standing order hides.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Whom {
+    /// This member.
+    Member(MemberId),
+    /// A member who was erased since: `erasures::erased_name` names it.
+    Erased(String),
+}
+
+impl Whom {
+    /// Reads what a standing order is stored under.
+    fn parse(stored: &str) -> Result<Self, StoreError> {
+        if let Some(name) = stored.strip_prefix(NAMELESS) {
+            return Ok(Self::Erased(name.to_owned()));
+        }
+        let member = MemberId::parse(stored);
+        let fault = |error| StoreError::Unexpected(format!("a standing order: {error}"));
+        member.map(Self::Member).map_err(fault)
+    }
+}
+
+/// A standing order.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Order {
+    /// Whom it hides.
+    pub whom: Whom,
+    /// How.
+    pub hide: Hide,
+    /// The number of the task that carries it out on the boards that there are.
+    pub task: u64,
+}
+
+/// What the standing order of a member is stored under once the member was erased.
+pub(crate) async fn stored_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
+    let name = erasures::erased_name(store, member).await?;
+    Ok(format!("{NAMELESS}{name}"))
+}
+
+/// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
+pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
+    let forgotten = store
+        .call(&script::FORGET_ORDER, keys::ORDERS)
+        .keys(ORDER_KEYS)
+        .arg(member.as_str())
+        .arg(stored_name(store, member).await?);
+    forgotten.write::<Done>().await.map(drop)
+}
+
+/// The number of the task that carries out a member's standing order, if there is one.
+pub async fn task_of(store: &Store, member: &MemberId) -> Result<Option<u64>, StoreError> {
+    let names = [member.to_string(), stored_name(store, member).await?];
+    let orders = stored_under(store, &names).await?;
+    Ok(orders.first().map(|order| order.task))
+}
+
+/// Up to `count` members with a standing order, in the order of their bytes, behind `after`. Those who were erased are not
+/// told.
+pub async fn members(
+    store: &Store,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Vec<MemberId>, StoreError> {
+    let after = after.map_or(BEHIND_NAMELESS, MemberId::as_str);
+    let members = boards::listed(store, keys::ORDER_MEMBERS, Some(after), count);
+    let members = members.await?.into_iter();
+    Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
+}
+
+/// The standing orders of these members, as far as they have one.
+pub async fn of_members(store: &Store, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
+    let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+    stored_under(store, &names).await
+}
+
+/// The standing orders that are stored under these names.
+async fn stored_under(store: &Store, names: &[String]) -> Result<Vec<Order>, StoreError> {
+    let mut orders = Vec::with_capacity(names.len());
+    for names in names.chunks(CALL_ORDERS_MAX) {
+        let fields = names.iter().map(String::as_str);
+        let args = std::iter::once(keys::ORDERS).chain(fields);
+        let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
+        for (name, stored) in names.iter().zip(stored) {
+            if let Some(stored) = stored {
+                orders.push(parse(name, &stored)?);
+            }
+        }
+    }
+    Ok(orders)
+}
+
+/// Whether there are standing orders.
+pub async fn has_any(store: &Store) -> Result<bool, StoreError> {
+    let count: u64 = store.command("HLEN", [keys::ORDERS]).await?;
+    Ok(count > 0)
+}
+
+/// All standing orders.
+pub async fn all(store: &Store) -> Result<Vec<Order>, StoreError> {
+    let names = boards::all_listed(store, keys::ORDER_MEMBERS).await?;
+    stored_under(store, &names).await
+}
+
+/// Ends some of the standing orders whose time has come; returns whether there may be more.
+pub async fn end_some(store: &Store, now: Timestamp) -> Result<bool, StoreError> {
+    let ended = store
+        .call(&script::END_ORDERS, keys::ORDERS)
+        .keys(ORDER_KEYS)
+        .arg(now)
+        .arg(CALL_ENDED_MAX);
+    Ok(ended.write::<u32>().await? >= CALL_ENDED_MAX)
+}
+
+/// Reads `number hide`.
+pub(crate) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
+    let parts = stored.split_once(' ');
+    let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
+    let (task, hide) = parts.ok_or_else(|| {
+        StoreError::Unexpected("a standing order that is stored: it has no number".to_owned())
+    })?;
+    let hide = read_json("a standing order", hide)?;
+    let whom = Whom::parse(name)?;
+    Ok(Order { whom, hide, task })
+}

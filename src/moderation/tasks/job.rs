@@ -1,0 +1,186 @@
+//! The job that does on all boards what somebody has ordered.
+//!
+//! A task goes over the boards in the order of their ids. What it is for is noted in Redis with how far it has come, so that
+//! another instance goes on after a crash. One instance at a time works on tasks, and no task begins while another one is in
+//! the middle of a step. So a later task for the same member finds the earlier one overtaken, and has the last word.
+
+use std::time::Instant;
+
+use futures::stream::{self, StreamExt};
+
+use super::model::{Action, Failed, Failure, Left, Task};
+use super::store::{self, BegunTask, ORDERS_MAX, OrderChange, StoredTask};
+use crate::core::board::store::boards;
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::lease::Lease;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{Engine, Error};
+use crate::domain::ids::BoardId;
+use crate::domain::problems::{Problem, TOO_MANY_HIDDEN};
+use crate::moderation::orders;
+use crate::redis::StoreError;
+use crate::redis::leases::Leased;
+use crate::runtime::throttle;
+
+/// How many boards one step comes to.
+const STEP_BOARDS_MAX: usize = 50;
+/// How many of them side by side.
+const BOARDS_AT_ONCE: usize = 8;
+/// How many tasks are looked at for what is due.
+const TASKS_MAX: usize = 100;
+
+/// Does tasks for all boards, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Tasks;
+
+impl Job for Tasks {
+    /// The tasks that are not at their end: their lease, once this instance has it.
+    type Item = Option<Lease>;
+    const KIND: JobKind = JobKind::Tasks;
+
+    fn subject(&self, _: &Self::Item) -> Subject {
+        Subject::all_boards()
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
+        let open = store::open_numbers(&engine.store, 1).await?;
+        Ok(open.iter().map(|_| None).collect())
+    }
+
+    async fn step(&self, engine: &Engine, held: &mut Self::Item) -> Result<Progress, Error> {
+        let lease = match held.take() {
+            Some(lease) => lease,
+            None => match Lease::take(&engine.store, Leased::of_all("tasks")).await? {
+                Some(lease) => lease,
+                None => return Ok(Progress::Done),
+            },
+        };
+        let stepped = lease.while_held(step(engine)).await;
+        let Some(stepped) = stepped else {
+            return Ok(Progress::Done);
+        };
+        if matches!(stepped, Ok(Progress::More)) && lease.renew("").await? {
+            *held = Some(lease);
+            return Ok(Progress::More);
+        }
+        lease.give_back("").await?;
+        stepped
+    }
+}
+
+/// Begins a task for all boards, and changes the standing orders in the same step.
+///
+/// # Errors
+///
+/// [`Problem::too_many_orders`] if it would be one standing order too many.
+pub async fn begin(
+    engine: &Engine,
+    action: Action,
+    change: OrderChange<'_>,
+) -> Result<BegunTask, Error> {
+    let total = store::board_count(&engine.store).await?;
+    let task = Task::new(action, engine.clock.now(), total);
+    let begun = store::begin(&engine.store, &task, change).await?;
+    begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
+}
+
+/// Does a bounded part of the oldest task that can be read.
+async fn step(engine: &Engine) -> Result<Progress, Error> {
+    for number in store::open_numbers(&engine.store, TASKS_MAX).await? {
+        let Some(stored) = store::load(&engine.store, number).await? else {
+            continue;
+        };
+        match stored.read() {
+            Ok(task) => return step_task(engine, &stored, task).await,
+            // A newer release has written it, and does it.
+            Err(error) => throttle::say(&format!("task {number}"), |more| {
+                tracing::warn!(number, %error, more, "a job for all boards is left out");
+            }),
+        }
+    }
+    Ok(Progress::Done)
+}
+
+async fn step_task(
+    engine: &Engine,
+    stored: &StoredTask,
+    mut task: Task,
+) -> Result<Progress, Error> {
+    let left = task.left.clone();
+    let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
+    let Left { action, after } = left.ok_or_else(fault)?;
+    let number = stored.number;
+    let boards = if is_overtaken(engine, number, &action).await? {
+        Vec::new()
+    } else {
+        let boards = boards::ids(&engine.store, after.as_ref(), STEP_BOARDS_MAX);
+        boards.await?
+    };
+    let failed = act_on(engine, &action, &boards).await?;
+    task.advance(&boards, failed);
+    if boards.len() < STEP_BOARDS_MAX {
+        // Whoever is told that it is done can rely on it.
+        engine.wait_for_replicas(Instant::now()).await?;
+        task.finish(engine.clock.now());
+    }
+    // If it is not what was read, another instance has gone on.
+    store::note(&engine.store, stored, &task, engine.clock.now()).await?;
+    Ok(Progress::More)
+}
+
+/// Whether a later order for the same member has taken the place of a task's.
+async fn is_overtaken(engine: &Engine, number: u64, action: &Action) -> Result<bool, Error> {
+    Ok(match action {
+        Action::Hide(member, _) => {
+            orders::store::task_of(&engine.store, member).await? != Some(number)
+        }
+        Action::Unhide(member) => orders::store::task_of(&engine.store, member)
+            .await?
+            .is_some(),
+        Action::Forget(..) => false,
+    })
+}
+
+/// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
+/// told: the same boards come again.
+async fn act_on(
+    engine: &Engine,
+    action: &Action,
+    boards: &[BoardId],
+) -> Result<Vec<Failed>, Error> {
+    let acts: Vec<_> = boards
+        .iter()
+        .map(|board| act(engine, action, board))
+        .collect();
+    let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
+    let acts: Vec<Result<(), Error>> = acts.collect().await;
+    let mut failed = Vec::new();
+    for (board, acted) in boards.iter().zip(acts) {
+        let Err(error) = acted else {
+            continue;
+        };
+        let failure = match &error {
+            // It was deleted meanwhile.
+            Error::BoardNotFound(_) => continue,
+            error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
+            Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
+            error if error.is_fault() => Failure::Fault,
+            _ => return Err(error),
+        };
+        tracing::error!(%board, %error, "a task for all boards has failed at one board");
+        failed.push(Failed {
+            board: board.clone(),
+            failure,
+            detail: error.to_string(),
+        });
+    }
+    Ok(failed)
+}
+
+async fn act(engine: &Engine, action: &Action, board: &BoardId) -> Result<(), Error> {
+    match action {
+        Action::Hide(member, hide) => engine.hide(board, member, hide).await.map(drop),
+        Action::Unhide(member) => engine.unhide(board, member, None).await.map(drop),
+        Action::Forget(member, number) => engine.end_erasure(board, member, *number).await,
+    }
+}

@@ -1,0 +1,146 @@
+//! Tasks: what somebody has ordered for all boards. To clients they are jobs.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::model::{Failed, Failure, Task, TaskKind, TaskStatus};
+use crate::domain::time::Timestamp;
+use crate::http::App;
+use crate::http::extract::{Answer, JsonResponse, Path, Query, Shared, State, part_params};
+use crate::http::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
+use crate::moderation;
+
+/// Work on all boards, one after the other.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub struct TaskBody {
+    /// Its id.
+    pub id: String,
+    /// What it does.
+    #[schema(inline)]
+    pub kind: TaskKind,
+    /// Whether it is running or finished.
+    #[schema(inline)]
+    pub status: TaskStatus,
+    /// How many boards it has processed.
+    pub done: u64,
+    /// How many boards there are to process, as far as known.
+    pub total: u64,
+    /// The boards where it failed, up to 1,000. It does not retry them.
+    pub failed: Vec<FailedBoard>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When it finished; null before that.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A board where a job failed.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct FailedBoard {
+    /// The board.
+    pub board: String,
+    /// Why.
+    pub problem: ProblemBody,
+}
+
+/// A part of the list of jobs.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<TaskBody>,
+    /// The `after` of the next part; null in the last part.
+    pub next: Option<String>,
+}
+
+part_params! {
+    /// Which part of the list the answer has.
+    JobListParams {
+        /// Which jobs: running or finished ones.
+        #[param(value_type = Option<TaskStatus>, required = false, inline)]
+        status: Option<TaskStatus>,
+    }
+    limit(default = 20, maximum = 100)
+}
+
+impl TaskBody {
+    fn new(number: u64, task: Task) -> Self {
+        Self {
+            id: number.to_string(),
+            kind: task.kind,
+            status: task.status(),
+            done: task.done,
+            // Boards may have come since it began.
+            total: task.total.max(task.done),
+            failed: task.failed.into_iter().map(FailedBoard::from).collect(),
+            created_at: task.created_at,
+            finished_at: task.finished_at,
+        }
+    }
+}
+
+impl From<Failed> for FailedBoard {
+    fn from(failed: Failed) -> Self {
+        let problem = match failed.failure {
+            Failure::Full => Problem::new(TOO_MANY_HIDDEN, failed.detail),
+            Failure::Unreadable => Problem::new(INTERNAL, failed.detail),
+            Failure::Fault => Problem::internal(failed.detail),
+        };
+        Self {
+            board: failed.board.to_string(),
+            problem: problem.body(None),
+        }
+    }
+}
+
+/// Answers a request with the job that it has begun.
+pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
+    let job = TaskBody::new(
+        number,
+        moderation::work::find_task(&app.service, number).await?,
+    );
+    let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
+    Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
+}
+
+/// Read the progress of a job.
+///
+/// A job works on all boards, one after the other, and survives restarts of the service. When its `status` is `done`, its
+/// effects hold for every read, on any instance. It is kept for seven days after its end.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "get_job",
+    params(("id" = String, Path, description = "The job's id", example = "1")),
+    responses(
+        (status = 200, description = "The job", body = TaskBody),
+        (status = 404, description = "`job-not-found`"),
+    )
+)]
+pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody> {
+    let unknown = || Problem::job_not_found(&id);
+    let number: u64 = id.parse().map_err(|_| unknown())?;
+    // A number has one form.
+    if number.to_string() != id {
+        return Err(unknown());
+    }
+    let task = moderation::work::find_task(&app.service, number).await?;
+    Ok(JsonResponse(TaskBody::new(number, task)))
+}
+
+/// List jobs.
+///
+/// `status=running`, the default, lists running jobs in the order in which they were started; `status=done` lists finished
+/// ones, for seven days, the latest first. A job of a newer release that this one can't read is omitted.
+#[utoipa::path(
+    get, path = "/v1/jobs", operation_id = "list_jobs",
+    params(JobListParams),
+    responses((status = 200, description = "The jobs", body = JobList))
+)]
+pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> Answer<JobList> {
+    let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
+    let (after, limit) = params.part(number)?;
+    let status = params.status.unwrap_or(TaskStatus::Running);
+    let found = moderation::work::list_tasks(&app.service, status, after, limit).await?;
+    let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
+    Ok(JsonResponse(JobList { jobs, next }))
+}

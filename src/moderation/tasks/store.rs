@@ -1,0 +1,151 @@
+//! Tasks for all boards: what is left of each, and how far it has come.
+
+use serde::Deserialize;
+
+use super::model::{KEPT, Task, TaskStatus};
+use crate::domain::hide::Hide;
+use crate::domain::ids::MemberId;
+use crate::domain::time::Timestamp;
+use crate::moderation::orders;
+use crate::moderation::orders::store::{ORDER_KEYS, parse};
+use crate::redis::decode::{Code, Flat, Found};
+use crate::redis::dispatch::Store;
+use crate::redis::stored::read_json;
+use crate::redis::{StoreError, keys, script};
+
+/// The most standing orders.
+pub const ORDERS_MAX: usize = 10_000;
+
+/// What a task changes of the standing orders in the step that begins it.
+#[derive(Clone, Copy, Debug)]
+pub enum OrderChange<'a> {
+    /// Nothing.
+    None,
+    /// The member is hidden, also on boards that are created later.
+    Give(&'a MemberId, &'a Hide),
+    /// The member's standing order ends, if there is one.
+    End(&'a MemberId),
+}
+
+/// A task that was begun.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BegunTask {
+    /// Its number.
+    pub number: u64,
+    /// The hide of the standing order that its member had before.
+    pub order_before: Option<Hide>,
+}
+
+/// A task as it is stored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub struct StoredTask {
+    /// Its number.
+    pub number: u64,
+    /// Its JSON. A newer release may have written it.
+    json: String,
+}
+
+impl StoredTask {
+    /// Reads it.
+    pub fn read(&self) -> Result<Task, StoreError> {
+        read_json("a task", &self.json)
+    }
+}
+
+/// Begins a task, and changes the standing orders in the same step. `None`: there are [`ORDERS_MAX`] standing orders
+/// already, and nothing is done.
+pub async fn begin(
+    store: &Store,
+    task: &Task,
+    change: OrderChange<'_>,
+) -> Result<Option<BegunTask>, StoreError> {
+    let (member, hide) = match change {
+        OrderChange::None => (None, None),
+        OrderChange::Give(member, hide) => (Some(member), Some(hide)),
+        OrderChange::End(member) => (Some(member), None),
+    };
+    let name = match member {
+        Some(member) => orders::store::stored_name(store, member).await?,
+        None => String::new(),
+    };
+    let begun = store
+        .call(&script::BEGIN_TASK, keys::TASKS)
+        .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
+        .keys(ORDER_KEYS)
+        .json(task)
+        .arg(member.map(MemberId::as_str))
+        .json_or_none(hide)
+        .arg(hide.and_then(|hide| hide.until))
+        .arg(ORDERS_MAX)
+        .arg(&name)
+        .write::<Found<(u64, Option<String>)>>();
+    let Found::Some((number, before)) = begun.await? else {
+        return Ok(None);
+    };
+    let before = before.map(|before| parse(&name, &before)).transpose()?;
+    Ok(Some(BegunTask {
+        number,
+        order_before: before.map(|order| order.hide),
+    }))
+}
+
+/// A task; `None` if there is none with this number, or it ended long ago.
+pub async fn load(store: &Store, number: u64) -> Result<Option<StoredTask>, StoreError> {
+    let field = [keys::TASKS, &number.to_string()];
+    let json: Option<String> = store.command("HGET", field).await?;
+    Ok(json.map(|json| StoredTask { number, json }))
+}
+
+/// Up to `count` tasks, behind one of them: those that are under way, in the order in which they were begun; or those at their
+/// end, the one first that ended last.
+pub async fn list(
+    store: &Store,
+    status: TaskStatus,
+    after: Option<u64>,
+    count: usize,
+) -> Result<Vec<StoredTask>, StoreError> {
+    let (list, has_ended) = match status {
+        TaskStatus::Running => (keys::OPEN_TASKS, false),
+        TaskStatus::Done => (keys::ENDED_TASKS, true),
+    };
+    let listed = store
+        .call(&script::TASKS, keys::TASKS)
+        .keys([keys::TASKS, list])
+        .arg(has_ended)
+        .arg(after)
+        .arg(count);
+    let Flat(tasks) = listed.read::<Flat<StoredTask>>().await?;
+    Ok(tasks)
+}
+
+/// Up to `count` numbers of tasks that are not at their end, the oldest first.
+pub async fn open_numbers(store: &Store, count: usize) -> Result<Vec<u64>, StoreError> {
+    let last = count.saturating_sub(1).to_string();
+    let range = [keys::OPEN_TASKS, "0", &last];
+    let numbers: Vec<String> = store.command("ZRANGE", range).await?;
+    Ok(numbers.iter().flat_map(|number| number.parse()).collect())
+}
+
+/// Stores what has become of a task, if it is still what the caller saw. Returns whether it was.
+pub async fn note(
+    store: &Store,
+    seen: &StoredTask,
+    task: &Task,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let noted = store
+        .call(&script::NOTE_TASK, keys::TASKS)
+        .keys([keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS])
+        .arg(seen.number)
+        .arg(&seen.json)
+        .json(task)
+        .arg(task.finished_at)
+        .arg(now.saturating_sub(KEPT))
+        .write::<Code>();
+    noted.await?.is("OK", "CHANGED")
+}
+
+/// How many boards there are.
+pub async fn board_count(store: &Store) -> Result<u64, StoreError> {
+    store.command("ZCARD", [keys::LIVE]).await
+}

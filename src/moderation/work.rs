@@ -1,0 +1,240 @@
+//! Hides a member, brings it back, or erases it: on one board, on many, or on all; and tells how far that has come on all boards.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::orders::store::{Order, Whom};
+use super::tasks::model::{Action, Task, TaskStatus};
+use super::tasks::store::{BegunTask, OrderChange};
+use super::{orders, tasks};
+use crate::audit;
+use crate::core::board::store::boards;
+pub use crate::core::hide::hides::Hiding;
+use crate::core::hide::store::erasures;
+use crate::core::{Engine, Error, Service};
+use crate::domain::hide::Hide;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::profiles;
+
+/// How many boards are changed side by side.
+const BOARDS_AT_ONCE: usize = 16;
+/// On how many boards a member is erased side by side.
+const ERASED_AT_ONCE: usize = 32;
+
+/// What has become of a member of a board.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moderated {
+    /// Its hide before; `None` if it was not hidden.
+    pub before: Option<Hide>,
+    /// Its hide now; `None` if it is not hidden any more.
+    pub hide: Option<Hide>,
+}
+
+/// How a member of a board is hidden; `None` if it is not.
+async fn hide_of(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Option<Hide>, Error> {
+    let asked = std::slice::from_ref(member);
+    let hidden = engine.hidden_among(id, asked).await?;
+    Ok(hidden.into_iter().next().map(|(_, hide)| hide))
+}
+
+/// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
+/// later shows the member, by any instance.
+///
+/// # Errors
+///
+/// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
+pub async fn hide(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+    hide: &Hide,
+) -> Result<Hiding, Error> {
+    let hidden = service.engine.hide(id, member, hide).await?;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    Ok(hidden)
+}
+
+/// How a member of a board is hidden.
+///
+/// # Errors
+///
+/// [`Problem::not_hidden`] if it is not.
+pub async fn require_hide(
+    service: &Service,
+    id: &BoardId,
+    member: &MemberId,
+) -> Result<Hide, Error> {
+    let hide = hide_of(&service.engine, id, member).await?;
+    hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+}
+
+/// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
+/// that it had.
+///
+/// # Errors
+///
+/// [`Problem::not_hidden`] if it had none.
+pub async fn unhide(service: &Service, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+    let before = service.engine.unhide(id, member, None).await?;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
+}
+
+/// Erases a member of a board: what was written of it before counts for nothing. When this returns, no read that begins
+/// later shows the member, by any instance. The member need not have a score. If what it has left is not all removed then, a
+/// job goes on.
+pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+    let engine = &service.engine;
+    engine.live_board(id).await?;
+    let number = erasures::begin(&engine.store, id).await?;
+    engine.erase(id, member, number).await?;
+    let acknowledged = Instant::now();
+    if let Err(error) = engine.end_erasure(id, member, number).await {
+        tracing::warn!(board = %id, %error, "what an erased member has left is removed later");
+    }
+    engine.wait_for_replicas(acknowledged).await
+}
+
+/// Erases a member of all boards that there are, its profile, and its name in the audit log and in its standing order.
+/// Returns the number of the task that removes what it has left, and names the boards at which that fails.
+pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u64, Error> {
+    let (engine, store) = (&service.engine, &service.engine.store);
+    // Before the boards are listed: whoever creates another one later finds the order without the member's id.
+    orders::store::forget_member(store, member).await?;
+    let boards = boards::all_ids(store).await?;
+    let number = match boards.first() {
+        Some(first) => erasures::begin(store, first).await?,
+        None => 0,
+    };
+    erase_on_all(engine, &boards, member, number).await?;
+    profiles::store::delete(store, member).await?;
+    audit::store::forget_member(store, member).await?;
+    let forget = Action::Forget(member.clone(), number);
+    let begun = tasks::job::begin(engine, forget, OrderChange::None).await?;
+    engine.wait_for_replicas(Instant::now()).await?;
+    Ok(begun.number)
+}
+
+/// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
+/// Boards that can't be read, or have another fault, are left out.
+async fn erase_on_all(
+    engine: &Engine,
+    boards: &BTreeSet<BoardId>,
+    member: &MemberId,
+    number: u64,
+) -> Result<(), Error> {
+    let erased: Vec<_> = boards
+        .iter()
+        .map(async |id| {
+            erasures::note(&engine.store, id, number).await?;
+            match engine.erase(id, member, number).await {
+                Err(Error::BoardNotFound(_)) => Ok(()),
+                Err(error) if error.is_fault() => Ok(()),
+                erased => erased,
+            }
+        })
+        .collect();
+    let erased = stream::iter(erased).buffer_unordered(ERASED_AT_ONCE);
+    erased.try_collect().await
+}
+
+/// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
+/// holds for every read that begins later, by any instance.
+pub async fn moderate(
+    service: &Service,
+    boards: &[BoardId],
+    action: &Action,
+) -> Result<Vec<Result<Moderated, Error>>, Error> {
+    let moderated = boards
+        .iter()
+        .map(|board| moderate_one(service, board, action));
+    let moderated: Vec<_> = moderated.collect();
+    let results = stream::iter(moderated)
+        .buffered(BOARDS_AT_ONCE)
+        .collect()
+        .await;
+    service.engine.wait_for_replicas(Instant::now()).await?;
+    Ok(results)
+}
+
+async fn moderate_one(
+    service: &Service,
+    board: &BoardId,
+    action: &Action,
+) -> Result<Moderated, Error> {
+    let (before, hide) = match action {
+        Action::Hide(member, hide) => {
+            let Hiding { hide, before } = service.engine.hide(board, member, hide).await?;
+            (before, Some(hide))
+        }
+        Action::Unhide(member) => {
+            let before = service.engine.unhide(board, member, None).await?;
+            let not_hidden = || Problem::not_hidden(board, member.as_str());
+            (Some(before.ok_or_else(not_hidden)?), None)
+        }
+        Action::Forget(member, number) => {
+            service.engine.end_erasure(board, member, *number).await?;
+            (None, None)
+        }
+    };
+    Ok(Moderated { before, hide })
+}
+
+/// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
+/// the background.
+pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask, Error> {
+    let ordered = action.clone();
+    let change = match &ordered {
+        Action::Hide(member, hide) => OrderChange::Give(member, hide),
+        Action::Unhide(member) => OrderChange::End(member),
+        Action::Forget(..) => OrderChange::None,
+    };
+    tasks::job::begin(&service.engine, action, change).await
+}
+
+/// The task with this number: what it does, and how far it has come.
+pub async fn find_task(service: &Service, number: u64) -> Result<Task, Error> {
+    let stored = tasks::store::load(&service.engine.store, number).await?;
+    let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
+    Ok(stored.read()?)
+}
+
+/// Lists tasks with their numbers: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
+/// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
+pub async fn list_tasks(
+    service: &Service,
+    status: TaskStatus,
+    after: Option<u64>,
+    count: usize,
+) -> Result<Part<(u64, Task), u64>, Error> {
+    let stored = tasks::store::list(&service.engine.store, status, after, count + 1).await?;
+    let Part { items, next } = Part::split(stored, count, |last| last.number);
+    let tasks = items.iter();
+    let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
+    let items = tasks.collect();
+    Ok(Part { items, next })
+}
+
+/// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
+/// `after`. Those for members who were erased are not told.
+pub async fn list_orders(
+    service: &Service,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
+    let members = orders::store::members(&service.engine.store, after, count + 1).await?;
+    let Part { items, next } = Part::split(members, count, MemberId::clone);
+    let orders = orders::store::of_members(&service.engine.store, &items)
+        .await?
+        .into_iter();
+    let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
+        Whom::Member(member) => Some((member, hide)),
+        Whom::Erased(_) => None,
+    });
+    let items = orders.collect();
+    Ok(Part { items, next })
+}

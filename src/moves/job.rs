@@ -1,0 +1,325 @@
+//! Spreading a board over another number of shards, while events and reads go on.
+//!
+//! ```text
+//! capture ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink
+//!            └──────── again, while there is much ────────┘
+//! ```
+//!
+//! - Until the flip the old shards are in use. From the first step on they note each change in the step that makes it
+//!   (`scripts/lib/capture.lua`), so that the job copies a changed entry again. An entry is set as it is, never added, so
+//!   copying it twice does no harm.
+//! - When little is left the job *closes* the board by a new version of its definition. Events and reads wait for
+//!   some hundredths of a second, and then go to the new shards.
+//! - A step of the job copies a bounded part, so that boards take turns. When a board is closed, one step takes it to its
+//!   end, because everybody waits for that.
+//! - The whole progress lies in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another
+//!   one goes on. New shards refuse late calls of the earlier one.
+//! - Queues are not copied: from the version on that begins a move, requests queue nothing (`queue/putting.rs`), and no shard takes a
+//!   call that was made for an earlier one. Records of the log come into the old queues until little is left to copy; then these are held
+//!   (`scripts/hold_queue.lua`). The board is closed only when all old queues are empty. What they have taken of the log the new shards are told.
+//! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
+//!   (`core/write/recall.rs`). The counts of quotas, which do not belong to members, stay for good. `redis/kinds.rs` says for
+//!   each kind how it is copied.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use super::copier::Copier;
+use super::store;
+use super::walk::Walk;
+use crate::core::board::store::boards::{self, Defined};
+use crate::core::board::store::moving;
+use crate::core::board::store::purge::{self, Cause};
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::lease::Lease;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::write::store::events::remember_ms;
+use crate::core::{Engine, Error, Outdated};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::{Shard, Sharding};
+use crate::periods::{results, revisions};
+use crate::queue::store::queues;
+use crate::queue::{self, intake};
+use crate::redis::leases::Leased;
+use crate::runtime::join::try_join_all;
+
+/// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
+pub(crate) const REMAINING_MAX: u64 = 300;
+/// How many old shards are read side by side.
+const SHARDS_AT_ONCE: usize = 4;
+
+/// The job: moves the boards that are to be spread anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves;
+
+/// A board that is to be moved.
+pub struct Moving {
+    id: BoardId,
+    /// The move, once this instance has the lease.
+    mover: Option<Mover>,
+}
+
+/// How far a move has come, as its lease says it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct Position {
+    /// Where the board moves to.
+    to: Option<Sharding>,
+    /// How many entries were copied, some of them again.
+    pub copied: u64,
+    /// The standings that are copied in part, by their sorted sets: the cursor of the next part.
+    cursors: BTreeMap<String, String>,
+}
+
+impl Job for Moves {
+    type Item = Moving;
+    const KIND: JobKind = JobKind::Reshard;
+
+    fn subject(&self, moving: &Moving) -> Subject {
+        Subject::board(&moving.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Moving>, Error> {
+        let ids = moving::moving_boards(&engine.store).await?.into_iter();
+        Ok(ids.map(|id| Moving { id, mover: None }).collect())
+    }
+
+    async fn step(&self, engine: &Engine, moving: &mut Moving) -> Result<Progress, Error> {
+        let mover = match moving.mover.take() {
+            Some(mover) => Some(mover),
+            None => Mover::take(engine, &moving.id).await?,
+        };
+        let Some(mut mover) = mover else {
+            return Ok(Progress::Done);
+        };
+        let stepped = mover.step(engine).await;
+        if matches!(stepped, Ok(Progress::More)) {
+            moving.mover = Some(mover);
+            return Ok(Progress::More);
+        }
+        let position = match stepped {
+            Ok(_) => String::new(),
+            Err(_) => mover.position(),
+        };
+        let given_back = mover.copier.lease.give_back(&position).await;
+        match stepped {
+            // If another instance has taken over, or the definition has changed, the next one that takes the lease goes on.
+            Ok(_) | Err(Error::Again(_)) => {}
+            Err(error) => return Err(error),
+        }
+        given_back?;
+        Ok(Progress::Done)
+    }
+}
+
+/// The lease of whoever moves a board. It has a [`Position`].
+pub fn lease_of(board: &Board) -> Leased {
+    Leased::of_board(board, "move")
+}
+
+impl Position {
+    /// What a lease says; the beginning, if that is nothing.
+    pub fn parse(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+/// A move under way.
+struct Mover {
+    board: Arc<Board>,
+    copier: Copier,
+    /// Where the copying of each old shard is; empty before the first step.
+    walks: Vec<Walk>,
+}
+
+impl Mover {
+    /// Takes the lease of a board; `None` if another instance has it, or nothing is to be moved.
+    async fn take(engine: &Engine, id: &BoardId) -> Result<Option<Self>, Error> {
+        // A definition is noted as moving before it is stored as such, and again after it.
+        let stored = boards::load(&engine.store, id).await?.transpose()?;
+        let moving = stored.and_then(|board| Some((board.placement.next?.to, board)));
+        let Some((to, board)) = moving else {
+            moving::mark_moving(&engine.store, id, false).await?;
+            return Ok(None);
+        };
+        let lease = Lease::take(&engine.store, lease_of(&board)).await?;
+        Ok(lease.map(|lease| Self {
+            copier: Copier::new(&engine.store, lease, &board, to),
+            walks: Vec::new(),
+            board,
+        }))
+    }
+
+    async fn step(&mut self, engine: &Engine) -> Result<Progress, Error> {
+        if self.walks.is_empty() {
+            self.begin().await?;
+        }
+        let is_closed = self.board.placement.is_closing();
+        while !self.copy_on().await? {
+            if !is_closed {
+                return Ok(Progress::More);
+            }
+        }
+        if !is_closed {
+            // From now on nothing comes out of the log, so the queues come to their end.
+            intake::store::hold_queues(&self.copier.store, &self.board).await?;
+            if !queues::are_empty(&self.copier.store, &self.board).await? {
+                queue::give_time().await;
+                self.copier.copy_in_all(Vec::new(), false).await?;
+                return Ok(Progress::More);
+            }
+            self.close().await?;
+        }
+        self.finish(engine).await?;
+        Ok(Progress::Done)
+    }
+
+    async fn begin(&mut self) -> Result<(), Error> {
+        let (board, copier) = (&self.board, &self.copier);
+        store::announce_shards(&copier.store, board, copier.to).await?;
+        // From now on the new shards refuse calls that an earlier holder of the lease has under way.
+        copier.hold().await?;
+        if board.placement.is_closing() {
+            // Whoever has closed it had copied nearly all, unless something has gone since.
+            let from = board.placement.current;
+            store::retire_shards(&copier.store, board, from).await?;
+        }
+        if !board.placement.current.is_together() {
+            // From now on the old shards put nothing into their queues, whoever has not heard of the move. (A shard alone has the
+            // head of the board, which knows of the move.)
+            boards::open_shards(&copier.store, board).await?;
+        }
+        let old = board.shards();
+        try_join_all(old.iter().map(|old| store::capture(&copier.store, old))).await?;
+        let mut stored = Position::parse(&copier.position);
+        if stored.to != Some(copier.to) {
+            stored.cursors.clear();
+        }
+        let walks = old.into_iter();
+        let walks = walks.map(|old| Walk::begin(&copier.store, old, &stored.cursors));
+        self.walks = try_join_all(walks).await?;
+        Ok(())
+    }
+
+    /// How far it has come, for whoever goes on.
+    fn position(&self) -> String {
+        if self.walks.is_empty() {
+            return self.copier.position.clone();
+        }
+        let cursors = self.walks.iter().flat_map(|walk| walk.cursors.clone());
+        let position = Position {
+            to: Some(self.copier.to),
+            copied: self.copier.copied.load(Ordering::Relaxed),
+            cursors: cursors.collect(),
+        };
+        serde_json::to_string(&position).unwrap_or_default()
+    }
+
+    /// Copies the next part of each old shard. Returns whether little is left.
+    async fn copy_on(&mut self) -> Result<bool, Error> {
+        self.copier.position = self.position();
+        let copier = &self.copier;
+        let walking = self.walks.iter_mut().filter(|walk| !walk.is_ended());
+        let walking: Vec<_> = walking.map(|walk| walk.step(copier)).collect();
+        let walking = stream::iter(walking).buffer_unordered(SHARDS_AT_ONCE);
+        walking.try_collect::<()>().await?;
+        if !self.walks.iter().all(Walk::is_ended) {
+            return Ok(false);
+        }
+        if self.walks.iter().any(|walk| walk.is_fresh) {
+            // What was not there at the beginning may be by now.
+            let again = self.walks.iter().map(|walk| walk.again(&copier.store));
+            self.walks = try_join_all(again).await?;
+            return Ok(false);
+        }
+        let shards = self.walks.iter().map(|walk| &walk.old);
+        let rest = shards.map(|old| copier.copy_changes(old, REMAINING_MAX));
+        Ok(!try_join_all(rest).await?.contains(&false))
+    }
+
+    /// Has events and reads wait.
+    async fn close(&mut self) -> Result<(), Error> {
+        let (board, store) = (&self.board, &self.copier.store);
+        let stamp = boards::begin_change(store, &board.id).await?;
+        let closed = Arc::new(board.placed(board.placement.closing(), stamp));
+        let left = board.placement.current;
+        purge::mark_unneeded(store, board, left, Cause::Moved).await?;
+        let defined = boards::define(store, &closed, Some(board), None).await?;
+        // Callers that find the board closed wait. So there is nothing to announce.
+        boards::end_change(store, &board.id, stamp).await?;
+        if defined != Defined::Stored {
+            // The definition has changed meanwhile: the next move closes that one.
+            return Err(Error::Again(Outdated::Board));
+        }
+        self.board = closed;
+        Ok(())
+    }
+
+    /// With events and reads waiting: copies the rest, and lets them go to the new shards.
+    async fn finish(&self, engine: &Engine) -> Result<(), Error> {
+        let (board, copier, store) = (&self.board, &self.copier, &self.copier.store);
+        store::retire_shards(store, board, board.placement.current).await?;
+        let old: Vec<Shard> = board.shards();
+        let rest = old.iter().map(|old| async {
+            while !copier.copy_changes(old, 0).await? {}
+            Ok::<_, Error>(())
+        });
+        try_join_all(rest).await?;
+        copier.hand_over_derived(board, &old).await?;
+        self.hand_over_journals(engine, &old).await?;
+        copier.hand_over_letters(&old).await?;
+        copier
+            .hand_over_intake(board.placement.current, &old)
+            .await?;
+        // Whoever opens the shards has to hold the lease still.
+        copier.hand_over_barrier(&old).await?;
+        let remembered = remember_ms(board);
+        let now_ms = engine.clock.redis_now().ms();
+        let ids_until_ms = now_ms.saturating_add_unsigned(remembered);
+        let stamp = boards::begin_change(store, &board.id).await?;
+        let moved = Arc::new(board.placed(board.placement.moved(ids_until_ms), stamp));
+        boards::open_shards(store, &moved).await?;
+        if boards::define(store, &moved, Some(board), None).await? != Defined::Stored {
+            boards::end_change(store, &board.id, stamp).await?;
+            return Err(Error::Again(Outdated::Board));
+        }
+        engine.reload(&moved.id).await?;
+        boards::announce(store, &moved.id, true, Some(stamp)).await?;
+        Ok(())
+    }
+
+    /// With events and reads waiting: notes what results are still to be revised by, since the journals of the new shards are
+    /// others, and have nothing by which they are.
+    async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Error> {
+        let (board, store) = (&self.board, &self.copier.store);
+        loop {
+            let known = revisions::store::revised(store, board).await?;
+            let of_old = old.iter();
+            let of_old = of_old.filter_map(|old| Some((old, *known.get(old.tag())?)));
+            let of_old: Vec<(&Shard, u64)> = of_old.collect();
+            if of_old.is_empty() {
+                return Ok(());
+            }
+            let noted = of_old.iter();
+            let noted = noted.map(|(old, known)| {
+                revisions::work::note_journal(engine, board, old, *known, true)
+            });
+            let noted = try_join_all(noted).await?;
+            if noted.iter().any(|(_, is_more)| *is_more) {
+                continue;
+            }
+            for new in &self.copier.new {
+                let last = results::store::moderated(store, new).await?.hides;
+                let known = known.get(new.tag()).copied();
+                let noted =
+                    revisions::store::note_lines(store, board, new.tag(), (known, last), &[]);
+                noted.await?;
+            }
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Moves a board's data to other shards.
+
+mod copy_in;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::core::board::store::boards;
+use crate::core::board::store::moving::RETIRED;
+use crate::domain::board::Board;
+use crate::domain::series::Series;
+use crate::domain::shard::{Shard, Sharding};
+use crate::domain::ties::TIE_KEY_BYTES;
+use crate::redis::args::LayoutArgs;
+use crate::redis::decode::{Done, Flat, Raw};
+use crate::redis::dispatch::Store;
+use crate::redis::keys::{self, Captured};
+use crate::redis::kinds::{Copying, Kind};
+use crate::redis::reply::Reply;
+use crate::redis::{StoreError, script};
+
+pub use self::copy_in::{CopyIn, copy_in};
+
+/// How many entries one call reads or writes: less than a millisecond of Redis.
+const CALL_ENTRIES_MAX: u32 = 300;
+/// How many changes one call tells at the most.
+pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
+/// The revision of shards that have not been opened yet.
+const NOT_OPEN: u64 = 0;
+/// What stands in `copied` for what was copied, and not dropped afterwards.
+const DONE: &str = "done";
+
+/// A member of a standing, as it is stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredMember {
+    /// Its id.
+    pub id: String,
+    /// Its stored score; `None` where it is not listed.
+    pub score: Option<i64>,
+    /// Its time, 0 where the layout has none (`scripts/lib/standing.lua`).
+    pub time: i64,
+    /// Its data, empty for none.
+    pub data: String,
+}
+
+/// Something that has changed in a shard that is being copied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What, as it was captured, and how often it was.
+    pub noted: (String, String),
+    /// The kind of the key that has changed.
+    pub kind: Kind,
+    /// This key; of a standing its sorted set.
+    pub key: String,
+    /// When it expires, in milliseconds since the epoch; 0 for never.
+    pub expires_at_ms: i64,
+    /// How it is now.
+    pub now: Changed,
+}
+
+/// How something is that has changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Changed {
+    /// A member of a standing.
+    Member(StoredMember),
+    /// The line of a member, or of another name; `None` if it has none.
+    Line(String, Option<Bytes>),
+    /// What was counted, by the tags of those who have.
+    Counts(Vec<(String, i64)>),
+    /// Voters, or those of this member; `None` if there are none.
+    Voters(Option<String>, Option<Bytes>),
+}
+
+/// A standing of a derived series, as `scripts/lib/derived.lua` describes it; complete ones alone are taken along.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DerivedEntry {
+    /// Where its newest period begins, in milliseconds since the epoch.
+    pub start: i64,
+    oldest: i64,
+    /// Whether all of its members are listed.
+    pub done: bool,
+    used_at: i64,
+    #[serde(flatten)]
+    own: StandingKeys,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    events: Option<StandingKeys>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    floor: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ends: Option<i64>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct StandingKeys {
+    zset: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dense: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    total: Option<String>,
+}
+
+impl StandingKeys {
+    fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
+        let optional = |key: &Option<String>| match key {
+            Some(key) => keys::moved(key, from, to).map(Some),
+            None => Some(None),
+        };
+        Some(Self {
+            zset: keys::moved(&self.zset, from, to)?,
+            hash: optional(&self.hash)?,
+            dense: optional(&self.dense)?,
+            total: optional(&self.total)?,
+        })
+    }
+}
+
+impl DerivedEntry {
+    /// Its sorted set.
+    pub fn zset(&self) -> &str {
+        &self.own.zset
+    }
+
+    /// The same in another shard.
+    pub fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
+        let events = match &self.events {
+            Some(events) => Some(events.moved(from, to)?),
+            None => None,
+        };
+        Some(Self {
+            own: self.own.moved(from, to)?,
+            events,
+            ..self.clone()
+        })
+    }
+}
+
+/// What is to be noted of a shard that is being copied, before it is told what has changed there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes<'a> {
+    /// These keys were copied.
+    pub copied: &'a [String],
+    /// These have changed.
+    pub changed: &'a [String],
+    /// These changes, captured so often, were copied as they are; one that was captured again since stays noted.
+    pub done: &'a [(String, String)],
+}
+
+/// Makes the shards of a sharding known that is not in use yet.
+pub async fn announce_shards(
+    store: &Store,
+    board: &Arc<Board>,
+    to: Sharding,
+) -> Result<(), StoreError> {
+    boards::tell_version(store, board, to, NOT_OPEN)
+        .await
+        .map(drop)
+}
+
+/// Makes shards refuse all calls, for ever.
+pub async fn retire_shards(
+    store: &Store,
+    board: &Arc<Board>,
+    from: Sharding,
+) -> Result<(), StoreError> {
+    if from.is_together() {
+        // The head is the board's own: what was planned for an older definition is refused anyway.
+        return Ok(());
+    }
+    boards::tell_version(store, board, from, RETIRED)
+        .await
+        .map(drop)
+}
+
+/// Has a shard note what changes from now on.
+pub async fn capture(store: &Store, shard: &Shard) -> Result<(), StoreError> {
+    let captured = store
+        .call_shard(&script::CAPTURE, shard)
+        .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+        .arg(shard.generation)
+        .write::<Done>();
+    match captured.await {
+        Ok(Done::Ok(())) | Err(StoreError::Stale) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
+pub async fn names(
+    store: &Store,
+    shard: &Shard,
+    cursor: &str,
+) -> Result<(String, Vec<String>), StoreError> {
+    let registry = keys::registry(shard.tag(), shard.generation);
+    scan(store, "SSCAN", registry, cursor).await
+}
+
+/// A part of what a key holds, and the cursor of the next, `0` at the end.
+async fn scan<T: DeserializeOwned>(
+    store: &Store,
+    command: &'static str,
+    key: String,
+    cursor: &str,
+) -> Result<(String, T), StoreError> {
+    store
+        .call(&script::SCAN, &key)
+        .key(&key)
+        .arg(command)
+        .arg(cursor)
+        .arg(CALL_ENTRIES_MAX)
+        .read()
+        .await
+}
+
+/// What of a shard was copied, and has not been dropped since.
+pub async fn copied(store: &Store, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
+    let key = keys::single(shard, Kind::Copied);
+    let copied: HashMap<String, String> = store.command("HGETALL", [key]).await?;
+    let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
+    Ok(copied.collect())
+}
+
+/// When a key expires, in milliseconds since the epoch; 0 for never.
+pub async fn expires_at_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
+    let expires: i64 = store.command("PEXPIRETIME", [key]).await?;
+    Ok(expires.max(0))
+}
+
+/// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
+pub async fn scan_members(
+    store: &Store,
+    shard: &Shard,
+    zset: &str,
+    cursor: &str,
+) -> Result<(String, Vec<StoredMember>), StoreError> {
+    let is_hashed = shard.layout().hashed;
+    let (command, key) = if is_hashed {
+        ("HSCAN", keys::part(zset, Kind::Members))
+    } else {
+        ("ZSCAN", zset.to_owned())
+    };
+    let (cursor, Flat(found)) = scan(store, command, key, cursor).await?;
+    let members = found.into_iter().map(|(id, Raw(stored))| {
+        let member = if is_hashed {
+            packed_member(id, &stored)
+        } else {
+            plain_member(id, &stored)
+        };
+        member
+            .ok_or_else(|| StoreError::Unexpected(format!("a member that is stored as {stored:?}")))
+    });
+    Ok((cursor, members.collect::<Result<_, _>>()?))
+}
+
+/// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+pub async fn scan_lines(
+    store: &Store,
+    key: String,
+    cursor: &str,
+) -> Result<(String, Vec<(String, Bytes)>), StoreError> {
+    let (cursor, Flat(lines)) = scan(store, "HSCAN", key, cursor).await?;
+    let lines = lines.into_iter().map(|(name, Raw(line))| (name, line));
+    Ok((cursor, lines.collect()))
+}
+
+/// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
+/// nothing is noted there any more: the board was deleted, or its move has ended.
+pub async fn changes(
+    store: &Store,
+    shard: &Shard,
+    notes: Notes<'_>,
+    count: u32,
+) -> Result<(u64, Vec<Change>), StoreError> {
+    let kinds = Kind::ALL.iter();
+    let copying = kinds.map(|kind| (kind.code(), kind.copying()));
+    let changes = store
+        .call(&script::CHANGES, shard.tag())
+        .key(keys::head(shard.tag()))
+        .keys([Kind::Changes, Kind::Copied].map(|kind| keys::single(shard, kind)))
+        .field("generation", shard.generation.to_string())
+        .field("layout", LayoutArgs::new(shard))
+        .field("copying", copying.collect::<HashMap<_, _>>())
+        .field("copied", notes.copied)
+        .field("noted", notes.changed)
+        .field("done", notes.done)
+        .field("count", count.min(CHANGES_MAX));
+    let mut reply = Reply::answer(changes.write_for_reply().await?)?;
+    let left = reply.count()?;
+    let mut changes = Vec::new();
+    while !reply.is_empty() {
+        changes.push(change(reply.list()?)?);
+    }
+    Ok((left, changes))
+}
+
+/// The standings of a derived series that are there.
+pub async fn derived_entries(
+    store: &Store,
+    shard: &Shard,
+    series: Series,
+) -> Result<Vec<DerivedEntry>, StoreError> {
+    let key = keys::state(shard, series);
+    let state: Option<Bytes> = store.command("GET", [key]).await?;
+    let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
+    entries
+        .map(Option::unwrap_or_default)
+        .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
+}
+
+/// A member as a standing's hash holds it: its time, its score and its data.
+fn packed_member(id: String, stored: &[u8]) -> Option<StoredMember> {
+    let mut packed = stored;
+    let time = packed.try_get_uint(TIE_KEY_BYTES).ok()?;
+    // It has a sign.
+    let unused_bits = u64::BITS - 8 * u32::try_from(TIE_KEY_BYTES).ok()?;
+    let time = (time << unused_bits).cast_signed() >> unused_bits;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "stored scores are whole numbers"
+    )]
+    let score = packed.try_get_f64().ok()? as i64;
+    Some(StoredMember {
+        id,
+        score: Some(score),
+        time,
+        data: str::from_utf8(packed).ok()?.to_owned(),
+    })
+}
+
+/// A member as a sorted set alone holds it: its score, as text.
+fn plain_member(id: String, stored: &[u8]) -> Option<StoredMember> {
+    Some(StoredMember {
+        id,
+        score: Some(str::from_utf8(stored).ok()?.parse().ok()?),
+        time: 0,
+        data: String::new(),
+    })
+}
+
+/// A change as changes.lua tells it.
+fn change(mut reply: Reply) -> Result<Change, StoreError> {
+    let (captured, times) = (reply.text()?, reply.text()?);
+    let unexpected = || StoreError::Unexpected(format!("a change of {captured:?}"));
+    let Captured { kind, key, member } = Captured::parse(&captured).ok_or_else(unexpected)?;
+    let (key, member) = (key.to_owned(), member.map(str::to_owned));
+    let expires_at_ms = reply.integer()?;
+    let now = match kind.copying() {
+        Copying::Members => Changed::Member(StoredMember {
+            id: member.ok_or_else(unexpected)?,
+            score: reply.next()?.as_i64(),
+            time: reply.integer()?,
+            data: reply.text()?,
+        }),
+        Copying::Whole => {
+            let mut counts = Vec::new();
+            while !reply.is_empty() {
+                counts.push((reply.text()?, reply.integer()?));
+            }
+            Changed::Counts(counts)
+        }
+        Copying::Merged => {
+            let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
+            Changed::Voters(member, voters)
+        }
+        Copying::Lines | Copying::Everywhere => {
+            let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
+            Changed::Line(member.ok_or_else(unexpected)?, line)
+        }
+        Copying::Rebuilt | Copying::Not => return Err(unexpected()),
+    };
+    Ok(Change {
+        noted: (captured, times),
+        kind,
+        key,
+        expires_at_ms,
+        now,
+    })
+}

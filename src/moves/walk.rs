@@ -1,0 +1,138 @@
+//! Going through all that an old shard has, part by part.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::copier::Copier;
+use super::job::REMAINING_MAX;
+use super::store::{self, Notes};
+use crate::core::Error;
+use crate::domain::shard::Shard;
+use crate::redis::kinds::{Copying, Form, Kind};
+use crate::redis::{Store, keys};
+
+/// A walk through the registry of an old shard, and through each standing that it names.
+pub(super) struct Walk {
+    pub(super) old: Shard,
+    /// The standings that are copied in part: the cursor of the next part.
+    pub(super) cursors: BTreeMap<String, String>,
+    /// Whether it has met a standing that was not copied yet.
+    pub(super) is_fresh: bool,
+    /// What was copied before the walk, or was dropped since, and what the walk has met.
+    known: HashSet<String>,
+    /// The sorted sets of the derived standings that were complete at its beginning.
+    complete: HashSet<String>,
+    /// What is still to be copied part by part: lines, and the standings of the last part of the registry.
+    standings: Vec<(Kind, String)>,
+    /// The cursor of the next part of the registry; `None` once there is none.
+    registry: Option<String>,
+}
+
+impl Walk {
+    /// Begins a walk. Standings that were copied in part go on from these cursors.
+    pub(super) async fn begin(
+        store: &Store,
+        old: Shard,
+        cursors: &BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
+        let mut cursors = cursors.clone();
+        cursors.retain(|zset, _| keys::kind_of(&old, zset).is_some());
+        let known: HashMap<String, bool> = store::copied(store, &old).await?;
+        let mut complete = HashSet::new();
+        for derived in old.derived() {
+            let entries = store::derived_entries(store, &old, derived.series).await?;
+            let done = entries.iter().filter(|entry| entry.done);
+            complete.extend(done.map(|entry| entry.zset().to_owned()));
+        }
+        // Lines come before entries, the hides first.
+        let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];
+        let mut lines = Vec::from(lines.map(|kind| (kind, keys::single(&old, kind))));
+        lines.retain(|(_, key)| !known.contains_key(key));
+        Ok(Self {
+            old,
+            cursors,
+            is_fresh: false,
+            known: known.into_keys().collect(),
+            complete,
+            standings: lines,
+            registry: Some("0".to_owned()),
+        })
+    }
+
+    /// The same walk from the beginning.
+    pub(super) async fn again(&self, store: &Store) -> Result<Self, Error> {
+        Self::begin(store, self.old.clone(), &self.cursors).await
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.registry.is_none() && self.standings.is_empty()
+    }
+
+    /// Copies a bounded part.
+    pub(super) async fn step(&mut self, copier: &Copier) -> Result<(), Error> {
+        if let Some((kind, zset)) = self.standings.last().cloned() {
+            return self.copy_part(copier, kind, zset).await;
+        }
+        if copier.copy_changes(&self.old, REMAINING_MAX).await?
+            && let Some(cursor) = self.registry.take()
+        {
+            let (next, names) = store::names(&copier.store, &self.old, &cursor).await?;
+            self.meet(copier, names).await?;
+            self.registry = Some(next).filter(|next| next != "0");
+        }
+        Ok(())
+    }
+
+    /// Copies a part of a standing, or of lines, the next of its cursor.
+    async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Error> {
+        let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
+        let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;
+        if next != "0" {
+            self.cursors.insert(zset, next);
+            return Ok(());
+        }
+        self.cursors.remove(&zset);
+        self.standings.pop();
+        self.is_fresh = true;
+        // So the next who moves the board does not copy it again.
+        let notes = Notes {
+            copied: &[zset],
+            ..Notes::default()
+        };
+        store::changes(&copier.store, &self.old, notes, 0).await?;
+        Ok(())
+    }
+
+    /// Takes on what a part of the registry names. What is no standing is noted as changed, and is copied with the changes.
+    async fn meet(&mut self, copier: &Copier, names: Vec<String>) -> Result<(), Error> {
+        let (mut whole, mut changed) = (Vec::new(), Vec::new());
+        for name in names {
+            let Some(kind) = keys::kind_of(&self.old, &name) else {
+                continue;
+            };
+            let is_copied = match kind.copying() {
+                Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
+                Copying::Whole | Copying::Merged => true,
+                Copying::Lines => kind.form() == Form::Named,
+                Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
+            };
+            if !is_copied || !self.known.insert(name.clone()) {
+                continue;
+            }
+            if matches!(kind.copying(), Copying::Members | Copying::Lines) {
+                self.standings.push((kind, name));
+            } else {
+                changed.push(keys::captured(kind, &name));
+                whole.push(name);
+            }
+        }
+        if !whole.is_empty() {
+            let notes = Notes {
+                copied: &whole,
+                changed: &changed,
+                ..Notes::default()
+            };
+            store::changes(&copier.store, &self.old, notes, 0).await?;
+        }
+        Ok(())
+    }
+}

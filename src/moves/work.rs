@@ -1,0 +1,60 @@
+//! Spreads a board over another number of shards, and reads how far that has come.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::job::{Position, lease_of};
+use crate::boards;
+use crate::boards::draft::model::Draft;
+use crate::boards::work::Terms;
+use crate::core::{Error, Service};
+use crate::domain::ids::BoardId;
+
+/// The shards of a board.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+pub struct Spread {
+    /// The current number of shards.
+    #[schema(minimum = 1, maximum = 64)]
+    pub shards: u16,
+    /// The number of shards after the move; null if no move is in progress.
+    #[schema(minimum = 1, maximum = 64)]
+    pub moving_to: Option<u16>,
+    /// How many entries the move has copied. An entry that changes during the move is copied and counted again.
+    pub copied: u64,
+}
+
+/// Has a board spread over so many shards, 1 to 64. Its data moves in the background. Returns how the board was to be
+/// spread before, and how it is spread.
+///
+/// # Errors
+///
+/// [`BOARD_IN_USE`](crate::domain::problems::BOARD_IN_USE) while it is on its way to another number of them;
+/// [`VALIDATION_FAILED`](crate::domain::problems::VALIDATION_FAILED) for a number that the board can't have.
+pub async fn spread(service: &Service, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
+    let draft = Draft::Spread(shards);
+    let (board, before) = boards::work::define(service, id, &draft, &Terms::default()).await?;
+    let before = before.unwrap_or(board).placement.wanted();
+    Ok((before, progress(service, id).await?))
+}
+
+/// How a board is spread, and how far a move has come.
+pub async fn progress(service: &Service, id: &BoardId) -> Result<Spread, Error> {
+    let board = service.engine.board(id).await?;
+    let next = board.placement.next;
+    let copied = match next {
+        Some(_) => {
+            let position = service
+                .engine
+                .store
+                .lease_position(&lease_of(&board))
+                .await?;
+            Position::parse(&position).copied
+        }
+        None => 0,
+    };
+    Ok(Spread {
+        shards: board.placement.current.shards,
+        moving_to: next.map(|next| next.to.shards),
+        copied,
+    })
+}

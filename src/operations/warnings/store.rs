@@ -1,0 +1,97 @@
+//! Finds what is wrong with a server that works: it may lose data, or refuses writes just now.
+
+use futures::future::join;
+
+use crate::audit::store::LOG_BYTES_MAX;
+use crate::redis::dispatch::Store;
+use crate::redis::node::Node;
+use crate::redis::reply::info_fields;
+use crate::redis::{StoreError, keys, script};
+use crate::runtime::join::join_all;
+
+/// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
+/// take no writes or can't be reached. All is asked of them anew.
+pub async fn current(store: &Store) -> Vec<String> {
+    let is_cluster = store.topology.is_cluster();
+    let primaries = store.topology.primaries();
+    let asked = primaries.iter().map(async |(server, node)| {
+        let mut warnings = of_node(node).await;
+        if is_cluster {
+            for warning in &mut warnings {
+                warning.insert_str(0, &format!("{server}: "));
+            }
+        }
+        warnings
+    });
+    let (mut warnings, of_audit) = join(join_all(asked), of_audit(store)).await;
+    warnings.push(of_audit.into_iter().collect());
+    warnings.concat()
+}
+
+/// Whether the audit log is about to lose lines before their time. Where Redis does not tell, other warnings do.
+async fn of_audit(store: &Store) -> Option<String> {
+    let [_, _, size] = keys::AUDIT_LINES;
+    let bytes = store.command::<Option<u64>>("GET", vec![size.to_owned()]);
+    let is_near = bytes.await.ok()?? > LOG_BYTES_MAX / 10 * 9;
+    is_near.then(|| AUDIT_IS_FULL.to_owned())
+}
+
+const AUDIT_IS_FULL: &str = "the audit log is nearly as large as it may be: its oldest lines are dropped before their time; \
+                             set STANDINGS_AUDIT_DAYS to fewer days";
+
+async fn of_node(node: &Node) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Err(failure) = node.run(&script::WRITABLE, Vec::new()).await {
+        let error = StoreError::from(failure);
+        warnings.push(error.to_string());
+        if !matches!(error, StoreError::Full(_)) {
+            return warnings;
+        }
+    }
+    warnings.extend(of_settings(node).await);
+    warnings
+}
+
+/// Settings by which it may lose data.
+async fn of_settings(node: &Node) -> Vec<String> {
+    let sections = ["memory", "persistence"].map(str::to_owned).to_vec();
+    let info: String = match node.readers.command("INFO", sections).await {
+        Ok(info) => info,
+        Err(failure) => {
+            let error = StoreError::from(failure);
+            return vec![format!("its settings could not be checked: {error}")];
+        }
+    };
+    let fields = info_fields(&info);
+    let mut warnings = Vec::new();
+    match fields.get("maxmemory_policy") {
+        Some(&"noeviction") => {}
+        Some(policy) => warnings.push(format!(
+            "maxmemory-policy is {policy}: when its memory is full, redis deletes standings and remembered events; set it \
+             to noeviction"
+        )),
+        None => warnings.push("maxmemory-policy could not be checked: it must be noeviction".into()),
+    }
+    match fields.get("aof_enabled") {
+        Some(&"1") => {}
+        Some(_) => warnings.extend(of_snapshots(node).await),
+        None => warnings.push("whether the append-only file is on could not be checked".into()),
+    }
+    warnings
+}
+
+/// Whether there are no snapshots either.
+async fn of_snapshots(node: &Node) -> Option<String> {
+    let asked = vec!["GET".to_owned(), "save".to_owned()];
+    match node.readers.command::<Vec<String>>("CONFIG", asked).await {
+        Ok(setting) if setting.get(1).is_some_and(|save| !save.is_empty()) => None,
+        Ok(setting) if !setting.is_empty() => Some(
+            "its append-only file is off (appendonly) and it takes no snapshots (save): all data is lost when it ends"
+                .into(),
+        ),
+        Ok(_) | Err(_) => Some(
+            "its append-only file is off, and whether it takes snapshots could not be checked, since it refuses CONFIG GET"
+                .into(),
+        ),
+    }
+}

@@ -1,0 +1,119 @@
+//! Raising the barriers of a board's shards.
+
+use super::store::{self, LogEnds, Patience, Raised};
+use crate::core::jobs::Progress;
+use crate::core::{Engine, Error};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::periods::closings;
+use crate::periods::closings::store::Decision;
+use crate::queue::store::queues::QueueName;
+use crate::queue::{self, intake};
+
+/// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
+/// results come later. Returns whether that was done: not, if results of the closing before are missing, or queued events wait.
+pub(crate) async fn decide_and_raise(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<bool, Error> {
+    engine
+        .with_board(id, async |live| {
+            if closings::store::decide(&engine.store, &live.board, until).await?
+                == Decision::Pending
+            {
+                return Ok(false);
+            }
+            let raised = raise_barriers(engine, &live.board, until, None).await?;
+            Ok(raised == Progress::Done)
+        })
+        .await
+}
+
+/// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board was deleted
+/// meanwhile. `More`: as [`close_shards`] says it.
+pub(crate) async fn raise_barriers(
+    engine: &Engine,
+    board: &Board,
+    until: Timestamp,
+    patience: Option<Patience>,
+) -> Result<Progress, Error> {
+    closings::store::confirm(&engine.store, board).await?;
+    close_shards(engine, &board.id, until, patience).await
+}
+
+/// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
+/// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
+/// when the barriers were raised, also in the log; then it is to be called again. With a `patience` it waits for them no longer than that
+/// says. The closing has to be decided before.
+///
+/// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
+pub async fn close_shards(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+    patience: Option<Patience>,
+) -> Result<Progress, Error> {
+    // It waits while the board is being moved from one sharding to another.
+    engine
+        .with_board(id, async |live| {
+            let log = queue::of(engine)
+                .log
+                .as_ref()
+                .filter(|_| !live.board.is_league());
+            let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
+            let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+            let mut raised = raise(engine, &shards, until, patience, unasked).await?;
+            let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
+            let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
+            if let Some(log) = log.filter(|_| !asking.is_empty()) {
+                // Their barriers stand. So what counts and is not in their queues lies before these.
+                let ends = log.ends().await?;
+                let known = LogEnds::Known(&ends);
+                raised.extend(raise(engine, &asking, until, patience, known).await?);
+            }
+            if log.is_some() {
+                for waits in [true, false] {
+                    let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
+                    let names = raised.iter().filter(of_log);
+                    let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
+                    intake::store::want(&engine.store, names, waits).await?;
+                }
+            }
+            let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
+            Ok(Progress::more_if(waits))
+        })
+        .await
+}
+
+/// As [`close_shards`], for the removal of an erased member, which calls it again while queued events have to be applied first. They are given
+/// some time.
+pub(crate) async fn close_for_erasure(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<Progress, Error> {
+    let closed = close_shards(engine, id, until, None).await?;
+    if closed == Progress::More {
+        queue::give_time().await;
+    }
+    Ok(closed)
+}
+
+/// Raises the barriers of some shards.
+async fn raise<'a>(
+    engine: &Engine,
+    shards: &[&'a Shard],
+    until: Timestamp,
+    patience: Option<Patience>,
+    ends: LogEnds<'_>,
+) -> Result<Vec<(&'a Shard, Raised)>, Error> {
+    let mut raised = Vec::with_capacity(shards.len());
+    for shard in shards {
+        let of_shard = store::raise(&engine.store, shard, until, patience, ends).await?;
+        raised.push((*shard, of_shard));
+    }
+    Ok(raised)
+}

@@ -1,0 +1,407 @@
+//! Closes the periods of boards (`domain/closing.rs`): a job, and requests that can't wait for it.
+//!
+//! A closing is decided for an instant, the barriers of all shards follow, and then the results of all periods that end up to
+//! it, in the order of their ends. All progress lies in Redis, and every step can be repeated: so any number of instances may
+//! take the same steps at once, and die between any two. Only the decision, and the end of the wait for a queue, depend on a
+//! clock.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+
+use super::store::{self, Keys};
+use crate::core::board::store::board_notes::{self, NotedFor};
+use crate::core::board::store::boards;
+use crate::core::jobs::clock::trusted_now;
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::closing::{self, Closings};
+use crate::domain::ids::BoardId;
+use crate::domain::period::{Period, Unit};
+use crate::domain::shard::Shard;
+use crate::domain::time::{Span, Timestamp};
+use crate::periods::barriers::store::Patience;
+use crate::periods::turnover::work::Turnover;
+use crate::periods::{barriers, results};
+use crate::queue;
+use crate::redis::StoreError;
+use crate::runtime::join::try_join_all;
+
+/// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
+const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
+/// How many parts of periods expire side by side.
+const PARTS_AT_ONCE: usize = 16;
+
+/// The job: closes the periods of all boards whose wait is over.
+#[derive(Clone, Copy, Debug)]
+pub struct ClosePeriods;
+
+impl Job for ClosePeriods {
+    type Item = Closing;
+    const KIND: JobKind = JobKind::Closings;
+
+    fn subject(&self, closing: &Closing) -> Subject {
+        Subject::board(&closing.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<Closing>, Error> {
+        // While the clock is doubted nothing is decided, and a fault of all boards says why.
+        let doubt = engine.clock.doubt().map(Error::ClockDoubted);
+        let (now, subject) = (engine.clock.now(), Subject::all_boards());
+        engine
+            .faults
+            .record(Self::KIND, &subject, now, doubt.as_ref());
+        if doubt.is_some() {
+            return Ok(Vec::new());
+        }
+        let due = engine.closings.due(now);
+        Ok(due.into_iter().map(Closing::of).collect())
+    }
+
+    async fn step(&self, engine: &Engine, closing: &mut Closing) -> Result<Progress, Error> {
+        match closing.step(engine).await? {
+            Step::More => Ok(Progress::More),
+            // It stays due.
+            Step::WaitsForQueues => Ok(Progress::Done),
+            Step::Done => decide_due(engine, &closing.id).await,
+        }
+    }
+}
+
+/// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
+async fn patience(engine: &Engine, max_delay: Option<Span>) -> Result<Option<Patience>, Error> {
+    let Some(max_delay) = max_delay else {
+        return Ok(None);
+    };
+    match trusted_now(engine).await {
+        Err(Error::ClockDoubted(_)) => Ok(None),
+        now => Ok(Some(Patience {
+            now: now?,
+            max_delay,
+        })),
+    }
+}
+
+/// Decides the closing of a board that is due, or plans when one will be.
+async fn decide_due(engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
+    let (Some(live), Some(closings)) = (
+        engine.find_board(id).await?,
+        boards::closings(&engine.store, id).await?,
+    ) else {
+        return Ok(Progress::Done);
+    };
+    if closings.is_pending() {
+        // Somebody else has just decided one.
+        return Ok(Progress::More);
+    }
+    let now = match trusted_now(engine).await {
+        // It stays due.
+        Err(Error::ClockDoubted(_)) => return Ok(Progress::Done),
+        now => now?,
+    };
+    let Some(until) = closing::due(&live.board, closings.until, now) else {
+        plan(engine, &live, now);
+        return Ok(Progress::Done);
+    };
+    decide(engine, &live.board, until).await?;
+    Ok(Progress::More)
+}
+
+/// Plans when the next closing of a board is due, if the board is still the one that is held.
+fn plan(engine: &Engine, live: &Arc<LiveBoard>, now: Timestamp) {
+    let (board, schedule) = (&live.board, &engine.closings);
+    let _planning = engine.boards.planning();
+    let held = engine.boards.get(&board.id);
+    if held.is_some_and(|held| Arc::ptr_eq(&held, live)) {
+        match closing::next_due_ms(board, now) {
+            Some(next_ms) => schedule.set(&board.id, next_ms),
+            None => schedule.remove(&board.id),
+        }
+    }
+}
+
+/// Decides a closing, unless results of the last one are missing, or the definition has changed.
+async fn decide(engine: &Engine, board: &Board, until: Timestamp) -> Result<(), Error> {
+    let decision = store::decide(&engine.store, board, until).await;
+    engine.unless_again(&board.id, decision).await.map(drop)
+}
+
+/// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if that takes too long. The job goes on.
+pub(crate) async fn close_until(
+    engine: &Engine,
+    id: &BoardId,
+    until: Timestamp,
+) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        if !finish(engine, id).await? {
+            let message = format!("periods of board {id} are still being closed");
+            return Err(Error::Busy(message));
+        }
+        let live = engine.live_board(id).await?;
+        let closings = boards::closings(&engine.store, id)
+            .await?
+            .unwrap_or_default();
+        if closings.until >= Some(until) {
+            return Ok(());
+        }
+        decide(engine, &live.board, until).await?;
+    }
+    Err(Error::busy())
+}
+
+/// Takes what is decided of a board's closings to its end; returns whether it is there. It waits for a bounded time.
+pub(crate) async fn finish(engine: &Engine, id: &BoardId) -> Result<bool, Error> {
+    let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
+    while begun.elapsed() < engine.store.timeouts.times(FINISH_TIME_MAX) {
+        match closing.step(engine).await? {
+            Step::Done => return Ok(true),
+            Step::More => {}
+            Step::WaitsForQueues => queue::give_time().await,
+        }
+    }
+    Ok(false)
+}
+
+/// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
+/// taken.
+pub(crate) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
+    let live = engine.live_board(id).await?;
+    let wait_max = engine.store.timeouts.times(FINISH_TIME_MAX);
+    let Ok(_turn) = timeout(wait_max, live.finishing.lock()).await else {
+        return Ok(());
+    };
+    match finish(engine, id).await {
+        Err(error) if !error.is_turn_of_others() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The periods with data that end next after an instant, and not after another one; and when they do.
+async fn next_ending(
+    engine: &Engine,
+    live: &LiveBoard,
+    after: Timestamp,
+    until: Timestamp,
+) -> Result<Option<(Timestamp, Vec<Period>)>, Error> {
+    let board = &live.board;
+    let units = board.recorded_units();
+    let firsts = units.map(|unit| first_with_data(engine, live, unit, after));
+    let mut ending: BTreeMap<Timestamp, Vec<Period>> = BTreeMap::new();
+    for first in try_join_all(firsts).await?.into_iter().flatten() {
+        let end = board.end_of(&first);
+        if let Some(end) = end.filter(|end| after < *end && *end <= until) {
+            ending.entry(end).or_default().push(first);
+        }
+    }
+    Ok(ending.pop_first())
+}
+
+/// Which of these units have periods with data that are final.
+pub(crate) async fn final_units(
+    engine: &Engine,
+    board: &Board,
+    units: impl Iterator<Item = Unit>,
+) -> Result<Vec<Unit>, Error> {
+    let mut found = Vec::new();
+    for unit in units {
+        let first = engine.with_board(&board.id, async |live| {
+            first_with_data(engine, &live, unit, Timestamp::MIN).await
+        });
+        let first = first.await?;
+        let end = first.and_then(|first| board.end_of(&first));
+        if end.is_some_and(|end| board.closings.until >= Some(end)) {
+            found.push(unit);
+        }
+    }
+    Ok(found)
+}
+
+/// The first period of a unit with data that ends after an instant.
+async fn first_with_data(
+    engine: &Engine,
+    live: &LiveBoard,
+    unit: Unit,
+    after: Timestamp,
+) -> Result<Option<Period>, Error> {
+    let calendar = &live.board.calendar;
+    let from = calendar.key(&calendar.containing(unit, after));
+    let wanted = Keys {
+        from: Bound::Included(&from),
+        to: Bound::Unbounded,
+        is_newest_first: false,
+    };
+    let reads = live.shards.iter();
+    let reads = reads.map(|live| store::periods(&engine.store, &live.shard, unit, wanted, 1));
+    let keys = try_join_all(reads).await?;
+    let first = keys.into_iter().flatten().min();
+    let section = first
+        .map(|key| live.section_noted(unit, &key))
+        .transpose()?;
+    Ok(section.map(|section| section.period))
+}
+
+/// A closing that is brought to its end.
+#[derive(Debug)]
+pub struct Closing {
+    id: BoardId,
+    /// Up to where this has raised the barriers of all shards.
+    closed_until: Option<Timestamp>,
+    /// What is left to do of the periods that end next, and when they do.
+    ending: Option<(Timestamp, Ending)>,
+}
+
+/// How a step of a closing has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Step {
+    /// There is more to do.
+    More,
+    /// Events have to be applied first that were queued before the closing.
+    WaitsForQueues,
+    /// It has come to its end.
+    Done,
+}
+
+/// What is left to do of periods that end at one instant.
+#[derive(Debug)]
+enum Ending {
+    /// Their results are recorded; this is to expire.
+    Expiring(Vec<Part>),
+    /// It is a period of a league.
+    Turning(Turnover),
+}
+
+/// What a shard has of a period.
+#[derive(Clone, Debug)]
+struct Part {
+    shard: Shard,
+    period: Period,
+    expires_at_ms: i64,
+    cursor: Option<String>,
+}
+
+impl Closing {
+    fn of(id: BoardId) -> Self {
+        Self {
+            id,
+            closed_until: None,
+            ending: None,
+        }
+    }
+
+    /// Takes what is decided a bounded step further.
+    async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
+        let stepped = self.try_step(engine).await;
+        let step = engine.unless_again(&self.id, stepped).await?;
+        Ok(step.unwrap_or(Step::More))
+    }
+
+    async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
+        let closings = boards::closings(&engine.store, &self.id).await?;
+        let pending = closings.filter(Closings::is_pending);
+        let Some(closings) = pending else {
+            return Ok(Step::Done);
+        };
+        let Some((until, after)) = closings.until.zip(closings.results_until) else {
+            return Ok(Step::Done);
+        };
+        let Some(live) = engine.find_board(&self.id).await? else {
+            return Ok(Step::Done);
+        };
+        if self.closed_until != Some(until) {
+            let patience = patience(engine, closings.max_delay()).await?;
+            let raised = barriers::work::raise_barriers(engine, &live.board, until, patience);
+            if raised.await? == Progress::More {
+                return Ok(Step::WaitsForQueues);
+            }
+            self.closed_until = Some(until);
+        }
+        let begun = self.ending.take().filter(|(at, _)| *at > after);
+        let (at, mut ending) = if let Some(begun) = begun {
+            begun
+        } else {
+            let next = next_ending(engine, &live, after, until).await?;
+            let Some((at, periods)) = next else {
+                store::note_results(&engine.store, &live.board, until).await?;
+                return Ok(Step::More);
+            };
+            (at, Ending::begin(engine, &live, periods).await?)
+        };
+        let stepped = ending.step(engine, &live).await;
+        match stepped {
+            Ok(Progress::Done) => store::note_results(&engine.store, &live.board, at).await?,
+            // What expires is of shards that may be others by now.
+            Err(_) if !live.board.is_league() => {}
+            _ => self.ending = Some((at, ending)),
+        }
+        stepped.map(|_| Step::More)
+    }
+}
+
+impl Ending {
+    /// Records the results of periods; in a league that comes with the steps.
+    async fn begin(engine: &Engine, live: &LiveBoard, periods: Vec<Period>) -> Result<Self, Error> {
+        let board = &live.board;
+        if board.is_league() {
+            return Ok(Self::Turning(Turnover::new(live, periods[0])));
+        }
+        for period in periods.iter().filter(|period| board.has_result(period)) {
+            results::work::record(engine, live, &(*period).into()).await?;
+            board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
+        }
+        let parts = periods.into_iter().flat_map(|period| {
+            let expires_at_ms = board.expires_at_ms(&period);
+            let shards = live.shards.iter().map(|live| &live.shard);
+            shards.filter_map(move |shard| {
+                Some(Part {
+                    shard: shard.clone(),
+                    period,
+                    expires_at_ms: expires_at_ms?,
+                    cursor: None,
+                })
+            })
+        });
+        Ok(Self::Expiring(parts.collect()))
+    }
+
+    async fn step(&mut self, engine: &Engine, live: &LiveBoard) -> Result<Progress, Error> {
+        let parts = match self {
+            Self::Turning(turnover) => return turnover.step(engine, live).await,
+            Self::Expiring(parts) => parts,
+        };
+        let count = parts.len().min(PARTS_AT_ONCE);
+        let left = parts[..count].iter().map(|part| part.expire(engine));
+        let left = try_join_all(left).await?;
+        drop(parts.splice(..count, left.into_iter().flatten()));
+        Ok(Progress::more_if(!parts.is_empty()))
+    }
+}
+
+impl Part {
+    /// Lets it expire by a step; returns what is left.
+    async fn expire(&self, engine: &Engine) -> Result<Option<Self>, StoreError> {
+        let (store, now) = (&engine.store, engine.clock.now());
+        let cursor = self.cursor.as_deref();
+        let section = self.period.into();
+        let expired = store::expire_period(
+            store,
+            &self.shard,
+            &section,
+            self.expires_at_ms,
+            now,
+            cursor,
+        );
+        Ok(expired.await?.map(|cursor| Self {
+            cursor: Some(cursor),
+            ..self.clone()
+        }))
+    }
+}

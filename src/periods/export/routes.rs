@@ -1,0 +1,211 @@
+//! Exports the whole standing of a final period, as a stream that holds no more than a part of it in memory.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::try_unfold;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::work::{self, Export, PART_ENTRIES};
+use crate::access::Caller;
+use crate::core::{Error, LiveBoard};
+use crate::domain::export::{ExportLine, write_header};
+use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
+use crate::domain::profile::ShownProfile;
+use crate::http::App;
+use crate::http::extract::{Path, Query, board_id, choice};
+use crate::http::problem::Problem;
+use crate::http::supply::Taken;
+use crate::periods::results;
+use crate::periods::results::routes::PeriodPath;
+use crate::profiles;
+use crate::standings::routes::params::includes;
+
+/// Which revision of the result an export begins with.
+const REVISION: HeaderName = HeaderName::from_static("standings-revision");
+/// The trailer that says whether anything of the standing may have changed during the export.
+const CHANGED: HeaderName = HeaderName::from_static("standings-changed");
+/// For how many parts an export holds memory: one that is written, and one that is read.
+const PARTS_HELD: usize = 2;
+
+/// In which form.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExportFormat {
+    /// A line of comma-separated values for each entry, behind one with the names of the columns.
+    Csv,
+    /// A JSON object for each entry, each in a line.
+    Ndjson,
+}
+
+impl ExportFormat {
+    /// Its content type, and how the names of its files end.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Csv => ("text/csv; charset=utf-8", "csv"),
+            Self::Ndjson => ("application/x-ndjson", "ndjson"),
+        }
+    }
+}
+
+/// How a period is exported.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ExportParams {
+    /// The form.
+    #[param(inline, example = "ndjson")]
+    format: ExportFormat,
+    /// Additional fields of entries: `profile`.
+    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+    include: Option<String>,
+    /// In a league, the cohort.
+    cohort: Option<String>,
+}
+
+/// An export on its way out.
+struct Outgoing {
+    app: Arc<App>,
+    id: BoardId,
+    live: Arc<LiveBoard>,
+    export: Export,
+    format: ExportFormat,
+    includes: Includes,
+    /// Whether its first part was written, and its last one.
+    is_begun: bool,
+    is_written: bool,
+    /// Given back when the stream ends, or is dropped.
+    _taken: Taken,
+}
+
+/// Export a final period.
+///
+/// The whole standing in rank order. CSV cells that a spreadsheet would interpret as formulas begin with an apostrophe.
+#[utoipa::path(
+    get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", operation_id = "export_period",
+    params(PeriodPath, ExportParams),
+    responses(
+        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
+        (status = 400, description = "`cohort-required`: a league is exported cohort by cohort"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
+        (status = 409, description = "`period-not-final`"),
+        (status = 410, description = "`period-expired`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    Query(params): Query<ExportParams>,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
+    let includes = includes(params.include.as_deref(), &caller)?;
+    let taken = app
+        .memory
+        .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
+        .await?;
+    let cohort = params.cohort.as_deref();
+    let found = results::answers::period_to_export(&app.service, &id, &window, &choice, cohort);
+    let found = found.await?;
+    let export = work::begin(&app.service, found).await?;
+    let (content_type, ending) = params.format.names();
+    let key = &export.found.period.target.key;
+    let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
+    // Keys of hours have colons, which files can't have everywhere.
+    let name = format!("{id}-{window}-{key}{cohort}.{ending}").replace(':', "");
+    let headers = [
+        (header::CONTENT_TYPE, content_type.to_owned()),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
+        (header::CACHE_CONTROL, "private, no-store".to_owned()),
+        (header::TRAILER, CHANGED.to_string()),
+        (REVISION, export.result.revision.to_string()),
+    ];
+    let body = StreamBody::new(frames(Outgoing {
+        app,
+        id,
+        live: Arc::clone(&export.found.live),
+        export,
+        format: params.format,
+        includes,
+        is_begun: false,
+        is_written: false,
+        _taken: taken,
+    }));
+    Ok((headers, Body::new(body)).into_response())
+}
+
+/// The frames of the body. An error ends the connection, so that nobody takes the part for the whole.
+fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
+    try_unfold(Some(Box::new(outgoing)), async |outgoing| {
+        let Some(mut outgoing) = outgoing else {
+            return Ok(None);
+        };
+        if !outgoing.is_written {
+            let part = outgoing.part().await?;
+            return Ok(Some((Frame::data(part), Some(outgoing))));
+        }
+        let service = &outgoing.app.service;
+        let has_changed = work::has_changed(service, &outgoing.export, &outgoing.id).await?;
+        let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
+        let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
+        Ok(Some((Frame::trailers(trailer), None)))
+    })
+}
+
+/// Why writing can't fail.
+const IN_MEMORY: &str = "invariant: an export is written to memory";
+
+impl Outgoing {
+    /// The next part.
+    async fn part(&mut self) -> Result<Bytes, Error> {
+        let service = &self.app.service;
+        let entries = work::next_entries(service, &mut self.export).await?;
+        let has_profiles = self.includes.has(Include::Profile);
+        let profiles = if has_profiles {
+            let members = entries.iter().map(|entry| Arc::clone(&entry.member));
+            Some(profiles::work::read(service, members).await?)
+        } else {
+            None
+        };
+        let (board, names) = (&self.live.board, self.live.board.definition.names);
+        let lines = entries.iter().map(|entry| ExportLine {
+            profile: profiles
+                .as_ref()
+                .map(|profiles| ShownProfile::of(profiles.of(&entry.member)?, names)),
+            ..entry.export_line(board)
+        });
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        self.is_written = entries.len() < PART_ENTRIES;
+        Ok(match self.format {
+            ExportFormat::Csv => {
+                let mut csv = csv::Writer::from_writer(Vec::new());
+                if is_first {
+                    write_header(&mut csv, has_profiles).expect(IN_MEMORY);
+                }
+                for line in lines {
+                    line.write_csv(&mut csv).expect(IN_MEMORY);
+                }
+                csv.into_inner().expect(IN_MEMORY).into()
+            }
+            ExportFormat::Ndjson => {
+                let mut json = Vec::new();
+                for line in lines {
+                    line.write_json(&mut json).expect(IN_MEMORY);
+                }
+                json.into()
+            }
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Reads the whole standing of a final period, part by part.
+
+use crate::core::read::scroll::{Place, Scroll};
+use crate::core::read::store::standings::Entry;
+use crate::core::{Error, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::problems::Problem;
+use crate::domain::state::PeriodState;
+use crate::periods::results;
+use crate::periods::results::answers::FoundResult;
+use crate::periods::results::store::PeriodResult;
+use crate::periods::results::work::standing_of;
+
+/// How many entries are read at once.
+pub const PART_ENTRIES: usize = 1_000;
+
+/// An export under way.
+#[derive(Debug)]
+pub struct Export {
+    scroll: Scroll,
+    /// The period.
+    pub found: FoundResult,
+    /// The result whose entries they are.
+    pub result: PeriodResult,
+}
+
+/// Begins to export a final period.
+///
+/// # Errors
+///
+/// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries are gone.
+pub async fn begin(service: &Service, found: FoundResult) -> Result<Export, Error> {
+    let (board, target) = (&found.live.board, &found.period.target);
+    let Some(result) = found.period.result.clone() else {
+        let is_final = found.period.state == Some(PeriodState::Final);
+        return Err(target.without_result(board, is_final));
+    };
+    let standing = standing_of(board, &target.standing.section());
+    let mut first = Scroll::new(board, standing, Place::default());
+    let is_expected = result.total > 0 && !found.is_revising;
+    if is_expected && first.next(&service.engine, 1).await?.is_empty() {
+        return Err(Problem::period_expired(&board.id, &target.name()).into());
+    }
+    Ok(Export {
+        scroll: Scroll::new(board, standing, Place::default()),
+        result,
+        found,
+    })
+}
+
+/// The next entries of an export; fewer than [`PART_ENTRIES`] at its end.
+pub async fn next_entries(service: &Service, export: &mut Export) -> Result<Vec<Entry>, Error> {
+    export
+        .scroll
+        .next(&service.engine, PART_ENTRIES as u64)
+        .await
+}
+
+/// Whether anything of the standing may have changed while it was exported. If nothing has, all entries were there.
+pub async fn has_changed(service: &Service, export: &Export, id: &BoardId) -> Result<bool, Error> {
+    let (live, found) = (service.engine.live_board(id).await?, &export.found);
+    let section = found.period.target.standing.section();
+    if found.is_revising
+        || results::work::moderated(&service.engine, &live, &section).await? != found.basis
+    {
+        return Ok(true);
+    }
+    let listed = found.live.board.listed(export.result.total);
+    if export.scroll.place.entries == listed {
+        Ok(false)
+    } else {
+        Err(Error::busy())
+    }
+}

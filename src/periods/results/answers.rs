@@ -1,0 +1,209 @@
+//! Reads the results of periods. Makes a period final before its wait is over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::periods::{
+    FoundPeriod, find_league_period, find_period, has_cohorts, has_data, unit_of,
+};
+use super::store::{self, Moderated};
+use super::{digests, work};
+use crate::core::jobs::clock::trusted_now;
+use crate::core::read::period::{Choice, Target};
+use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
+use crate::domain::series::Track;
+use crate::domain::state::PeriodState;
+use crate::periods::{closings, revisions, turnover};
+use crate::redis::StoreError;
+
+/// A period, and what its result has beside.
+#[derive(Clone, Debug)]
+pub struct FoundResult {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The period.
+    pub period: FoundPeriod,
+    /// Whether hides are not taken into account yet.
+    pub is_revising: bool,
+    /// The digest of its result; `None` where it is being made, or can't be made any more.
+    pub digest: Option<String>,
+    /// What the heads of the shards said of hides and erasures, by their tags, before the result was revised. The result takes
+    /// all of them into account, unless it is revising.
+    pub(crate) basis: BTreeMap<String, Moderated>,
+}
+
+/// A period of a window, or one cohort of it, with its digest if it is final.
+///
+/// # Errors
+///
+/// As [`period_to_export`].
+pub async fn read(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    if cohort.is_none()
+        && let Some(found) = league_period(service, id, window, choice).await?
+    {
+        return Ok(found);
+    }
+    let mut found = period_to_export(service, id, window, choice, cohort).await?;
+    if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
+        let section = &found.period.target.standing.section();
+        let (engine, live) = (&service.engine, &found.live);
+        found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
+    }
+    Ok(found)
+}
+
+/// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
+/// `None` if it has no data.
+pub async fn close_period(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
+    let now = trusted_now(&service.engine).await?;
+    let live = service.engine.live_board(id).await?;
+    unit_of(&live, window)?;
+    let target = Target::find(&live, window, Track::Shown, choice, now)?;
+    // What is in memory may be behind.
+    let board = service.engine.board(id).await?;
+    let end = board.end_of(&target.standing.period);
+    let Some(end) = end.filter(|end| *end <= now) else {
+        return Err(Problem::period_running(id, &target.name(), end).into());
+    };
+    if !board.closes(end) {
+        let detail = match board.finalize_since {
+            None => format!("board {id} has no `finalize`"),
+            Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
+        };
+        return Err(Problem::new(NOT_FINALIZED, detail).into());
+    }
+    closings::work::close_until(&service.engine, id, end).await?;
+    let closed = Choice::Key(target.key);
+    match read(service, id, window, &closed, None).await {
+        Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A whole period of a league; `None` of another board.
+async fn league_period(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            if !live.board.is_league() {
+                return Ok(None);
+            }
+            unit_of(&live, window)?;
+            let now = service.engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            if !has_cohorts(service, &live, &target).await? {
+                return Err(Problem::period_not_found(id, &target.name()).into());
+            }
+            let period = find_league_period(service, &live, target).await?;
+            Ok(Some(FoundResult {
+                live,
+                period,
+                is_revising: false,
+                basis: BTreeMap::new(),
+                digest: None,
+            }))
+        })
+        .await
+}
+
+/// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
+/// answered before, as far as there is time for that.
+///
+/// # Errors
+///
+/// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
+/// [`Problem::cohort_required`] if the board is a league and no cohort is named.
+pub async fn period_to_export(
+    service: &Service,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    let is_finished = AtomicBool::new(false);
+    service
+        .engine
+        .with_board(id, async |live| {
+            let (named, unit) = unit_of(&live, window)?;
+            let now = service.engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            let target = target.in_cohort(&live.board, cohort)?;
+            let section = target.standing.section();
+            let name = live.board.section_key(&section);
+            let recorded = store::read(&service.engine.store, &live.board, named, &name).await?;
+            let found = find_period(service, &live, target, recorded).await?;
+            if found.result.is_none() && !has_data(service, &live, unit, &found).await? {
+                if let Some(cohort) = cohort {
+                    return Err(found.target.cohort_not_found(&live.board, cohort));
+                }
+                return Err(Problem::period_not_found(id, &found.target.name()).into());
+            }
+            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
+            if lacks_result && !is_finished.load(Ordering::Relaxed) {
+                // A result that is missing then never comes: the period ended before `finalize` was set.
+                let finished = match section.cohort {
+                    Some(_) => {
+                        turnover::work::finish_cohort(&service.engine, &live, section).await?
+                    }
+                    None => closings::work::finish(&service.engine, id).await?,
+                };
+                is_finished.store(finished, Ordering::Relaxed);
+                return Err(Error::Again(Outdated::Read));
+            }
+            revised(service, live, found).await
+        })
+        .await
+}
+
+/// A period whose result takes all hides into account, or else is revising.
+async fn revised(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    mut period: FoundPeriod,
+) -> Result<FoundResult, Error> {
+    let (mut basis, mut is_revising) = (BTreeMap::new(), false);
+    if period.result.is_some() {
+        // The winner may have been erased.
+        service.engine.forget_all(&live.board.id).await?;
+        let section = period.target.standing.section();
+        basis = work::moderated(&service.engine, &live, &section).await?;
+        is_revising = match revisions::work::revise(&service.engine, &live.board.id).await {
+            Ok(_) => false,
+            // The job goes on.
+            Err(
+                Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
+            ) => true,
+            Err(error) => return Err(error),
+        };
+        let name = live.board.section_key(&period.target.standing.section());
+        let window = period.target.window;
+        let recorded = store::read(&service.engine.store, &live.board, window, &name);
+        period.take_over(recorded.await?);
+    }
+    Ok(FoundResult {
+        live,
+        is_revising,
+        period,
+        digest: None,
+        basis,
+    })
+}

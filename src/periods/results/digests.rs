@@ -1,0 +1,212 @@
+//! The digests of results: the SHA-256 of what an export as NDJSON, without profiles, has.
+//!
+//! A digest is made when it is first asked for, in bounded steps. How far it has come lies in Redis, so that any request of
+//! any instance goes on there: the state of the hash, and how many entries are in it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sha2::digest::common::hazmat::{SerializableState, SerializedState};
+use sha2::{Digest, Sha256};
+
+use super::store::{self, Moderated, Noted, PeriodResult};
+use super::work::{self, standing_of, window_of};
+use crate::core::read::scroll::{Place, Scroll};
+use crate::core::read::store::standings::Entry;
+use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::board::Board;
+use crate::domain::league::Section;
+use crate::domain::secret::{from_hexadecimal, hexadecimal};
+use crate::domain::window::Window;
+use crate::redis::StoreError;
+
+/// For how long a request makes a digest. The next one goes on there.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
+/// How many entries are read at once.
+const STEP_ENTRIES: u64 = 1_000;
+/// After how many entries it is noted how far a digest has come. What a dropped request has done since is lost.
+const NOTED_ENTRIES: u64 = 10_000;
+
+/// How far a digest has come.
+#[derive(Debug, Deserialize, Serialize)]
+struct Making {
+    /// How many entries are in it.
+    place: Place,
+    /// The state of the hash, in hexadecimal.
+    state: String,
+}
+
+/// Which digest is wanted.
+struct Wanted<'a> {
+    live: &'a LiveBoard,
+    section: &'a Section,
+    key: &'a str,
+    result: &'a PeriodResult,
+    /// What the heads of the shards said of hides and erasures when the result took all of them into account.
+    basis: &'a BTreeMap<String, Moderated>,
+}
+
+impl Wanted<'_> {
+    fn named(&self) -> (Window, &str) {
+        (window_of(self.section), self.key)
+    }
+
+    fn note<T>(&self, noted: T) -> Noted<T> {
+        let of_shards = self.basis.iter();
+        let of_shards = of_shards.map(|(tag, moderated)| (tag.clone(), moderated.anonymised));
+        Noted {
+            revision: self.result.revision,
+            anonymised: of_shards.filter(|(_, count)| *count > 0).collect(),
+            noted,
+        }
+    }
+
+    /// What was noted, if it is of this digest.
+    fn own<T>(&self, other: Noted<T>) -> Option<T> {
+        let own = self.note(());
+        let is_own = own.revision == other.revision && own.anonymised == other.anonymised;
+        is_own.then_some(other.noted)
+    }
+}
+
+/// The digest of a result that takes all hides into account; `None` while it is being made, and where the standing has
+/// expired before that. `basis`: what the heads of the shards said of hides when that was found out.
+pub(crate) async fn of_result(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    result: &PeriodResult,
+    basis: &BTreeMap<String, Moderated>,
+) -> Result<Option<String>, Error> {
+    let key = &live.board.section_key(section);
+    let wanted = Wanted {
+        live,
+        section,
+        key,
+        result,
+        basis,
+    };
+    let noted = store::digest::<Making>(&engine.store, &live.board, wanted.named());
+    let (made, making) = noted.await?;
+    let older = made.as_ref();
+    let older = older.filter(|made| made.revision == result.revision);
+    // What was made before is all that is known once the entries are gone.
+    let older = older.map(|made| made.noted.clone());
+    if let Some(made) = made.and_then(|made| wanted.own(made)) {
+        return Ok(Some(made));
+    }
+    // Another request of this instance makes one.
+    let Ok(_turn) = engine.digesting.try_lock() else {
+        return Ok(None);
+    };
+    let making = making.and_then(|making| wanted.own(making)?.resume());
+    make(engine, &wanted, making.unwrap_or_default(), older).await
+}
+
+/// Goes on with a digest; `None` if the next request does. `older`: what it is if the entries are gone.
+async fn make(
+    engine: &Engine,
+    wanted: &Wanted<'_>,
+    (mut hash, place): (Sha256, Place),
+    older: Option<String>,
+) -> Result<Option<String>, Error> {
+    let Wanted { live, result, .. } = wanted;
+    let (board, store) = (&live.board, &engine.store);
+    let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
+    let (begun, mut noted) = (Instant::now(), place.entries);
+    loop {
+        let entries = scroll.next(engine, STEP_ENTRIES).await?;
+        add(&mut hash, board, &entries);
+        let is_end = (entries.len() as u64) < STEP_ENTRIES;
+        let is_late = begun.elapsed() >= REQUEST_TIME_MAX;
+        let place = scroll.place;
+        if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
+            continue;
+        }
+        if work::moderated(engine, live, wanted.section).await? != *wanted.basis {
+            // Perhaps not all of it is of one revision.
+            return Ok(None);
+        }
+        if is_end && place.entries != board.listed(result.total) {
+            return Ok(older);
+        }
+        if is_end {
+            let digest = wanted.note(hexadecimal(&hash.finalize()));
+            let noted = store::note_digest(store, board, wanted.named(), true, &digest);
+            unless_stale(noted.await)?;
+            return Ok(Some(digest.noted));
+        }
+        noted = place.entries;
+        let making = wanted.note(Making::of(&hash, place));
+        let making = store::note_digest(store, board, wanted.named(), false, &making);
+        unless_stale(making.await)?;
+        if is_late {
+            return Ok(None);
+        }
+    }
+}
+
+/// If the definition has changed meanwhile, nothing is noted, and the next request makes the digest.
+fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
+    match noted {
+        Ok(_) | Err(StoreError::Stale) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Making {
+    fn of(hash: &Sha256, place: Place) -> Self {
+        let state = hexadecimal(&hash.serialize());
+        Self { place, state }
+    }
+
+    /// The hash and its place; `None` if another release has noted it.
+    fn resume(self) -> Option<(Sha256, Place)> {
+        let bytes = from_hexadecimal(&self.state)?;
+        let state = SerializedState::<Sha256>::try_from(&*bytes).ok()?;
+        Some((Sha256::deserialize(&state).ok()?, self.place))
+    }
+}
+
+/// Adds entries to a digest.
+fn add(hash: &mut Sha256, board: &Board, entries: &[Entry]) {
+    let mut lines = Vec::new();
+    for entry in entries {
+        let written = entry.export_line(board).write_json(&mut lines);
+        written.expect("invariant: a line can be written to memory");
+    }
+    hash.update(&lines);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_goes_on_where_it_was_noted() {
+        let mut whole = Sha256::new();
+        whole.update(b"one\ntwo\n");
+        let mut part = Sha256::new();
+        part.update(b"one\n");
+        let making = serde_json::to_string(&Making::of(&part, Place::default())).unwrap();
+        let making: Making = serde_json::from_str(&making).unwrap();
+        let (mut part, place) = making.resume().unwrap();
+        assert_eq!(place, Place::default());
+        part.update(b"two\n");
+        let digest = hexadecimal(&part.finalize());
+        assert_eq!(digest, hexadecimal(&whole.finalize()));
+        assert_eq!(digest.len(), 64);
+    }
+
+    #[test]
+    fn what_another_release_has_noted_is_begun_anew() {
+        for state in ["", "00", "x"] {
+            let making = Making {
+                place: Place::default(),
+                state: state.to_owned(),
+            };
+            assert!(making.resume().is_none(), "{state}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Keeps the results of final periods, and their digests.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::board::Board;
+use crate::domain::league::decision::Summary;
+use crate::domain::message::Message;
+use crate::domain::period::Unit;
+use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::redis::decode::Done;
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
+use crate::redis::stored::read_json;
+use crate::redis::{StoreError, keys, random, script};
+
+/// What stands before the key of a period under which it is noted how far its digest has come.
+const MAKING: &str = "making:";
+
+/// What is kept of a final period.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PeriodResult {
+    /// When the period began.
+    pub starts_at: Option<Timestamp>,
+    /// When it ended.
+    pub ends_at: Option<Timestamp>,
+    /// When its result was recorded.
+    pub final_at: Timestamp,
+    /// How many members the standing has.
+    pub total: u64,
+    /// The first of them; `None` if there is none.
+    pub winner: Option<Winner>,
+    /// 1, and 1 more with each change of the result.
+    pub revision: u64,
+    /// How many rewards there are.
+    pub rewards: u64,
+    /// The revision of the definition by which the period was closed.
+    pub definition: u64,
+    /// The number of the last hide of each shard, by its tag, that has its revision.
+    pub hides: BTreeMap<String, u64>,
+    /// What the heads of the shards said of hides and erasures, by their tags, when the standing was last walked over: all of
+    /// that is in the total, the winner and the rewards, also what has no revision yet. Empty: unknown.
+    #[serde(default)]
+    pub walked: BTreeMap<String, Moderated>,
+    /// Of a cohort of a league: how it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub league: Option<Summary>,
+}
+
+/// A result, and how it is stored.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Recorded {
+    /// The result.
+    pub result: PeriodResult,
+    json: String,
+}
+
+/// Who has won a period.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Winner {
+    /// Who; `None` once that member was erased.
+    pub member: Option<String>,
+    /// How much, scaled.
+    pub score: Score,
+    /// When that score was reached; `None` on boards with `ties: member`.
+    pub reached_at: Option<Timestamp>,
+}
+
+/// What the head of a shard says of hides and erasures.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Moderated {
+    /// The number of the last hide.
+    pub hides: u64,
+    /// How many lines of final standings have lost their member.
+    pub anonymised: u64,
+}
+
+/// The digest of a final period, or how far it has come.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Noted<T> {
+    /// Of which revision of the result.
+    pub revision: u64,
+    /// How many lines of final standings had lost their member by then in shards where some had, by the tags of the shards. A
+    /// move gives the board other tags.
+    pub anonymised: BTreeMap<String, u64>,
+    /// What it is.
+    pub noted: T,
+}
+
+/// What a board said of its erasures before a caller has read names of members. With it the caller records nothing that may
+/// name a member who was erased meanwhile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Forgetting(String);
+
+impl Forgetting {
+    /// It does not matter: nothing names a member that the stored result does not name.
+    const ANY: &str = "*";
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Recorded {
+    /// How it is stored.
+    pub(crate) fn json(&self) -> &str {
+        &self.json
+    }
+
+    fn read(json: String) -> Result<Self, StoreError> {
+        let result = read_json("a result", &json)?;
+        Ok(Self { result, json })
+    }
+}
+
+/// What a board says of its erasures now.
+pub async fn forgetting(store: &Store, board: &Board) -> Result<Forgetting, StoreError> {
+    let field = [&keys::head(board.id.as_str()), "forgetting"];
+    let stored: Option<String> = store.command("HGET", field).await?;
+    Ok(Forgetting(stored.unwrap_or_default()))
+}
+
+/// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
+/// what was read before.
+pub async fn begin_forgetting(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let begun = store
+        .call_head(&script::BEGIN_FORGETTING, board)
+        .arg(board.generation)
+        .arg(random::hexadecimal::<8>("")?);
+    begun.write::<Done>().await.map(drop)
+}
+
+/// Records the result of a final period, unless there is one, with the messages that tell of it, or replaces the one that was
+/// `seen`; [`StoreError::Stale`] if that is not stored any more. The caller calls [`crate::core::board::store::board_notes::note`] next, if there are messages,
+/// also if there was a result. `forgetting`: what the board said before the caller has read a name that the result has; `None` where
+/// it has none that is not in what was seen.
+pub async fn record(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    (seen, result): (Option<&Recorded>, &PeriodResult),
+    messages: &[Message],
+    forgetting: Option<&Forgetting>,
+) -> Result<(), StoreError> {
+    let of_window = [Kind::Results, Kind::FinalPeriods];
+    let texts = messages
+        .iter()
+        .flat_map(|message| [message.id.as_str(), &message.body]);
+    let recorded = store
+        .call_board(&script::RECORD_RESULT, board)
+        .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+        .key(keys::outbox(&board.id, board.generation))
+        .arg(board.version())
+        .arg(key)
+        .arg(seen.map(|seen| &seen.json))
+        .json(result)
+        .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
+        .args(texts);
+    recorded.write::<Done>().await.map(drop)
+}
+
+/// The result of a period of a window; `None` if there is none.
+pub async fn read(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    key: &str,
+) -> Result<Option<Recorded>, StoreError> {
+    let periods = [key.to_owned()];
+    let results = read_many(store, board, window, &periods).await?;
+    Ok(results.into_iter().flatten().next())
+}
+
+/// The results of some periods of a window, in their order; `None` where there is none.
+pub async fn read_many(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    periods: &[String],
+) -> Result<Vec<Option<Recorded>>, StoreError> {
+    if periods.is_empty() {
+        return Ok(Vec::new());
+    }
+    let key = keys::of_results(board, Kind::Results, window);
+    let args = std::iter::once(&key).chain(periods);
+    let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
+    stored
+        .into_iter()
+        .map(|stored| stored.map(Recorded::read).transpose())
+        .collect()
+}
+
+/// Up to `count` keys of periods with a result, the newest first, between two keys.
+pub async fn final_periods(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    (after, before): (Option<&str>, Option<&str>),
+    count: usize,
+) -> Result<Vec<String>, StoreError> {
+    let list = keys::of_results(board, Kind::FinalPeriods, window);
+    let from = before.map_or_else(|| "+".to_owned(), |before| format!("({before}"));
+    let to = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+    let count = count.to_string();
+    let range = [&list, &from, &to, "BYLEX", "REV", "LIMIT", "0", &count];
+    store.command("ZRANGE", range).await
+}
+
+/// How many cohorts of the period with this key have a result.
+pub async fn final_cohorts(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    key: &str,
+) -> Result<u64, StoreError> {
+    let list = keys::of_results(board, Kind::FinalPeriods, window);
+    // The names of sections go on with `/`, whose next character is `0`.
+    let range = [list, format!("[{key}/"), format!("({key}0")];
+    store.command("ZLEXCOUNT", range).await
+}
+
+/// How many cohorts of the period with this key have data in a shard.
+pub async fn listed_cohorts(
+    store: &Store,
+    shard: &Shard,
+    unit: Unit,
+    key: &str,
+) -> Result<u64, StoreError> {
+    let index = keys::periods(shard, unit);
+    let range = [index, format!("[{key}/"), format!("({key}0")];
+    store.command("ZLEXCOUNT", range).await
+}
+
+/// What the head of a shard says of hides and erasures.
+pub async fn moderated(store: &Store, shard: &Shard) -> Result<Moderated, StoreError> {
+    let head = keys::head(shard.tag());
+    let fields = [&head, "hides", "anonymised"];
+    let [hides, anonymised]: [Option<u64>; 2] = store.command("HMGET", fields).await?;
+    Ok(Moderated {
+        hides: hides.unwrap_or(0),
+        anonymised: anonymised.unwrap_or(0),
+    })
+}
+
+/// The digest of a final period, and how far one has come that is being made.
+pub async fn digest<T: DeserializeOwned>(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+) -> Result<(Option<Noted<String>>, Option<Noted<T>>), StoreError> {
+    let digests = keys::of_results(board, Kind::Digests, window);
+    let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
+    let [made, making]: [Option<String>; 2] = store.command("HMGET", fields).await?;
+    // What was noted by another release is made anew.
+    let made = made.and_then(|made| read_json("", &made).ok());
+    Ok((made, making.and_then(|making| read_json("", &making).ok())))
+}
+
+/// Notes the digest of a final period, or how far it has come.
+pub async fn note_digest<T: Serialize>(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    is_made: bool,
+    noted: &Noted<T>,
+) -> Result<(), StoreError> {
+    let noted = store
+        .call_board(&script::NOTE_DIGEST, board)
+        .key(keys::of_results(board, Kind::Digests, window))
+        .arg(board.version())
+        .arg(key)
+        .arg(is_made)
+        .json(noted);
+    noted.write::<Done>().await.map(drop)
+}

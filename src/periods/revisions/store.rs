@@ -1,0 +1,422 @@
+//! How results of final periods are revised after members were hidden or brought back.
+//!
+//! A hide writes a line into the journal of its shard (`scripts/lib/hides.lua`). These lines are noted under the board's own
+//! tag, where the results lie, and stay there until all results were revised by them. The board is noted
+//! (`board_notes.rs`) before the hide and after it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::league::Section;
+use crate::domain::shard::{Shard, ShardId};
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::periods::results::store::{Forgetting, PeriodResult, Recorded};
+use crate::redis::decode::{Done, Flat, Tail};
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::{Kind, SEPARATOR};
+use crate::redis::reply::require;
+use crate::redis::stored::read_json;
+use crate::redis::{StoreError, keys, script};
+
+/// How many lines of a journal one call reads.
+const CALL_LINES_MAX: usize = 300;
+/// How many revisions one call looks at.
+const CALL_REVISIONS_MAX: u32 = 1_000;
+
+/// What was done with a member.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Moderation {
+    /// It was hidden.
+    Hidden,
+    /// It was brought back.
+    Unhidden,
+}
+
+/// A line of a journal by which results are to be revised.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JournalLine {
+    /// The tag of the shard.
+    pub tag: String,
+    /// The number of the line.
+    pub number: u64,
+    /// Who was hidden or brought back.
+    pub member: MemberId,
+}
+
+impl JournalLine {
+    /// What it says.
+    pub fn says(&self) -> Moderation {
+        if self.number % 2 == 1 {
+            Moderation::Hidden
+        } else {
+            Moderation::Unhidden
+        }
+    }
+
+    /// Whether another line of the same journal is about the same member.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        (&self.tag, &self.member) == (&other.tag, &other.member)
+    }
+
+    /// The name under which it is noted.
+    fn name(&self) -> String {
+        format!("{}{SEPARATOR}{}", self.tag, self.member)
+    }
+
+    /// Whether a result with these numbers takes it into account.
+    pub fn is_in(&self, hides: &BTreeMap<String, u64>) -> bool {
+        match hides.get(&self.tag) {
+            Some(number) => *number >= self.number,
+            // Such a result was made after the board had moved away from that shard.
+            None => hides.keys().any(|tag| epoch_of(tag) > epoch_of(&self.tag)),
+        }
+    }
+}
+
+/// Some of the lines of a shard's journal.
+#[derive(Clone, Debug)]
+pub struct JournalPart {
+    /// The lines, in their order.
+    pub lines: Vec<JournalLine>,
+    /// The number of the last line that was looked at.
+    pub up_to: u64,
+    /// Whether there may be lines behind it.
+    pub is_more: bool,
+}
+
+/// Which of a board's shardings a tag is of.
+fn epoch_of(tag: &str) -> Option<u32> {
+    ShardId::of_tag(tag).map(|(_, shard)| shard.of.epoch)
+}
+
+/// What was done with a member of a standing whose result is revised.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RevisedMember {
+    /// What was done.
+    pub action: Moderation,
+    /// How many members are ahead of it, and 1 more; members that are tied with it are not ahead.
+    pub place: u64,
+}
+
+/// What a revision has changed in the result of a period.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Revision {
+    /// When it was made.
+    pub at: Timestamp,
+    /// What was done with the members of the lines that it comes of, in their order. The names are stored apart.
+    pub members: Vec<RevisedMember>,
+    /// How many members the standing had before.
+    pub total_before: u64,
+    /// How many it has.
+    pub total: u64,
+}
+
+/// The number of a revision, what it has changed, and the names of its members; `None` for one who was erased.
+pub type NamedRevision = (u64, Revision, Vec<Option<String>>);
+
+/// A period that was revised.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RevisedPeriod {
+    /// The window.
+    pub window: Window,
+    /// The key of the period.
+    pub key: String,
+    /// In a league, of which cohort: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cohort: Option<String>,
+    /// The revision of its result.
+    pub revision: u64,
+}
+
+/// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
+/// that is missing has no lines that matter.
+pub async fn revised(store: &Store, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
+    store
+        .command("HGETALL", [keys::of_board(board, Kind::Revised)])
+        .await
+}
+
+/// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
+/// whatever the version of the shard is.
+pub async fn journal(
+    store: &Store,
+    shard: &Shard,
+    after: u64,
+    is_closed: bool,
+) -> Result<JournalPart, StoreError> {
+    let version = (!is_closed).then(|| shard.version());
+    let read = store
+        .call_shard(&script::JOURNAL, shard)
+        .arg(version)
+        .arg(after)
+        .arg(CALL_LINES_MAX);
+    let Done::Ok((last, Tail(Flat(said)))) = read
+        .read::<Done<(u64, Tail<Flat<(String, u64, String)>>)>>()
+        .await?;
+    let is_more = said.len() == CALL_LINES_MAX;
+    let number = said.last().map_or(after, |(_, number, _)| *number);
+    let lines = said
+        .into_iter()
+        .filter(|(_, _, says)| says != "erasing")
+        .map(|(member, number, _)| {
+            Ok(JournalLine {
+                tag: shard.tag().to_owned(),
+                number,
+                member: require(MemberId::parse(&member).ok(), "a journal names members")?,
+            })
+        });
+    Ok(JournalPart {
+        up_to: if is_more { number } else { last },
+        lines: lines.collect::<Result<_, StoreError>>()?,
+        is_more,
+    })
+}
+
+/// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
+/// which they are noted now.
+pub async fn note_lines(
+    store: &Store,
+    board: &Board,
+    tag: &str,
+    (known, last): (Option<u64>, u64),
+    lines: &[JournalLine],
+) -> Result<u64, StoreError> {
+    let lines = lines
+        .iter()
+        .flat_map(|line| [line.member.to_string(), line.number.to_string()]);
+    let noted = store
+        .call_board(&script::NOTE_LINES, board)
+        .keys([Kind::Revised, Kind::ToRevise].map(|kind| keys::of_board(board, kind)))
+        .arg(board.generation)
+        .arg(tag)
+        .arg(known)
+        .arg(last)
+        .args(lines);
+    let Done::Ok(up_to) = noted.write().await?;
+    Ok(up_to)
+}
+
+/// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
+pub async fn lines_to_revise(
+    store: &Store,
+    board: &Board,
+    count: usize,
+) -> Result<Vec<JournalLine>, StoreError> {
+    let list = keys::of_board(board, Kind::ToRevise);
+    let end = count.saturating_sub(1).to_string();
+    let range = [&list, "0", &end, "WITHSCORES"];
+    let first: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
+    let lines = first.into_iter().map(|(name, number)| {
+        let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
+            Some(JournalLine {
+                tag: tag.to_owned(),
+                number,
+                member: MemberId::parse(member).ok()?,
+            })
+        });
+        require(line, "a line that was noted has its tag and its member")
+    });
+    lines.collect()
+}
+
+/// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
+/// [`StoreError::Stale`] if another result is stored than the one that was `seen`. `forgetting`: what the board said before the
+/// caller has found the members.
+pub async fn revise_result(
+    store: &Store,
+    board: &Board,
+    section: &Section,
+    (seen, result): (&Recorded, &PeriodResult),
+    (lines, revision): (&[&JournalLine], &Revision),
+    forgetting: &Forgetting,
+) -> Result<(), StoreError> {
+    let window = Window::Period(section.period.unit);
+    let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
+    let period = RevisedPeriod {
+        window,
+        key: board.calendar.key(&section.period),
+        cohort: section
+            .cohort
+            .and_then(|cohort| board.cohort_name(&section.period, cohort)),
+        revision: result.revision,
+    };
+    let lines = lines
+        .iter()
+        .flat_map(|line| [line.name(), line.member.to_string()]);
+    let revised = store
+        .call_board(&script::REVISE_RESULT, board)
+        .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
+        .key(keys::of_board(board, Kind::RevisedPeriods))
+        .arg(board.version())
+        .arg(board.section_key(section))
+        .arg(seen.json())
+        .json(result)
+        .arg(result.revision)
+        .json(revision)
+        .json(&period)
+        .arg(forgetting.as_str())
+        .args(lines);
+    revised.write::<Done>().await.map(drop)
+}
+
+/// The periods that were revised by a line.
+pub async fn revised_periods(
+    store: &Store,
+    board: &Board,
+    line: &JournalLine,
+) -> Result<Vec<RevisedPeriod>, StoreError> {
+    let field = [keys::of_board(board, Kind::RevisedPeriods), line.name()];
+    let periods: Option<String> = store.command("HGET", field).await?;
+    periods
+        .unwrap_or_default()
+        .lines()
+        .map(|period| read_json("a revised period", period))
+        .collect()
+}
+
+/// Has whoever hides members of a board wait for so long, at the most.
+pub async fn hold_moderation(
+    store: &Store,
+    board: &Board,
+    time: Duration,
+) -> Result<(), StoreError> {
+    let key = keys::moderation_hold(board);
+    let ms = time.as_millis().max(1).to_string();
+    store.command("SET", [&key, "1", "PX", &ms]).await
+}
+
+/// Has nobody wait any more.
+pub async fn release_moderation(store: &Store, board: &Board) -> Result<(), StoreError> {
+    store.command("DEL", [keys::moderation_hold(board)]).await
+}
+
+/// Whether whoever hides members of a board is to wait.
+pub async fn is_moderation_held(store: &Store, board: &Board) -> Result<bool, StoreError> {
+    store
+        .command("EXISTS", [keys::moderation_hold(board)])
+        .await
+}
+
+/// How many lines there are by which results are to be revised.
+pub async fn count_lines_to_revise(store: &Store, board: &Board) -> Result<usize, StoreError> {
+    store
+        .command("ZCARD", [keys::of_board(board, Kind::ToRevise)])
+        .await
+}
+
+/// Forgets a line: all results were revised by it.
+pub async fn end_line(store: &Store, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
+    let ended = store
+        .call(&script::END_LINE, board.id.as_str())
+        .keys([Kind::ToRevise, Kind::RevisedPeriods].map(|kind| keys::of_board(board, kind)))
+        .arg(line.name())
+        .arg(line.number);
+    ended.write::<Done>().await.map(drop)
+}
+
+/// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
+pub async fn read(
+    store: &Store,
+    board: &Board,
+    (window, key): (Window, &str),
+    revisions: impl Iterator<Item = u64>,
+) -> Result<Vec<NamedRevision>, StoreError> {
+    let revisions: Vec<u64> = revisions.collect();
+    if revisions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
+    let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
+        let list = keys::of_results(board, kind, window);
+        store
+            .command("HMGET", [list].into_iter().chain(fields))
+            .await
+    };
+    let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
+    let known = revisions.into_iter().zip(changes);
+    let known = known.filter_map(|(revision, change)| Some((revision, change?)));
+    let known = known.map(|(revision, change)| {
+        let change: Revision = read_json("a revision", &change)?;
+        Ok((revision, change))
+    });
+    let known: Vec<(u64, Revision)> = known.collect::<Result<_, StoreError>>()?;
+    let fields = known.iter().flat_map(|(revision, change)| {
+        let indexes = 1..=change.members.len();
+        indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
+    });
+    let fields: Vec<String> = fields.collect();
+    if fields.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
+    let with_names = known.into_iter().map(|(revision, change)| {
+        let own = names.by_ref().take(change.members.len()).collect();
+        (revision, change, own)
+    });
+    Ok(with_names.collect())
+}
+
+/// Removes the name of an erased member from the revisions of a window.
+pub async fn forget_member(
+    store: &Store,
+    board: &Board,
+    window: Window,
+    member: &MemberId,
+) -> Result<(), StoreError> {
+    let list = keys::of_results(board, Kind::RevisedMembers, window);
+    let mut cursor = "0".to_owned();
+    loop {
+        let count = CALL_REVISIONS_MAX.to_string();
+        let args = [&list, &cursor, "COUNT", &count];
+        let (next, flat): (String, Vec<String>) = store.command("HSCAN", args).await?;
+        let named = flat
+            .chunks_exact(2)
+            .filter(|pair| pair[1] == member.as_str());
+        let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
+        if !named.is_empty() {
+            let args = std::iter::once(&list).chain(&named);
+            let () = store.command("HDEL", args).await?;
+        }
+        if next == "0" {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(tag: &str, number: u64) -> JournalLine {
+        JournalLine {
+            tag: tag.to_owned(),
+            number,
+            member: MemberId::parse("ann").unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_result_takes_lines_into_account_up_to_its_numbers_and_all_of_former_shards() {
+        let hides = |tags: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            tags.iter()
+                .map(|(tag, number)| ((*tag).to_owned(), *number))
+                .collect()
+        };
+        let result = hides(&[("b:4:0:1", 3), ("b:4:1:1", 0)]);
+        assert!(line("b:4:0:1", 3).is_in(&result));
+        assert!(!line("b:4:0:1", 4).is_in(&result));
+        assert!(!line("b:4:1:1", 1).is_in(&result));
+        assert!(line("b", 9).is_in(&result), "before the move");
+        assert!(!line("b:2:0:2", 1).is_in(&result), "after another one");
+        assert_eq!(line("b", 1).says(), Moderation::Hidden);
+        assert_eq!(line("b", 2).says(), Moderation::Unhidden);
+    }
+}

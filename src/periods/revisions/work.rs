@@ -1,0 +1,508 @@
+//! Revises the results of final periods after members were hidden or brought back: who has won, how many members there are, and
+//! who gets which reward.
+//!
+//! By each line of a journal of hides the results are revised whose standings have the member. A revision covers all lines that
+//! the walk over the standing has seen. Lines are taken in their order, and a result says up to which line of each shard it was
+//! revised. So any number of callers may revise at once, and stop half-way. Who needs a result that is up to date revises it;
+//! otherwise a job does.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::store::{self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
+use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::core::hide::erasures::Revised;
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::read::merge::Merged;
+use crate::core::read::reader::Reader;
+use crate::core::read::store::standings::{Mark, Sight};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Section;
+use crate::domain::message::{Message, MessageKind};
+use crate::domain::period::{Period, Unit};
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::periods::results::histories;
+use crate::periods::results::store::{Forgetting, PeriodResult};
+use crate::periods::results::work::{standing_of, window_of};
+use crate::periods::rewards::work::Handing;
+use crate::periods::{results, rewards};
+use crate::redis::Freshness;
+use crate::runtime::join::{join_all, try_join_all};
+use crate::webhooks::outbox;
+
+/// How many sections are looked at side by side.
+const SECTIONS_AT_ONCE: usize = 100;
+/// By how much the number of a journal's last line may be greater than that of the last line that is noted: long before a journal
+/// forgets lines (`scripts/lib/hides.lua`).
+const NOTED_BEHIND_MAX: u64 = 1_000;
+/// How many lines a revision covers at the most.
+const COVERED_MAX: usize = 100;
+/// So many lines may wait before whoever hides helps to revise.
+const WAITING_MAX: usize = COVERED_MAX;
+/// For how long whoever hides waits for an erasure after something came between its revisions.
+const TURN: Duration = Duration::from_millis(500);
+/// For how long it waits in all, and how often it looks.
+const HELD_MAX: Duration = Duration::from_secs(2);
+const HELD_LOOK_AFTER: Duration = Duration::from_millis(20);
+/// How many lines one step looks at for one that is due: more than wait on a board whose helpers keep up.
+const LINES_READ_MAX: usize = 1_000;
+/// How many periods a message names.
+const NAMED_MAX: usize = 100;
+
+/// Why results are revised.
+struct Cause<'a> {
+    line: &'a JournalLine,
+    /// What the board said of its erasures before anybody has looked for the member.
+    forgetting: Forgetting,
+}
+
+/// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
+/// their revisions helps with one first: so no more hides come than results can be revised by.
+pub(crate) async fn begin_moderation(
+    engine: &Engine,
+    board: &Board,
+    shard: &Shard,
+) -> Result<(), Error> {
+    board_notes::note(&engine.store, NotedFor::Revision, board).await?;
+    let until = Instant::now() + engine.store.timeouts.times(HELD_MAX);
+    while store::is_moderation_held(&engine.store, board).await? && Instant::now() < until {
+        sleep(HELD_LOOK_AFTER).await;
+    }
+    if store::count_lines_to_revise(&engine.store, board).await? > WAITING_MAX {
+        // The job tells of a fault. A member is hidden all the same.
+        let due = OnceLock::new();
+        drop(revise_on(engine, &board.id, &due, false).boxed().await);
+    }
+    loop {
+        let known = store::revised(&engine.store, board).await?;
+        let last = results::store::moderated(&engine.store, shard).await?.hides;
+        match known.get(shard.tag()) {
+            None => {
+                // What was hidden before is in all results that there are.
+                let begun = store::note_lines(&engine.store, board, shard.tag(), (None, last), &[]);
+                return Ok(begun.await.map(drop)?);
+            }
+            Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
+            Some(known) => {
+                note_journal(engine, board, shard, *known, false).await?;
+            }
+        }
+    }
+}
+
+/// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
+/// in them, but is not waited for.
+pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
+    revise_whole(engine, id, false).await
+}
+
+/// The same, for an erasure in turn with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
+/// without that it might never come to its end.
+pub(crate) async fn revise_in_turn(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
+    revise_whole(engine, id, true).await
+}
+
+async fn revise_whole(engine: &Engine, id: &BoardId, in_turn: bool) -> Result<Revised, Error> {
+    let left = || format!("the results of board {id} are still being revised");
+    let due = OnceLock::new();
+    let step = || revise_on(engine, id, &due, in_turn);
+    engine
+        .take_steps(engine.steps_wait_max(), step, left)
+        .await?;
+    if in_turn {
+        let live = engine.live_board(id).await?;
+        store::release_moderation(&engine.store, &live.board).await?;
+    }
+    Ok(due.into_inner().unwrap_or_default())
+}
+
+/// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
+/// those that there are. `in_turn`: after something came between, whoever hides has to wait for a while.
+async fn revise_on(
+    engine: &Engine,
+    id: &BoardId,
+    due: &OnceLock<Revised>,
+    in_turn: bool,
+) -> Result<Progress, Error> {
+    engine
+        .step_with_board(id, async |live| {
+            let revised = revise_due(engine, &live, due).await;
+            if in_turn && matches!(revised, Err(Error::Again(_))) {
+                let turn = engine.store.timeouts.times(TURN);
+                store::hold_moderation(&engine.store, &live.board, turn).await?;
+            }
+            revised
+        })
+        .await
+}
+
+async fn revise_due(
+    engine: &Engine,
+    live: &LiveBoard,
+    due: &OnceLock<Revised>,
+) -> Result<Progress, Error> {
+    let board = &live.board;
+    let due = if let Some(due) = due.get() {
+        due
+    } else {
+        let mut noted = store::revised(&engine.store, board).await?;
+        if note_journals(engine, live, &mut noted).await? {
+            return Ok(Progress::More);
+        }
+        due.get_or_init(|| Revised::new(noted))
+    };
+    let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
+    let lines = store::lines_to_revise(&engine.store, board, LINES_READ_MAX).await?;
+    let Some(cause) = lines.into_iter().find(is_due) else {
+        return Ok(Progress::Done);
+    };
+    revise_by(engine, live, &cause).await?;
+    Ok(Progress::More)
+}
+
+/// Notes some lines of the journals of all shards behind those that are `noted`. Returns whether there may be more.
+async fn note_journals(
+    engine: &Engine,
+    live: &LiveBoard,
+    noted: &mut BTreeMap<String, u64>,
+) -> Result<bool, Error> {
+    let shards = live.shards.iter().map(|live| &live.shard);
+    let parts = shards.filter_map(|shard| {
+        let known = *noted.get(shard.tag())?;
+        Some(async move {
+            let part = note_journal(engine, &live.board, shard, known, false).await?;
+            Ok::<_, Error>((shard.tag(), part))
+        })
+    });
+    let mut is_any_left = false;
+    for (tag, (up_to, is_more)) in try_join_all(parts).await? {
+        is_any_left |= is_more;
+        noted.insert(tag.to_owned(), up_to);
+    }
+    Ok(is_any_left)
+}
+
+/// Notes some lines of a shard's journal behind the one that is `known`. Returns the number up to which they are noted then, and
+/// whether there may be more.
+pub(crate) async fn note_journal(
+    engine: &Engine,
+    board: &Board,
+    shard: &Shard,
+    known: u64,
+    is_closed: bool,
+) -> Result<(u64, bool), Error> {
+    let part = store::journal(&engine.store, shard, known, is_closed).await?;
+    if part.up_to == known {
+        return Ok((known, false));
+    }
+    let numbers = (Some(known), part.up_to);
+    let noted = store::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines);
+    let noted = noted.await?;
+    // Somebody else may have noted fewer.
+    Ok((noted, part.is_more || noted < part.up_to))
+}
+
+/// Revises all results by a line, and tells of it.
+async fn revise_by(engine: &Engine, live: &LiveBoard, noted: &JournalLine) -> Result<(), Error> {
+    let board = &live.board;
+    let cause = &Cause {
+        line: noted,
+        forgetting: results::store::forgetting(&engine.store, board).await?,
+    };
+    if board.is_league() {
+        revise_cohorts(engine, live, cause).await?;
+    } else {
+        let windows = board.definition.windows.iter();
+        for unit in windows.filter_map(|window| match window {
+            Window::Period(unit) => Some(*unit),
+            Window::Rolling { .. } => None,
+        }) {
+            revise_before(engine, None, live, unit, cause).await?;
+        }
+    }
+    let periods = store::revised_periods(&engine.store, board, noted).await?;
+    let messages = messages_of(engine, board, noted, &periods).await?;
+    if !messages.is_empty() {
+        outbox::store::post(&engine.store, board, &messages).await?;
+        board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
+    }
+    Ok(store::end_line(&engine.store, board, noted).await?)
+}
+
+/// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
+async fn revise_cohorts(engine: &Engine, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
+    let (board, now) = (&live.board, engine.clock.now());
+    let (seats, first) = histories::of_member(engine, live, &cause.line.member).await?;
+    let kept = seats.into_iter();
+    let kept = kept.filter(|section| is_kept(board, &section.period, now));
+    let kept: Vec<Section> = kept.collect();
+    for sections in kept.chunks(SECTIONS_AT_ONCE) {
+        revise_sections(engine, live, sections, cause).await?;
+    }
+    match first {
+        Some(first) => {
+            let key = board.calendar.key(&first);
+            revise_before(engine, Some(key), live, first.unit, cause).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// Revises the results of a unit by a line: of the sections before one with a key, or all, as far as their standings are kept.
+async fn revise_before(
+    engine: &Engine,
+    mut before: Option<String>,
+    live: &LiveBoard,
+    unit: Unit,
+    cause: &Cause<'_>,
+) -> Result<(), Error> {
+    let (board, window) = (&live.board, Window::Period(unit));
+    let now = engine.clock.now();
+    loop {
+        let between = (None, before.as_deref());
+        let keys =
+            results::store::final_periods(&engine.store, board, window, between, SECTIONS_AT_ONCE);
+        let keys = keys.await?;
+        let sections = keys.iter();
+        let sections = sections.filter_map(|key| board.section_named(unit, key));
+        let kept = sections.filter(|section| is_kept(board, &section.period, now));
+        let kept: Vec<Section> = kept.collect();
+        revise_sections(engine, live, &kept, cause).await?;
+        // They come in the order of their ends, the last first.
+        if kept.len() < SECTIONS_AT_ONCE {
+            return Ok(());
+        }
+        before = keys.into_iter().next_back();
+    }
+}
+
+/// What webhooks are told of a line.
+async fn messages_of(
+    engine: &Engine,
+    board: &Board,
+    cause: &JournalLine,
+    periods: &[RevisedPeriod],
+) -> Result<Vec<Message>, Error> {
+    let occasion = format!("{}:{}", cause.tag, cause.number);
+    let now = engine.clock.now();
+    let message = |kind, data| Message::new(kind, board, &occasion, now, &data);
+    let mut messages = Vec::new();
+    if cause.says() == Moderation::Hidden {
+        let members = std::slice::from_ref(&cause.member);
+        // None if it has ended.
+        let hidden = engine.hidden_among(&board.id, members).await?.pop();
+        let hide = hidden.map(|(_, hide)| hide.id);
+        messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
+    }
+    if !periods.is_empty() {
+        let named = &periods[..periods.len().min(NAMED_MAX)];
+        let data = json!({"periods": named, "count": periods.len()});
+        messages.push(message(MessageKind::PeriodRevised, data));
+    }
+    Ok(messages)
+}
+
+/// Revises the results of some sections of a unit by a line.
+async fn revise_sections(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+    cause: &Cause<'_>,
+) -> Result<(), Error> {
+    let Some(first) = sections.first() else {
+        return Ok(());
+    };
+    let board = &live.board;
+    let names = sections.iter().map(|section| board.section_key(section));
+    let names: Vec<String> = names.collect();
+    let results = results::store::read_many(&engine.store, board, window_of(first), &names).await?;
+    let recorded = sections.iter().zip(results);
+    let recorded = recorded.filter_map(|(section, recorded)| {
+        let is_due = !cause.line.is_in(&recorded?.result.hides);
+        // The result of a whole period of a league names nobody.
+        let has_members = section.cohort.is_some() == board.is_league();
+        (is_due && has_members).then_some(section)
+    });
+    let sections: Vec<&Section> = recorded.collect();
+    let places = sections
+        .iter()
+        .map(|section| find(engine, live, section, &cause.line.member));
+    let places = join_all(places).await;
+    for (section, mark) in sections.into_iter().zip(places) {
+        if mark?.is_some() {
+            let mut handing = rewards::work::begin_handing(engine, live, section).await?;
+            let revised = revise_section(engine, live, section, cause, &mut handing);
+            let revised = revised.await;
+            handing.give_back().await?;
+            revised?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a member stands in a section, hidden or not.
+async fn find(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    member: &MemberId,
+) -> Result<Option<Mark>, Error> {
+    let reader = Reader::new(engine, live, Freshness::Current).with_sight(Sight::Everybody);
+    let list = Merged::new(&reader, standing_of(&live.board, section));
+    let found = list.find(member).boxed().await?;
+    Ok(found.map(|(mark, _)| mark))
+}
+
+/// Revises the result of a section by a line, whose member stands there.
+async fn revise_section(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    cause: &Cause<'_>,
+    handing: &mut Handing,
+) -> Result<(), Error> {
+    let (board, window) = (&live.board, window_of(section));
+    let key = board.section_key(section);
+    let Some(seen) = results::store::read(&engine.store, board, window, &key).await? else {
+        return Ok(());
+    };
+    if cause.line.is_in(&seen.result.hides) {
+        // Another instance was here.
+        return Ok(());
+    }
+    let mut result = seen.result.clone();
+    result.revision += 1;
+    // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
+    if results::work::moderated(engine, live, section).await? != result.walked {
+        let made = results::work::make(engine, live, section, result.revision, handing);
+        let made = made.await?;
+        result = PeriodResult {
+            total: made.total,
+            winner: made.winner,
+            rewards: made.rewards,
+            walked: made.walked,
+            ..result
+        };
+    }
+    let covered = covered(engine, live, cause, &result).await?;
+    let (lines, members) = revised_members(engine, live, section, &covered).await?;
+    if lines.is_empty() {
+        // Its member was erased meanwhile.
+        return Err(Error::Again(Outdated::Board));
+    }
+    let change = Revision {
+        at: engine.clock.now(),
+        members,
+        total_before: seen.result.total,
+        total: result.total,
+    };
+    for line in &covered {
+        let known = result.hides.entry(line.tag.clone()).or_default();
+        *known = line.number.max(*known);
+    }
+    let results = (&seen, &result);
+    let change = (&lines[..], &change);
+    let revised = store::revise_result(
+        &engine.store,
+        board,
+        section,
+        results,
+        change,
+        &cause.forgetting,
+    );
+    Ok(revised.await?)
+}
+
+/// The lines that the walk by which a result was made takes into account, and that the result does not have yet: the cause, and others
+/// that are noted.
+async fn covered(
+    engine: &Engine,
+    live: &LiveBoard,
+    cause: &Cause<'_>,
+    result: &PeriodResult,
+) -> Result<Vec<JournalLine>, Error> {
+    let mut noted = store::revised(&engine.store, &live.board).await?;
+    note_journals(engine, live, &mut noted).await?;
+    let walked = result.walked.iter();
+    let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
+    let walked: BTreeMap<String, u64> = walked.collect();
+    let mut lines = store::lines_to_revise(&engine.store, &live.board, COVERED_MAX).await?;
+    lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
+    if !lines.iter().any(|line| line.is_of_same(cause.line)) {
+        lines.insert(0, cause.line.clone());
+    }
+    Ok(lines)
+}
+
+/// Those of these lines whose members stand in a section, and what they have done there.
+async fn revised_members<'l>(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+    lines: &'l [JournalLine],
+) -> Result<(Vec<&'l JournalLine>, Vec<RevisedMember>), Error> {
+    let marks = lines
+        .iter()
+        .map(|line| find(engine, live, section, &line.member));
+    let mut found = Vec::new();
+    for (line, mark) in lines.iter().zip(join_all(marks).await) {
+        found.extend(mark?.map(|mark| (line, mark.of_score())));
+    }
+    let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
+    let reader = Reader::new(engine, live, Freshness::Current);
+    let list = Merged::new(&reader, standing_of(&live.board, section));
+    let ahead = list.positions(marks).boxed().await?;
+    let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
+        action: line.says(),
+        place: ahead + 1,
+    });
+    let members = members.collect();
+    Ok((lines, members))
+}
+
+/// Whether the standings of a period are kept.
+fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
+    let expires_ms = board.expires_at_ms(period);
+    expires_ms.is_none_or(|expires_ms| expires_ms > now.ms())
+}
+
+/// The job: revises results after members were hidden or brought back.
+#[derive(Clone, Copy, Debug)]
+pub struct Revisions;
+
+impl Job for Revisions {
+    type Item = NotedBoard;
+    const KIND: JobKind = JobKind::Revisions;
+
+    fn subject(&self, board: &NotedBoard) -> Subject {
+        Subject::board(&board.id)
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
+        Ok(board_notes::noted(&engine.store, NotedFor::Revision).await?)
+    }
+
+    async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
+        let live = engine.find_board(&board.id).await?;
+        let is_it = live.is_some_and(|live| live.board.generation == board.generation);
+        let stepped = if is_it {
+            revise_on(engine, &board.id, &OnceLock::new(), false).await?
+        } else {
+            Progress::Done
+        };
+        if stepped == Progress::Done {
+            board_notes::forget(&engine.store, NotedFor::Revision, board).await?;
+        }
+        Ok(stepped)
+    }
+}

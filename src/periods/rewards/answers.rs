@@ -1,0 +1,360 @@
+//! What members have won in final periods: lists it, and lets callers claim it; and how results were revised.
+
+use std::sync::Arc;
+
+use super::store::{
+    self, Claimed, Claiming, REWARDS_READ_MAX, RewardChange, RewardEntry, RewardPlace,
+};
+use crate::core::board::store::boards;
+use crate::core::read::period::{Choice, Target};
+use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::Section;
+use crate::domain::part::Part;
+use crate::domain::plan::StandingName;
+use crate::domain::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
+use crate::domain::reward::{Reward, Rule, RuleId};
+use crate::domain::series::Track;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::periods::results::histories;
+use crate::periods::results::periods::unit_of;
+use crate::periods::results::store::PeriodResult;
+use crate::periods::revisions::store::Revision;
+use crate::periods::{results, revisions};
+use crate::runtime::join::try_join_all;
+
+/// The most changes of rewards that are shown of one revision.
+pub const CHANGES_MAX: usize = 100;
+
+/// What a member has won by a rule.
+#[derive(Clone, Debug)]
+pub struct FoundReward {
+    /// The rule.
+    pub rule: RuleId,
+    /// What it gives.
+    pub reward: Reward,
+    /// Who has won it.
+    pub member: String,
+    /// The rest.
+    pub entry: RewardEntry,
+}
+
+/// How the result of a period was revised.
+#[derive(Clone, Debug)]
+pub struct FoundRevision {
+    /// Its number.
+    pub revision: u64,
+    /// What has changed.
+    pub change: Revision,
+    /// Who was hidden or brought back, in the order of the change; `None` once that member was erased.
+    pub members: Vec<Option<String>>,
+    /// Whose rewards have changed, some of them if they are many.
+    pub rewards: Vec<(RuleId, String, RewardChange)>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// A reward of which a claim is made.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// The key of the period.
+    pub key: String,
+    /// By which rule.
+    pub rule: RuleId,
+    /// Who has won it.
+    pub member: MemberId,
+    /// Under which name it is claimed.
+    pub by: String,
+}
+
+/// Which part of a period is meant: of a league this cohort, by what users call it, or else that of this member; of other boards all of it.
+type Whose<'a> = (Option<&'a str>, Option<&'a MemberId>);
+
+/// A final section.
+struct FinalSection {
+    section: Section,
+    /// Its name among the results.
+    name: String,
+    window: Window,
+    result: PeriodResult,
+}
+
+/// What members have won in a final period, by rules, ranks and members: up to `count` rewards behind `after`; or all that one
+/// member has won. With the board.
+pub async fn list(
+    service: &Service,
+    (id, window, choice): (&BoardId, &str, &Choice),
+    whose: Whose<'_>,
+    after: Option<&str>,
+    count: usize,
+) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
+    revisions::work::revise(&service.engine, id).await?;
+    service
+        .engine
+        .with_board(id, async |live| {
+            let at = final_section(service, &live, window, choice, whose);
+            let Some(at) = at.await? else {
+                return Ok((live, Part::last(Vec::new())));
+            };
+            let rules = live.board.all_rules_of(&at.section.period);
+            let store = &service.engine.store;
+            let (found, limit) = if let (_, Some(member)) = whose {
+                let shard = &live.shard_in(at.section, member).shard;
+                let won = store::of_member(store, shard, &at.section, member.as_str());
+                let won = won.await?.into_iter();
+                let won = won.map(|entry| (member.to_string(), entry));
+                (won.collect(), usize::MAX)
+            } else {
+                let after = after.map(|after| place_of(rules, after)).transpose()?;
+                let limit = count.min(REWARDS_READ_MAX - 1);
+                let found = rewards_behind(service, &live, &at.section, after.as_ref(), limit + 1);
+                (found.await?, limit)
+            };
+            let is_more = found.len() > limit;
+            let known = found.into_iter().take(limit);
+            let items: Vec<_> = known
+                .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
+                .collect();
+            let next = items.last().filter(|_| is_more).map(FoundReward::cursor);
+            Ok((live, Part { items, next }))
+        })
+        .await
+}
+
+/// Claims a reward. Returns it, and whether it was claimed only now.
+///
+/// # Errors
+///
+/// [`Problem::reward_not_found`] if the member has not won it or is hidden, [`ALREADY_CLAIMED`] if it was claimed under
+/// another name, [`REWARD_REVOKED`] if it was claimed and is not won any more.
+pub async fn claim(
+    service: &Service,
+    request: &ClaimRequest,
+) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
+    let member = &request.member;
+    let not_found = || {
+        let standing = StandingName {
+            window: request.window.as_str().into(),
+            key: request.key.as_str().into(),
+        };
+        let (board, rule, member) = (&request.board, &request.rule, member.as_str());
+        Error::from(Problem::reward_not_found(board, &standing, rule, member))
+    };
+    let (engine, choice) = (&service.engine, Choice::Key(request.key.clone()));
+    engine
+        .with_board(&request.board, async |live| {
+            let revised = revisions::work::revise(engine, &request.board).await?;
+            let whose = (None, Some(member));
+            let at = final_section(service, &live, &request.window, &choice, whose);
+            let at = at.await?.ok_or_else(not_found)?;
+            let mut rules = live.board.rules_of(&at.section.period);
+            let named = rules.find(|(_, rule)| rule.id == request.rule);
+            let (rule, _) = named.ok_or_else(not_found)?;
+            let shard = &live.shard_in(at.section, member).shard;
+            let hides = results::store::moderated(&engine.store, shard).await?.hides;
+            let mut is_revised = revised.has(shard.tag(), hides);
+            if is_revised && live.board.is_league() {
+                // Its first shard tells of all hides.
+                let first = &live.shards[0].shard;
+                let hides = results::store::moderated(&engine.store, first).await?.hides;
+                is_revised = revised.has(first.tag(), hides);
+            }
+            if !is_revised {
+                return Err(Error::Again(Outdated::Read));
+            }
+            let claiming = Claiming {
+                member: member.as_str(),
+                rule,
+                by: &request.by,
+                at: engine.clock.now(),
+                revision: at.result.revision,
+                hides,
+            };
+            let refused =
+                |kind, entry: RewardEntry| Err(Problem::claimed(kind, claim_of(&entry)).into());
+            let claimed = store::claim(&engine.store, shard, &at.section, claiming);
+            let (entry, is_new) = match claimed.await? {
+                Claimed::Behind => return Err(Error::Again(Outdated::Read)),
+                Claimed::None => return Err(not_found()),
+                Claimed::New(entry) => (entry, true),
+                Claimed::Same(entry) => (entry, false),
+                Claimed::Taken(entry) => return refused(ALREADY_CLAIMED, entry),
+                Claimed::Revoked(entry) => return refused(REWARD_REVOKED, entry),
+            };
+            let rules = live.board.all_rules_of(&at.section.period);
+            let found = FoundReward::new(rules, member.to_string(), entry);
+            Ok((found.ok_or_else(not_found)?, Arc::clone(&live), is_new))
+        })
+        .await
+}
+
+/// How the result of a final period was revised, behind a revision: up to `count` revisions.
+pub async fn list_revisions(
+    service: &Service,
+    (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
+    after: u64,
+    count: usize,
+) -> Result<Part<FoundRevision, u64>, Error> {
+    revisions::work::revise(&service.engine, id).await?;
+    service
+        .engine
+        .with_board(id, async |live| {
+            let at = final_section(service, &live, window, choice, (cohort, None));
+            let Some(at) = at.await? else {
+                return Ok(Part::last(Vec::new()));
+            };
+            // The first has revised nothing.
+            let first = after.max(1) + 1;
+            let last = after.max(1).saturating_add(count as u64);
+            let last = last.min(at.result.revision);
+            let store = &service.engine.store;
+            let known =
+                revisions::store::read(store, &live.board, (at.window, &at.name), first..=last);
+            let found = known.await?.into_iter();
+            let found = found.map(async |(revision, change, members)| {
+                let rewards = changes_of(service, &live, &at.section, revision).await?;
+                let has_more = rewards.len() > CHANGES_MAX;
+                Ok::<_, Error>(FoundRevision {
+                    revision,
+                    change,
+                    members,
+                    rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
+                    has_more,
+                })
+            });
+            let items = try_join_all(found).await?;
+            let next = (last < at.result.revision).then_some(last);
+            Ok(Part { items, next })
+        })
+        .await
+}
+
+/// A section that has a result, in which nobody has a name any more who was erased; `None` if the member had no seat in this
+/// period of a league.
+async fn final_section(
+    service: &Service,
+    live: &LiveBoard,
+    window: &str,
+    choice: &Choice,
+    whose: Whose<'_>,
+) -> Result<Option<FinalSection>, Error> {
+    let (engine, board) = (&service.engine, &live.board);
+    engine.forget_all(&board.id).await?;
+    engine.require_current(live)?;
+    let (named, _) = unit_of(live, window)?;
+    let mut target = Target::find(live, window, Track::Shown, choice, engine.clock.now())?;
+    let period = target.standing.period;
+    match whose {
+        (None, Some(member)) if board.is_league() => {
+            let seat = histories::rewarded_seat(engine, live, member, &period).await?;
+            let Some(cohort) = seat.and_then(|seat| seat.cohort) else {
+                return Ok(None);
+            };
+            target = target.of_cohort(board, cohort);
+        }
+        (None, Some(_)) => {}
+        (cohort, _) => target = target.in_cohort(board, cohort)?,
+    }
+    let section = target.standing.section();
+    let name = board.section_key(&section);
+    if let Some(recorded) = results::store::read(&engine.store, board, named, &name).await? {
+        return Ok(Some(FinalSection {
+            section,
+            name,
+            window: named,
+            result: recorded.result,
+        }));
+    }
+    let closings = boards::closings(&engine.store, &board.id)
+        .await?
+        .unwrap_or_default();
+    let end = board.end_of(&period);
+    let is_closed = end.is_some_and(|end| closings.results_until >= Some(end));
+    Err(match &target.cohort {
+        Some(cohort) if is_closed => target.cohort_not_found(board, cohort),
+        _ => target.without_result(board, is_closed),
+    })
+}
+
+/// The first rewards of all shards behind a place.
+async fn rewards_behind(
+    service: &Service,
+    live: &LiveBoard,
+    section: &Section,
+    after: Option<&RewardPlace>,
+    count: usize,
+) -> Result<Vec<(String, RewardEntry)>, Error> {
+    let shards = live.shards_of(*section).iter();
+    let store = &service.engine.store;
+    let of_shards = shards.map(|shard| store::list(store, &shard.shard, section, after, count));
+    let mut all = try_join_all(of_shards).await?.concat();
+    all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    let all = all.into_iter().take(count);
+    Ok(all
+        .map(|(place, entry)| (place.member().to_owned(), entry))
+        .collect())
+}
+
+/// Whose rewards a revision has changed, one more than are shown if there are so many.
+async fn changes_of(
+    service: &Service,
+    live: &LiveBoard,
+    section: &Section,
+    revision: u64,
+) -> Result<Vec<(RuleId, String, RewardChange)>, Error> {
+    let store = &service.engine.store;
+    let rules = live.board.all_rules_of(&section.period);
+    if rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let shards = live.shards_of(*section).iter();
+    let of_shards =
+        shards.map(|shard| store::changes(store, &shard.shard, section, revision, CHANGES_MAX + 1));
+    let mut all = try_join_all(of_shards).await?.concat();
+    all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+    let all = all.into_iter().take(CHANGES_MAX + 1);
+    let all = all
+        .filter_map(|(rule, member, change)| Some((rules.get(rule)?.id.clone(), member, change)));
+    Ok(all.collect())
+}
+
+impl FoundReward {
+    fn new(rules: &[Rule], member: String, entry: RewardEntry) -> Option<Self> {
+        let rule = rules.get(entry.rule)?;
+        Some(Self {
+            rule: rule.id.clone(),
+            reward: rule.reward.clone(),
+            member,
+            entry,
+        })
+    }
+
+    /// What to send as `after` for those behind it.
+    fn cursor(&self) -> String {
+        format!("{}:{}:{}", self.rule, self.entry.rank, self.member)
+    }
+}
+
+/// The place in the list that a cursor names.
+fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
+    let place = cursor.split_once(':').and_then(|(rule, rest)| {
+        let (rank, member) = rest.split_once(':')?;
+        let index = rules.iter().position(|own| own.id.as_str() == rule)?;
+        Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
+    });
+    place.ok_or_else(|| {
+        Problem::invalid_parameter("after", "is not what an answer has as `next`").into()
+    })
+}
+
+/// Who has claimed a reward, and when.
+fn claim_of(entry: &RewardEntry) -> (String, Timestamp) {
+    let claim = entry.claim.as_ref();
+    let claim = claim.expect("invariant: a reward that is claimed or revoked has its claim");
+    (claim.by.clone(), claim.at)
+}

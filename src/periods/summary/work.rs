@@ -1,0 +1,95 @@
+//! Reading what a frontend needs to know of a board: what it is called, and where its windows stand.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::core::read::period::{Choice, CohortChoice};
+use crate::core::read::reader::Size;
+use crate::core::read::store::standings::Sight;
+use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::domain::ids::BoardId;
+use crate::domain::include::Includes;
+use crate::domain::problems::UNKNOWN_WINDOW;
+use crate::domain::series::Track;
+use crate::redis::Freshness;
+use crate::runtime::join::try_join_all;
+use crate::standings::page::{Entries, PageView};
+use crate::standings::standing::{self, Attempt, FoundIn, StandingRequest, View};
+use crate::standings::tiers::TiersView;
+
+/// What a frontend needs to know of a board.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The running standing of each of its windows, and how many members it has.
+    pub windows: Vec<FoundIn<u64>>,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
+}
+
+/// How many members a standing has; of a league, how many have a seat in the period.
+#[derive(Clone, Copy, Debug)]
+struct SummaryView;
+
+impl View for SummaryView {
+    type Found = u64;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<u64, Error> {
+        if attempt.live.board.is_league() {
+            let tiers = TiersView.read(attempt).await?;
+            return Ok(tiers.iter().map(|tier| tier.members).sum());
+        }
+        let view = PageView::of_first(Entries::All, 1);
+        Ok(view.read(attempt).await?.page.total)
+    }
+}
+
+/// Sums up a board. Each window is read by itself: they are no snapshot.
+pub async fn summarize(
+    service: &Service,
+    id: &BoardId,
+    freshness: Freshness,
+) -> Result<Summary, Error> {
+    service
+        .engine
+        .with_board(id, async |live| {
+            let windows = live.board.definition.windows.iter();
+            let is_league = live.board.is_league();
+            let requests = windows.map(|window| StandingRequest {
+                board: id.clone(),
+                window: window.to_string(),
+                choice: Choice::Current,
+                cohort: if is_league {
+                    CohortChoice::All
+                } else {
+                    CohortChoice::Unnamed
+                },
+                track: Track::default(),
+                includes: Includes::default(),
+                freshness,
+                size: Size::Small,
+                sight: Sight::Visible,
+                asker: None,
+            });
+            let requests: Vec<StandingRequest> = requests.collect();
+            let read = requests.iter();
+            let read = read.map(|request| standing::read(service, request, &SummaryView));
+            let found = try_join_all(read).await.map_err(|error| match error {
+                // The definition has changed meanwhile.
+                error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
+                error => error,
+            })?;
+            let live = found.last().map(|last| Arc::clone(&last.live));
+            let live = live.ok_or(Error::Again(Outdated::Board))?;
+            if found.iter().any(|one| one.live.board != live.board) {
+                return Err(Error::Again(Outdated::Board));
+            }
+            Ok(Summary {
+                live,
+                as_of: found.iter().filter_map(|one| one.as_of).min(),
+                windows: found,
+            })
+        })
+        .await
+}

@@ -1,0 +1,342 @@
+//! Turns leagues over: decides the cohorts of periods that are over, and brings what was decided into the players.
+//!
+//! Whoever needs it first does it: a member that takes its next seat, or the closing of the period (`turnover.rs`). A cohort is
+//! decided once, by its standing and the hides of that moment, and everybody reads that record. A player's seat is turned by
+//! comparing and setting what is stored of the player. So every step may be repeated, by any number of instances at once.
+
+use std::collections::{BTreeMap, HashSet};
+
+use futures::FutureExt;
+
+use super::store::{self, Recorded};
+use crate::core::board::store::boards;
+use crate::core::jobs::clock::trusted_now;
+use crate::core::read::merge::{Merged, Start};
+use crate::core::read::reader::{Reader, Size};
+use crate::core::read::store::standings::Sight;
+use crate::core::write::store::seats::{
+    self, CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer,
+};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
+use crate::domain::closing;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::league::decision::{Outcome, Placed, Summary};
+use crate::domain::league::player::Turned;
+use crate::domain::league::{COHORT_SIZES, Section};
+use crate::domain::state::PeriodState;
+use crate::domain::time::{Span, Timestamp};
+use crate::periods::results::work::standing_of;
+use crate::periods::{barriers, results};
+use crate::redis::Freshness;
+use crate::runtime::join::try_join_all;
+use crate::runtime::throttle;
+
+/// How long a caller should wait, in milliseconds, while nobody can say when a period will be closed.
+pub(crate) const PAUSE_MS: u64 = 1_000;
+
+/// How a cohort stands whose period is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum CohortState {
+    /// There is a record of how it was decided.
+    Decided,
+    /// Nobody is listed, so that there is nothing to decide.
+    Empty,
+    /// The period is not closed.
+    Open,
+}
+
+/// A member whose seat in a cohort is to be turned, and what the cohort's record says of it.
+struct Turning {
+    member: MemberId,
+    section: Section,
+    outcome: Outcome,
+}
+
+/// Turns the seat of a member whose period is over. If the member has no such seat, this does nothing.
+///
+/// # Errors
+///
+/// [`Error::LeagueTurning`] while the period can't be closed.
+pub async fn turn_seat(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(), Error> {
+    engine
+        .with_board(id, async |live| {
+            let home = &live.shard_of(member).shard;
+            let members = std::slice::from_ref(member);
+            let mut found = seats::players(&engine.store, home, members).await?;
+            let seen = found.pop().transpose()?.flatten();
+            let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
+                return Ok(());
+            };
+            let end = live.board.end_of(&section.period);
+            if end.is_none_or(|end| end > engine.clock.now()) {
+                return Ok(());
+            }
+            let outcome = outcome(engine, id, section, member).await?;
+            let change = change_of(&live, member, seen, outcome.as_ref());
+            match seats::write_players(&engine.store, home, &[change]).await?[..] {
+                [Stepped::Done(())] => return Ok(()),
+                [Stepped::Erasing] => engine.forget(id, member).await?,
+                _ => {}
+            }
+            Err(Error::Again(Outdated::Board))
+        })
+        .await
+}
+
+/// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
+async fn outcome(
+    engine: &Engine,
+    id: &BoardId,
+    section: Section,
+    member: &MemberId,
+) -> Result<Option<Outcome>, Error> {
+    engine
+        .with_board(id, async |live| {
+            let shard = &live.shard_of_cohort(section).shard;
+            let (standing, members) = (standing_of(&live.board, &section), [member.as_str()]);
+            let decided = store::read(&engine.store, shard, &standing, &members);
+            if let Some(mut decided) = decided.await? {
+                return Ok(decided.outcomes.remove(member.as_str()));
+            }
+            let closings = boards::closings(&engine.store, id)
+                .await?
+                .unwrap_or_default();
+            if closings.results_until >= live.board.end_of(&section.period) {
+                // The closing has turned all seats that count, also if the record has expired since.
+                return Ok(None);
+            }
+            match decide_cohort(engine, id, section).await? {
+                CohortState::Decided => {}
+                CohortState::Empty => return Ok(None),
+                CohortState::Open => {
+                    let end = live.board.end_of(&section.period);
+                    let end = end.expect("invariant: the periods of a league end");
+                    close_league_until(engine, id, end).await?;
+                }
+            }
+            Err(Error::Again(Outdated::Board))
+        })
+        .await
+}
+
+/// Decides a cohort whose period is closed, unless it is decided.
+pub(crate) async fn decide_cohort(
+    engine: &Engine,
+    id: &BoardId,
+    section: Section,
+) -> Result<CohortState, Error> {
+    engine
+        .with_board(id, async |live| {
+            let (board, period) = (&live.board, &section.period);
+            let shard = &live.shard_of_cohort(section).shard;
+            let standing = standing_of(board, &section);
+            let decided = store::read(&engine.store, shard, &standing, &[]).await?;
+            if decided.is_some() {
+                return Ok(CohortState::Decided);
+            }
+            let seen = results::store::moderated(&engine.store, shard).await?;
+            let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+            let entries = placed(engine, &reader, section, seen.hides > 0).await?;
+            let (now, end) = (engine.clock.now(), board.end_of(period));
+            // A read that has not seen the barrier does not wait for the removal of erased members either.
+            let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
+            let Some(end) = end.filter(|_| is_final) else {
+                return Ok(CohortState::Open);
+            };
+            if entries.is_empty() {
+                return Ok(CohortState::Empty);
+            }
+            let league = board.league_of(period);
+            let league = league.expect("invariant: a board with cohorts is a league");
+            let tier = section.cohort.map_or(0, |cohort| cohort.tier);
+            let decimals = board.definition.decimals;
+            let (summary, outcomes) = league.decide(tier, decimals, now, entries);
+            let decision = (&summary, &outcomes[..]);
+            let recorded = store::record(&engine.store, shard, (&standing, end), seen, decision);
+            match recorded.await? {
+                Recorded::Done => Ok(CohortState::Decided),
+                Recorded::Open => Ok(CohortState::Open),
+                Recorded::Moderated => Err(Error::Again(Outdated::Read)),
+            }
+        })
+        .await
+}
+
+/// What all members of a cohort that is decided have in common; `None` of a whole period.
+pub(crate) async fn summary_of(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: &Section,
+) -> Result<Option<Summary>, Error> {
+    if section.cohort.is_none() {
+        return Ok(None);
+    }
+    let (shard, standing) = (
+        &live.shard_of_cohort(*section).shard,
+        standing_of(&live.board, section),
+    );
+    let decided = store::read(&engine.store, shard, &standing, &[]).await?;
+    Ok(decided.map(|decided| decided.summary))
+}
+
+/// The entries of a cohort in their order, hidden ones too.
+async fn placed(
+    engine: &Engine,
+    reader: &Reader<'_>,
+    section: Section,
+    may_be_hidden: bool,
+) -> Result<Vec<Placed<String>>, Error> {
+    let board = &reader.live.board;
+    let standing = standing_of(board, &section);
+    let count = u64::from(*COHORT_SIZES.end());
+    let read = async |reader: &Reader<'_>| {
+        let list = Merged::new(reader, standing);
+        let lines = list.lines(Start::Behind(0), count).boxed().await?;
+        let entries = lines.iter().map(|line| line.entry(board, None));
+        Ok::<Vec<_>, Error>(entries.collect::<Result<_, _>>()?)
+    };
+    let visible = read(reader).await?;
+    let all = if may_be_hidden {
+        let reader = Reader::new(engine, reader.live, Freshness::Current);
+        read(&reader.with_sight(Sight::Everybody)).await?
+    } else {
+        visible.clone()
+    };
+    let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
+    let placed = all.iter().map(|entry| Placed {
+        member: entry.member.to_string(),
+        score: entry.score,
+        is_hidden: !visible.contains(&*entry.member),
+    });
+    Ok(placed.collect())
+}
+
+/// Closes the periods of a league that end up to an instant, but for their results.
+///
+/// # Errors
+///
+/// [`Error::LeagueTurning`] if that can't be done yet.
+pub(crate) async fn close_league_until(
+    engine: &Engine,
+    id: &BoardId,
+    end: Timestamp,
+) -> Result<(), Error> {
+    let now = match trusted_now(engine).await {
+        Err(Error::ClockDoubted(_)) => return Err(Error::LeagueTurning(PAUSE_MS)),
+        now => now?,
+    };
+    let live = engine.live_board(id).await?;
+    // All that is due is closed at once: a second closing would have to wait for the results of the first.
+    match closing::due(&live.board, None, now).filter(|due| *due >= end) {
+        Some(due) if barriers::work::decide_and_raise(engine, id, due).await? => Ok(()),
+        Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
+        None => {
+            let finalize = live.board.definition.finalize;
+            let due_ms = end
+                .ms()
+                .saturating_add_unsigned(finalize.map_or(0, Span::ms));
+            let left_ms = u64::try_from(due_ms.saturating_sub(now.ms())).unwrap_or(0);
+            Err(Error::LeagueTurning(left_ms.max(1)))
+        }
+    }
+}
+
+/// Turns the seats of all members that were listed in these cohorts, which are decided.
+pub(crate) async fn turn_cohorts(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+) -> Result<(), Error> {
+    let decided = sections.iter().map(async |section| {
+        let standing = standing_of(&live.board, section);
+        let shard = &live.shard_of_cohort(*section).shard;
+        let decided = store::read_all(&engine.store, shard, &standing).await?;
+        Ok::<_, Error>((*section, decided))
+    });
+    let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
+    for (section, decided) in try_join_all(decided).await? {
+        for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
+            // Who was erased is no player any more.
+            let Ok(member) = MemberId::parse(&member) else {
+                continue;
+            };
+            let home = of_homes.entry(live.board.shard_of(&member)).or_default();
+            home.push(Turning {
+                member,
+                section,
+                outcome,
+            });
+        }
+    }
+    let turned = of_homes.into_iter().map(async |(home, mut turning)| {
+        turning.sort_unstable_by(|one, other| one.member.cmp(&other.member));
+        for turning in turning.chunks(CALL_MEMBERS_MAX) {
+            engine
+                .with_board(&live.board.id, async |live| {
+                    turn_at_home(engine, &live, home, turning).await
+                })
+                .await?;
+        }
+        Ok::<_, Error>(())
+    });
+    try_join_all(turned).await.map(drop)
+}
+
+/// Turns seats of members of one home shard. Those that are turned already stay as they are.
+async fn turn_at_home(
+    engine: &Engine,
+    live: &LiveBoard,
+    home: usize,
+    turning: &[Turning],
+) -> Result<(), Error> {
+    let shard = &live.shards[home].shard;
+    let members: Vec<MemberId> = turning.iter().map(|of| of.member.clone()).collect();
+    let found = seats::players(&engine.store, shard, &members).await?;
+    let mut changes = Vec::new();
+    for (of, found) in turning.iter().zip(found) {
+        let seen = found.unwrap_or_else(|error| {
+            // This member alone plays no more, until a release reads it that can.
+            throttle::say(&format!("players of {}", live.board.id), |more| {
+                tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
+            });
+            None
+        });
+        let seated = seen.and_then(|seen| with_section(live, seen));
+        if let Some((seen, _)) = seated.filter(|(_, section)| *section == of.section) {
+            changes.push(change_of(live, &of.member, seen, Some(&of.outcome)));
+        }
+    }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let written = seats::write_players(&engine.store, shard, &changes).await?;
+    if written.contains(&Stepped::Changed) {
+        return Err(Error::Again(Outdated::Board));
+    }
+    Ok(())
+}
+
+/// A player with a seat, and the cohort that it sits in.
+fn with_section(live: &LiveBoard, seen: StoredPlayer) -> Option<(StoredPlayer, Section)> {
+    let seat = seen.player.seat.as_ref()?;
+    let section = live.cohort_at(seat.start, seat.cohort);
+    Some((seen, section))
+}
+
+/// What turning its seat makes of a player.
+fn change_of(
+    live: &LiveBoard,
+    member: &MemberId,
+    seen: StoredPlayer,
+    outcome: Option<&Outcome>,
+) -> PlayerChange {
+    let unit = live.board.league_unit();
+    let unit = unit.expect("invariant: a board with seats is a league");
+    let Turned { player, line } = seen.player.turned(&live.board, unit, outcome);
+    PlayerChange {
+        member: member.clone(),
+        seen: Some(seen),
+        new: player,
+        played: line,
+    }
+}

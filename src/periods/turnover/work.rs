@@ -1,0 +1,230 @@
+//! Brings a period of a league to its end, as a part of its closing: a few cohorts at a time.
+//!
+//! Of each cohort with data, these follow: its decision, its members' turned seats, its result with the rewards, and when its keys
+//! expire. Each of these may be done twice, so how far this has come lies in memory alone. Cohorts whose result is recorded
+//! are passed by in a moment.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::store;
+use super::turning::{self, CohortState, PAUSE_MS};
+use crate::core::board::store::board_notes::{self, NotedFor};
+use crate::core::board::store::boards;
+use crate::core::jobs::Progress;
+use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::league::Section;
+use crate::domain::period::Period;
+use crate::periods::closings::store::Keys;
+use crate::periods::results::store::PeriodResult;
+use crate::periods::results::work::{message_of, window_of};
+use crate::periods::{closings, results};
+use crate::runtime::join::try_join_all;
+
+/// How many cohorts of each shard one step is about.
+const COHORTS_AT_ONCE: usize = 2;
+
+/// A period of a league that is being closed.
+#[derive(Debug)]
+pub(crate) struct Turnover {
+    period: Period,
+    /// Behind which cohort each shard goes on, by the names of sections; `None`: it is at its end.
+    after: Vec<Option<String>>,
+}
+
+impl Turnover {
+    /// The end of a period.
+    pub(crate) fn new(live: &LiveBoard, period: Period) -> Self {
+        // All of its cohorts come behind.
+        let first = format!("{}/", live.board.calendar.key(&period));
+        Self {
+            period,
+            after: vec![Some(first); live.shards.len()],
+        }
+    }
+
+    /// Takes it a bounded step further. [`Error::Again`]: the definition has changed, and the step is to be taken again.
+    pub(crate) async fn step(
+        &mut self,
+        engine: &Engine,
+        live: &LiveBoard,
+    ) -> Result<Progress, Error> {
+        let (store, unit) = (&engine.store, self.period.unit);
+        // The character behind the one that stands before a cohort.
+        let stop = format!("{}0", live.board.calendar.key(&self.period));
+        let of_shards = live.shards.iter().zip(&self.after);
+        let names = of_shards.map(async |(live, after)| {
+            let Some(after) = after else {
+                return Ok(Vec::new());
+            };
+            let keys = Keys {
+                from: Bound::Excluded(after),
+                to: Bound::Excluded(&stop),
+                is_newest_first: false,
+            };
+            closings::store::periods(store, &live.shard, unit, keys, COHORTS_AT_ONCE).await
+        });
+        let names = try_join_all(names).await?;
+        let sections = names.iter().flatten();
+        let sections = sections.map(|name| live.section_noted(unit, name));
+        let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
+        if !sections.is_empty() {
+            turn_over(engine, live, &sections).await?;
+            expire_cohorts(engine, live, &sections).await?;
+        }
+        self.after = names
+            .into_iter()
+            .map(|names| names.into_iter().nth(COHORTS_AT_ONCE - 1))
+            .collect();
+        if self.after.iter().any(Option::is_some) {
+            return Ok(Progress::More);
+        }
+        end(engine, live, &self.period).await
+    }
+}
+
+/// Decides cohorts of a period, turns the seats of their members, and records their results, with the message of each.
+pub(crate) async fn turn_over(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+) -> Result<(), Error> {
+    let due = without_result(engine, live, sections).await?;
+    let id = &live.board.id;
+    let decided = due.iter().map(async |section| {
+        match turning::decide_cohort(engine, id, *section).await? {
+            CohortState::Decided => Ok(Some(*section)),
+            CohortState::Empty => Ok(None),
+            // A primary has failed that had the barrier.
+            CohortState::Open => Err(Error::LeagueTurning(PAUSE_MS)),
+        }
+    });
+    let decided: Vec<Section> = try_join_all(decided).await?.into_iter().flatten().collect();
+    turning::turn_cohorts(engine, live, &decided).await?;
+    // One caller at a time hands out the rewards of a shard.
+    let mut of_shards: BTreeMap<usize, Vec<Section>> = BTreeMap::new();
+    for section in decided {
+        let index = section.cohort.map_or(0, |cohort| {
+            live.board.shard_of_cohort(&section.period, cohort)
+        });
+        of_shards.entry(index).or_default().push(section);
+    }
+    let recorded = of_shards.into_values().map(async |sections| {
+        for section in sections {
+            results::work::record(engine, live, &section).await?;
+        }
+        Ok::<_, Error>(())
+    });
+    try_join_all(recorded).await?;
+    // Also if others have recorded them: they may have come no further.
+    Ok(board_notes::note(&engine.store, NotedFor::Outbox, &live.board).await?)
+}
+
+/// Has the result of a cohort recorded whose period is closed, also if the closing has not come to it. Returns true: if there
+/// is none then, there never will be.
+pub(crate) async fn finish_cohort(
+    engine: &Engine,
+    live: &LiveBoard,
+    section: Section,
+) -> Result<bool, Error> {
+    let closings = boards::closings(&engine.store, &live.board.id)
+        .await?
+        .unwrap_or_default();
+    // Behind that its keys may have expired.
+    if closings.results_until < live.board.end_of(&section.period) {
+        turn_over(engine, live, &[section]).await?;
+    }
+    Ok(true)
+}
+
+/// Those of some cohorts of a period that are to have a result, and have none yet.
+async fn without_result(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+) -> Result<Vec<Section>, Error> {
+    let board = &live.board;
+    if !board.has_result(&sections[0].period) {
+        return Ok(Vec::new());
+    }
+    let names = sections.iter().map(|section| board.section_key(section));
+    let (window, names) = (window_of(&sections[0]), names.collect::<Vec<_>>());
+    let results = results::store::read_many(&engine.store, board, window, &names).await?;
+    let due = sections.iter().zip(results);
+    Ok(due
+        .filter(|(_, result)| result.is_none())
+        .map(|(section, _)| *section)
+        .collect())
+}
+
+/// Sets when cohorts of a period expire.
+async fn expire_cohorts(
+    engine: &Engine,
+    live: &LiveBoard,
+    sections: &[Section],
+) -> Result<(), Error> {
+    let now = engine.clock.now();
+    let Some(expires_at_ms) = live.board.expires_at_ms(&sections[0].period) else {
+        return Ok(());
+    };
+    let expired = sections.iter().map(async |section| {
+        let shard = &live.shard_of_cohort(*section).shard;
+        closings::store::expire_period(&engine.store, shard, section, expires_at_ms, now, None)
+            .await
+    });
+    // One step each: further ones are for voters, which a league does not count.
+    Ok(try_join_all(expired).await.map(drop)?)
+}
+
+/// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
+async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progress, Error> {
+    let (board, now) = (&live.board, engine.clock.now());
+    let league = board.league_of(period);
+    let last_tier = league
+        .expect("invariant: a period with cohorts is one of a league")
+        .last_tier();
+    if let Some(expires_at_ms) = board.expires_at_ms(period) {
+        let expired = (0..=last_tier).map(async |tier| {
+            let shard = &live.shards[board.shard_of_tier(period, tier)].shard;
+            store::expire_tiers(&engine.store, shard, (period, &[tier]), expires_at_ms, now).await
+        });
+        try_join_all(expired).await?;
+    }
+    if board.has_result(period) {
+        record_period(engine, live, period).await?;
+    }
+    Ok(Progress::Done)
+}
+
+/// Records, once, when a period of a league has become final, and tells of it.
+async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<(), Error> {
+    let (board, section) = (&live.board, Section::from(*period));
+    let (window, key) = (window_of(&section), board.section_key(&section));
+    let pinned = board.pinned(period);
+    let result = PeriodResult {
+        starts_at: period.start(),
+        ends_at: board.end_of(period),
+        final_at: engine.clock.now(),
+        total: 0,
+        winner: None,
+        revision: 1,
+        rewards: 0,
+        definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+        hides: BTreeMap::new(),
+        walked: BTreeMap::new(),
+        league: None,
+    };
+    let cohorts = results::store::final_cohorts(&engine.store, board, window, &key).await?;
+    let messages = [message_of(board, &section, &result, Some(cohorts))];
+    let recorded = results::store::record(
+        &engine.store,
+        board,
+        (window, &key),
+        (None, &result),
+        &messages,
+        None,
+    );
+    recorded.await?;
+    // Whoever has recorded it may have come no further.
+    Ok(board_notes::note(&engine.store, NotedFor::Outbox, board).await?)
+}

@@ -1,0 +1,403 @@
+//! Profiles of members, one and many, and the reviews of their names.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::work::{self, FoundProfile, Incoming, PROFILES_MAX};
+use crate::access::Caller;
+use crate::core::Error;
+use crate::domain::ids::MemberId;
+use crate::domain::name::Name;
+use crate::domain::profile::{
+    Draft, Profile, REASON_CHARS_MAX, Review, ReviewStatus, Verdict, no_attributes,
+};
+use crate::domain::time::Timestamp;
+use crate::http::App;
+use crate::http::audited::Audit;
+use crate::http::batches::results_of;
+use crate::http::extract::{
+    Json, JsonBytes, MemberPath, Path, Query, member_id, part_params, require_count,
+};
+use crate::http::memory::Written;
+use crate::http::problem::{Problem, ProblemBody, parse_json};
+
+/// A profile to write, with its member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewMemberProfile)]
+pub struct MemberProfileBody {
+    /// The member.
+    #[schema(min_length = 1, max_length = 128, example = "999")]
+    member: String,
+    /// As in a single profile.
+    #[schema(min_length = 1, example = "Ann")]
+    name: String,
+    /// As in a single profile.
+    #[serde(default)]
+    avatar_url: Option<String>,
+    /// As in a single profile.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Map<String, serde_json::Value>>)]
+    attributes: Option<Box<RawValue>>,
+}
+
+/// The profile of a member, with the review of its name.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct MemberProfile {
+    /// The member.
+    pub member: String,
+    /// The member's name.
+    pub name: String,
+    /// The address of its picture; null if it has none.
+    pub avatar_url: Option<String>,
+    /// Attributes that the operator's backend has added.
+    #[schema(value_type = serde_json::Map<String, serde_json::Value>)]
+    pub attributes: Box<RawValue>,
+    /// The review of the name and the picture.
+    pub review: Review,
+    /// When the profile last changed.
+    pub updated_at: Timestamp,
+}
+
+impl From<FoundProfile> for MemberProfile {
+    fn from(FoundProfile { member, record }: FoundProfile) -> Self {
+        let profile = Profile::clone(&record.profile);
+        Self {
+            member: member.to_string(),
+            name: profile.name.to_string(),
+            avatar_url: profile.avatar_url,
+            attributes: profile.attributes,
+            review: record.review.clone(),
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+/// Profiles of any members.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewProfiles)]
+struct ProfilesBody<'a> {
+    /// The profiles. Each is written or rejected separately.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<MemberProfileBody>, min_items = 1, max_items = 1000)]
+    profiles: Vec<&'a RawValue>,
+}
+
+/// The result of one profile, with its `status`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "status", rename_all = "lowercase")]
+pub enum ProfileResult {
+    /// It was written.
+    Stored(StoredProfile),
+    /// It was not written.
+    Rejected(Box<RejectedProfile>),
+}
+
+/// A profile that was written.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StoredProfile {
+    /// The current profile.
+    pub profile: MemberProfile,
+}
+
+/// A profile that was not written.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RejectedProfile {
+    /// The member; null if it can't be read.
+    pub member: Option<String>,
+    /// Why the profile was not written.
+    pub problem: ProblemBody,
+}
+
+/// The results of many profiles.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProfileResults {
+    /// A result for each profile, in the order of the profiles.
+    pub results: Vec<ProfileResult>,
+}
+
+/// A moderator's review of a name.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NameReview)]
+pub struct ReviewBody {
+    /// The reviewed name: the text that the moderator saw.
+    #[schema(min_length = 1, example = "Ann")]
+    name: String,
+    /// The address of the picture that was reviewed with it. If missing, the review applies to whatever picture there is.
+    #[serde(default)]
+    avatar_url: Option<String>,
+    /// Whether boards may show the name and the picture.
+    #[schema(inline)]
+    status: Judgement,
+    /// Why, in up to 500 characters.
+    #[serde(default)]
+    #[schema(max_length = 500, example = "a real name")]
+    reason: Option<String>,
+}
+
+/// What a moderator can say of a name.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// All boards may show it.
+    Approved,
+    /// No board shows it.
+    Blocked,
+}
+
+part_params! {
+    /// Which names are listed.
+    ReviewParams {
+        /// The status of the reviews: `pending` if there is none yet.
+        #[param(value_type = Option<ReviewStatus>, required = false, inline, example = "approved")]
+        status: Option<ReviewStatus>,
+    }
+    limit(default = 100, maximum = 1000)
+}
+
+/// A part of the list of names.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct NameReviews {
+    /// The profiles with these names, ordered by member.
+    pub reviews: Vec<MemberProfile>,
+    /// The `after` of the next part; null in the last part.
+    pub next: Option<String>,
+}
+
+/// Who writes, so that who reviews can be told from it. Where there are no keys, nobody is known.
+fn identity(app: &App, caller: &Caller) -> String {
+    match caller.player() {
+        _ if app.is_open => String::new(),
+        Some((player, _)) => format!("player:{}", player.sub()),
+        None => caller.name(),
+    }
+}
+
+/// A profile as the caller may write it. What a player does not say stays.
+fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result<Draft, Problem> {
+    if let Some((player, _)) = caller.player() {
+        player.require_own(member)?;
+        if draft.attributes.is_some() {
+            let detail = "is not for players to say";
+            return Err(Problem::invalid_field("/attributes", detail));
+        }
+    } else {
+        draft.attributes.get_or_insert_with(no_attributes);
+    }
+    Ok(draft)
+}
+
+/// Give a member a profile.
+///
+/// It replaces an existing profile. A changed name or picture has to be reviewed again. The name is stored in NFC, trimmed,
+/// with single spaces. A player's token writes the profile of its own `sub`, and keeps the attributes.
+#[utoipa::path(
+    put, path = "/v1/members/{member}/profile", operation_id = "put_profile",
+    params(MemberPath),
+    request_body(content = Draft, example = json!({"name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}})),
+    responses((status = 200, description = "The current profile", body = MemberProfile))
+)]
+pub async fn put(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+    Json(draft, _): Json<Draft>,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = member_id(&member)?;
+    let draft = checked_draft(&caller, &member, draft)?;
+    let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
+    let incoming = [Incoming { member, draft }];
+    let mut written = work::write(&app.service, &incoming, rules, &writer).await;
+    let found = written.pop().unwrap_or_else(|| Err(Error::busy()))?;
+    Ok(JsonResponse(found.into()))
+}
+
+/// Give many members profiles.
+///
+/// A request has 1 to 1,000 profiles. Each is written or rejected separately. The request is refused as a whole only if it
+/// isn't JSON of this form, or if Redis does not answer; then send it again.
+#[utoipa::path(
+    post, path = "/v1/profiles", operation_id = "post_profiles",
+    request_body(content = ProfilesBody, example = json!({"profiles": [
+        {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
+        {"member": "alice", "name": "Alice"}]})),
+    responses((status = 200, description = "The result of each profile", body = ProfileResults))
+)]
+pub async fn post_many(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    body: JsonBytes,
+) -> Result<Written, Problem> {
+    let ProfilesBody { profiles } = body.parse()?;
+    require_count("a request", "profiles", profiles.len(), PROFILES_MAX)?;
+    let by = caller.takers();
+    let taken = app.memory.for_profiles(&by, profiles.len()).await?;
+    let mut sound = Vec::with_capacity(profiles.len());
+    let checked: Vec<Result<(), Problem>> = profiles
+        .iter()
+        .map(|raw| {
+            sound.push(incoming(&caller, raw)?);
+            Ok(())
+        })
+        .collect();
+    let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
+    let written = work::write(&app.service, &sound, rules, &writer).await;
+    let written = written.into_iter().map(|written| {
+        Ok(ProfileResult::Stored(StoredProfile {
+            profile: written?.into(),
+        }))
+    });
+    let rejected = |raw: &_, problem: &_| ProfileResult::Rejected(Box::new(rejected(raw, problem)));
+    let results = results_of((&profiles, checked), written, rejected)?;
+    taken.write(&ProfileResults { results })
+}
+
+/// One of many profiles.
+fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
+    let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
+    let member =
+        MemberId::parse(&item.member).map_err(|error| Problem::invalid_field("/member", error))?;
+    let draft = Draft {
+        name: item.name,
+        avatar_url: item.avatar_url,
+        attributes: item.attributes,
+    };
+    let draft = checked_draft(caller, &member, draft)?;
+    Ok(Incoming { member, draft })
+}
+
+fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        member: Cow<'a, str>,
+    }
+    // What can be read of it tells the client which one it was.
+    let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
+    RejectedProfile {
+        member: named.map(|named| named.member.into_owned()),
+        problem: problem.item(),
+    }
+}
+
+/// Read the profile of a member.
+///
+/// It has the name, even if that is blocked, and its review.
+#[utoipa::path(
+    get, path = "/v1/members/{member}/profile", operation_id = "get_profile",
+    params(MemberPath),
+    responses(
+        (status = 200, description = "The profile", body = MemberProfile),
+        (status = 404, description = "`profile-not-found`"),
+    )
+)]
+pub async fn get(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = caller.own_member(member_id(&member)?)?;
+    let found = work::find(&app.service, &member).await?;
+    Ok(JsonResponse(found.into()))
+}
+
+/// Delete the profile of a member.
+#[utoipa::path(
+    delete, path = "/v1/members/{member}/profile", operation_id = "delete_profile",
+    params(MemberPath),
+    responses(
+        (status = 204, description = "The profile and its review were deleted"),
+        (status = 404, description = "`profile-not-found`"),
+    )
+)]
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+) -> Result<StatusCode, Problem> {
+    work::delete(&app.service, &member_id(&member)?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Approve or block the name of a member.
+///
+/// The review applies to the reviewed name only. If the member has another name by now, nothing changes (412). Nobody can
+/// approve a name that they wrote (403).
+#[utoipa::path(
+    put, path = "/v1/members/{member}/name-review", operation_id = "put_name_review",
+    params(MemberPath),
+    request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
+    responses(
+        (status = 200, description = "The current profile", body = MemberProfile),
+        (status = 404, description = "`profile-not-found`"),
+        (status = 412, description = "`name-changed`"),
+    )
+)]
+pub async fn put_review(
+    State(app): State<Arc<App>>,
+    Path(MemberPath { member }): Path<MemberPath>,
+    caller: Caller,
+    audit: Audit,
+    Json(body, _): Json<ReviewBody>,
+) -> Result<JsonResponse<MemberProfile>, Problem> {
+    let member = member_id(&member)?;
+    let (reviewer, by) = (identity(&app, &caller), caller.name());
+    let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
+    let (before, after) = work::review_name(&app.service, &member, &verdict, by).await?;
+    audit.before(&before);
+    audit.after(&after.record.review);
+    Ok(JsonResponse(after.into()))
+}
+
+impl ReviewBody {
+    fn verdict(self) -> Result<Verdict, Problem> {
+        let name =
+            Name::parse(&self.name).map_err(|error| Problem::invalid_field("/name", error))?;
+        let is_sound = |reason: &String| {
+            let is_short = reason.chars().count() <= REASON_CHARS_MAX;
+            is_short && !reason.chars().any(char::is_control)
+        };
+        if !self.reason.iter().all(is_sound) {
+            let detail = format!(
+                "a reason has up to {REASON_CHARS_MAX} characters, and no control characters"
+            );
+            return Err(Problem::invalid_field("/reason", detail));
+        }
+        Ok(Verdict {
+            name,
+            avatar_url: self.avatar_url,
+            status: match self.status {
+                Judgement::Approved => ReviewStatus::Approved,
+                Judgement::Blocked => ReviewStatus::Blocked,
+            },
+            reason: self.reason.filter(|reason| !reason.is_empty()),
+        })
+    }
+}
+
+/// List names by their reviews.
+///
+/// `status=pending`, the default, lists the names to review.
+#[utoipa::path(
+    get, path = "/v1/name-reviews", operation_id = "list_name_reviews",
+    params(ReviewParams),
+    responses((status = 200, description = "The profiles, ordered by member", body = NameReviews))
+)]
+pub async fn list_reviews(
+    State(app): State<Arc<App>>,
+    Query(params): Query<ReviewParams>,
+) -> Result<JsonResponse<NameReviews>, Problem> {
+    let (after, limit) = params.part(MemberId::parse)?;
+    let status = params.status.unwrap_or(ReviewStatus::Pending);
+    let listed = work::reviewed(&app.service, status, after.as_ref(), limit);
+    let (reviews, next) = listed.await?.shown(MemberProfile::from);
+    Ok(JsonResponse(NameReviews { reviews, next }))
+}

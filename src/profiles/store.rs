@@ -1,0 +1,205 @@
+//! Profiles, and the names that are to be reviewed.
+//!
+//! They belong to no board. They lie in buckets by a hash of the member, each in a slot of its own, so that a page asks for
+//! all of its profiles at once, and so that they spread over a cluster.
+
+use std::collections::BTreeMap;
+
+use crate::redis::Value;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::domain::ids::MemberId;
+use crate::domain::profile::{Record, ReviewStatus};
+use crate::redis::StoreError;
+use crate::redis::dispatch::Store;
+use crate::redis::keys::{self, ProfileBucket};
+use crate::redis::script::{self, Script};
+use crate::redis::stored::{read_json, to_json};
+use crate::runtime::join::{join_all, try_join_all};
+
+/// How many profiles one call reads: about half a millisecond of Redis.
+const READ_MAX: usize = 500;
+/// How many profiles one call writes: about half a millisecond of Redis.
+const WRITE_MAX: usize = 50;
+
+/// What is stored of a member: its JSON. A newer release may have written it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredProfile(Bytes);
+
+impl StoredProfile {
+    /// What would be stored of this.
+    pub fn of(record: &Record) -> Result<Self, StoreError> {
+        to_json(record).map(|json| Self(json.into()))
+    }
+
+    /// Reads it.
+    pub fn read(&self) -> Result<Record, StoreError> {
+        read_json("a profile", &self.0)
+    }
+}
+
+/// A change of a profile.
+#[derive(Clone, Debug)]
+pub struct ProfileChange {
+    /// Whose.
+    pub member: MemberId,
+    /// What the caller saw.
+    pub seen: Option<StoredProfile>,
+    /// What is to be stored.
+    pub new: StoredProfile,
+    /// What was said of the name.
+    pub status: ReviewStatus,
+}
+
+/// How a change of a profile ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ProfileWritten {
+    /// It is done.
+    Done,
+    /// There was nothing to delete.
+    None,
+    /// The profile is not what the caller saw.
+    Changed,
+}
+
+/// A profile that is to be written: the member, what was seen, what is new, and the number of the set of its name.
+type Write = [Value; 4];
+
+/// What is stored of these members, as of one round trip.
+pub async fn load<T: AsRef<str> + Sync>(
+    store: &Store,
+    members: &[T],
+) -> Result<Vec<Option<StoredProfile>>, StoreError> {
+    let mut buckets: BTreeMap<Option<ProfileBucket>, Vec<usize>> = BTreeMap::new();
+    for (index, member) in members.iter().enumerate() {
+        // One server takes keys of all slots at once.
+        let is_apart = store.topology.is_cluster();
+        let bucket = is_apart.then(|| ProfileBucket::of(member.as_ref()));
+        buckets.entry(bucket).or_default().push(index);
+    }
+    let parts = buckets
+        .values()
+        .flat_map(|indexes| indexes.chunks(READ_MAX));
+    let read = parts.map(async |indexes| {
+        let key = |index: &usize| keys::profile(members[*index].as_ref());
+        let keys = indexes.iter().map(key);
+        let found: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
+        Ok::<_, StoreError>((indexes, found))
+    });
+    let mut stored = vec![None; members.len()];
+    for (indexes, found) in try_join_all(read).await? {
+        for (index, found) in indexes.iter().zip(found) {
+            stored[*index] = found.map(StoredProfile);
+        }
+    }
+    Ok(stored)
+}
+
+/// Carries out changes, each by itself. Those of one member are carried out in their order.
+pub async fn write(
+    store: &Store,
+    changes: &[ProfileChange],
+) -> Vec<Result<ProfileWritten, StoreError>> {
+    let mut buckets: BTreeMap<ProfileBucket, Vec<usize>> = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate() {
+        let bucket = ProfileBucket::of(change.member.as_str());
+        buckets.entry(bucket).or_default().push(index);
+    }
+    let parts = buckets.iter().flat_map(|(bucket, indexes)| {
+        let parts = indexes.chunks(WRITE_MAX);
+        parts.map(move |indexes| (*bucket, indexes))
+    });
+    let written = parts.map(async |(bucket, indexes)| {
+        let writes = indexes.iter().map(|index| {
+            let change = &changes[*index];
+            let seen = change.seen.as_ref();
+            let seen = seen.map_or_else(Bytes::new, |seen| seen.0.clone());
+            let set = 1 + change.status as usize;
+            [
+                change.member.as_str().into(),
+                Value::Bytes(seen),
+                Value::Bytes(change.new.0.clone()),
+                set.to_string().into(),
+            ]
+        });
+        let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
+        (indexes, written.await)
+    });
+    let mut results = vec![Ok(ProfileWritten::Changed); changes.len()];
+    for (indexes, written) in join_all(written).await {
+        for (place, index) in indexes.iter().enumerate() {
+            results[*index] = match &written {
+                Ok(written) => written[place].clone(),
+                Err(error) => Err(error.clone()),
+            };
+        }
+    }
+    results
+}
+
+/// Deletes what is stored of a member, whatever it is; returns whether there was something.
+pub async fn delete(store: &Store, member: &MemberId) -> Result<bool, StoreError> {
+    let write: Write = [member.as_str(), "*", "", "0"].map(Value::from);
+    let bucket = ProfileBucket::of(member.as_str());
+    let written = write_bucket(store, bucket, &script::DELETE_PROFILES, vec![write]);
+    let mut written = written.await?;
+    let written = written.pop().unwrap_or(Ok(ProfileWritten::None))?;
+    Ok(written == ProfileWritten::Done)
+}
+
+async fn write_bucket(
+    store: &Store,
+    bucket: ProfileBucket,
+    script: &'static Script,
+    writes: Vec<Write>,
+) -> Result<Vec<Result<ProfileWritten, StoreError>>, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        Ok,
+        None,
+        Changed,
+        Fault,
+    }
+    let reviews = ReviewStatus::ALL.map(|status| keys::reviews(bucket, status));
+    let profiles = writes.iter().map(|[member, ..]| {
+        let member = member.as_str().unwrap_or_default();
+        keys::profile(&member)
+    });
+    let written = store
+        .call(script, &bucket.tag())
+        .keys(reviews)
+        .keys(profiles)
+        .args(writes.iter().flatten().cloned())
+        .write::<Vec<Reply>>();
+    let written = written.await?.into_iter().map(|reply| match reply {
+        Reply::Ok => Ok(ProfileWritten::Done),
+        Reply::None => Ok(ProfileWritten::None),
+        Reply::Changed => Ok(ProfileWritten::Changed),
+        Reply::Fault => Err(StoreError::Unexpected(
+            "the key of a profile that is no string".to_owned(),
+        )),
+    });
+    Ok(written.collect())
+}
+
+/// Up to `count` members of whose names this was said, in the order of their bytes, behind `after`.
+pub async fn reviewed(
+    store: &Store,
+    status: ReviewStatus,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Vec<MemberId>, StoreError> {
+    let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
+    let listed = ProfileBucket::all().map(async |bucket| {
+        let (key, count) = (keys::reviews(bucket, status), count.to_string());
+        let range = [&key, &from, "+", "BYLEX", "LIMIT", "0", &count];
+        store.command::<Vec<String>>("ZRANGE", range).await
+    });
+    let mut members = try_join_all(listed).await?.concat();
+    members.sort_unstable();
+    members.truncate(count);
+    let members = members.iter();
+    Ok(members.filter_map(|id| MemberId::parse(id).ok()).collect())
+}

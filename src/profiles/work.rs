@@ -1,0 +1,252 @@
+//! Profiles of members, and the reviews of their names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::store::{self, ProfileChange, ProfileWritten, StoredProfile};
+use crate::core::{ATTEMPTS_MAX, Error, Service};
+use crate::domain::ids::MemberId;
+use crate::domain::part::Part;
+use crate::domain::problems::Problem;
+use crate::domain::profile::{Draft, Profiles, Record, Review, ReviewStatus, Rules, Verdict};
+use crate::domain::time::Timestamp;
+use crate::runtime::throttle;
+
+/// The most profiles of one request.
+pub const PROFILES_MAX: usize = 1_000;
+/// After how many names other requests get a turn: looking for patterns takes time.
+const NAMES_AT_ONCE: usize = 32;
+
+/// A profile that is to be written.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// Whose.
+    pub member: MemberId,
+    /// What it is to be.
+    pub draft: Draft,
+}
+
+/// The profile of a member.
+#[derive(Clone, Debug)]
+pub struct FoundProfile {
+    /// Whose.
+    pub member: MemberId,
+    /// What is stored of it.
+    pub record: Arc<Record>,
+}
+
+/// What is known of profiles while they are written: what is stored, and what that says.
+type Known = Option<(StoredProfile, Arc<Record>)>;
+
+/// The profiles of these members, with one round trip to Redis. One that can't be read is left out; the log tells.
+pub async fn read(
+    service: &Service,
+    members: impl IntoIterator<Item = Arc<str>>,
+) -> Result<Profiles, Error> {
+    let mut members: Vec<Arc<str>> = members.into_iter().collect();
+    members.sort_unstable();
+    members.dedup();
+    let stored = store::load(&service.engine.store, &members).await?;
+    let found = members.into_iter().zip(stored);
+    let found = found.filter_map(|(member, stored)| match stored?.read() {
+        Ok(record) => Some((member, Arc::new(record))),
+        Err(error) => {
+            throttle::say(&format!("profile: {error}"), |more| {
+                tracing::error!(%error, more, "a profile can't be read");
+            });
+            None
+        }
+    });
+    Ok(Profiles(Some(Arc::new(found.collect()))))
+}
+
+/// The profile of a member.
+pub async fn find(service: &Service, member: &MemberId) -> Result<FoundProfile, Error> {
+    let (_, record) = stored(service, member).await?;
+    let member = member.clone();
+    Ok(FoundProfile { member, record })
+}
+
+async fn stored(
+    service: &Service,
+    member: &MemberId,
+) -> Result<(StoredProfile, Arc<Record>), Error> {
+    let members = [member.as_str()];
+    let stored = store::load(&service.engine.store, &members).await?.pop();
+    let stored = stored
+        .flatten()
+        .ok_or_else(|| Problem::profile_not_found(member))?;
+    let record = Arc::new(stored.read()?);
+    Ok((stored, record))
+}
+
+/// Writes profiles, each by itself; `writer` is who does. Returns what each is then, in their order.
+pub async fn write(
+    service: &Service,
+    incoming: &[Incoming],
+    rules: &Rules,
+    writer: &str,
+) -> Vec<Result<FoundProfile, Error>> {
+    let mut results: Vec<_> = incoming.iter().map(|_| Err(Error::busy())).collect();
+    let mut open: Vec<usize> = (0..incoming.len()).collect();
+    for _ in 0..ATTEMPTS_MAX {
+        if open.is_empty() {
+            break;
+        }
+        let planned = match plan(service, incoming, &open, (rules, writer)).await {
+            Ok(planned) => planned,
+            Err(error) => {
+                for index in open {
+                    results[index] = Err(error.clone());
+                }
+                break;
+            }
+        };
+        for (index, error) in planned.refused {
+            results[index] = Err(error);
+        }
+        open.clear();
+        let written = store::write(&service.engine.store, &planned.changes).await;
+        for ((index, found), written) in planned.found.into_iter().zip(written) {
+            match written {
+                Ok(ProfileWritten::Changed) => open.push(index),
+                Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
+                Err(error) => results[index] = Err(error.into()),
+            }
+        }
+    }
+    results
+}
+
+/// Reads what is stored of the members of these profiles, and plans what is to be stored.
+async fn plan(
+    service: &Service,
+    incoming: &[Incoming],
+    open: &[usize],
+    (rules, writer): (&Rules, &str),
+) -> Result<Planned, Error> {
+    let members = open.iter().map(|index| incoming[*index].member.as_str());
+    let members: Vec<&str> = members.collect();
+    let stored = store::load(&service.engine.store, &members).await?;
+    let by = (writer, service.engine.clock.now());
+    let mut planned = Planned::default();
+    for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
+        if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
+            tokio::task::yield_now().await;
+        }
+        let plan = planned.plan(&incoming[*index], *index, stored, (rules, by));
+        if let Err(error) = plan {
+            planned.refused.push((*index, error));
+        }
+    }
+    Ok(planned)
+}
+
+/// Deletes a profile.
+pub async fn delete(service: &Service, member: &MemberId) -> Result<(), Error> {
+    if store::delete(&service.engine.store, member).await? {
+        return Ok(());
+    }
+    Err(Problem::profile_not_found(member).into())
+}
+
+/// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
+/// has written a name can't approve it. Returns the review before, and the profile.
+pub async fn review_name(
+    service: &Service,
+    member: &MemberId,
+    verdict: &Verdict,
+    (reviewer, by): (&str, &str),
+) -> Result<(Review, FoundProfile), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        let (seen, before) = stored(service, member).await?;
+        if !before.is_judged_by(verdict) {
+            return Err(Problem::name_changed(before.profile.name.as_str()).into());
+        }
+        let is_own = !reviewer.is_empty() && before.writer == reviewer;
+        if is_own && verdict.status == ReviewStatus::Approved {
+            return Err(Problem::own_name().into());
+        }
+        let record = before.reviewed(verdict, by, service.engine.clock.now());
+        let change = ProfileChange {
+            member: member.clone(),
+            seen: Some(seen),
+            new: StoredProfile::of(&record)?,
+            status: record.review.status,
+        };
+        let written = store::write(&service.engine.store, &[change]).await.pop();
+        if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
+            let (member, record) = (member.clone(), Arc::new(record));
+            return Ok((before.review.clone(), FoundProfile { member, record }));
+        }
+    }
+    Err(Error::busy())
+}
+
+/// Up to `count` profiles of whose names this was said, in the order of their members, behind `after`.
+pub async fn reviewed(
+    service: &Service,
+    status: ReviewStatus,
+    after: Option<&MemberId>,
+    count: usize,
+) -> Result<Part<FoundProfile, MemberId>, Error> {
+    let store = &service.engine.store;
+    let members = store::reviewed(store, status, after, count + 1).await?;
+    let Part { items, next } = Part::split(members, count, MemberId::clone);
+    let ids = items.iter().map(|member| Arc::from(member.as_str()));
+    let profiles = read(service, ids).await?;
+    let found = items.into_iter().filter_map(|member| {
+        let record = Arc::clone(profiles.of(member.as_str())?);
+        // It may have been reviewed meanwhile.
+        (record.review.status == status).then_some(FoundProfile { member, record })
+    });
+    let items = found.collect();
+    Ok(Part { items, next })
+}
+
+/// The changes of one call, and what the profiles are after them.
+#[derive(Default)]
+struct Planned {
+    latest: HashMap<MemberId, (StoredProfile, Arc<Record>)>,
+    changes: Vec<ProfileChange>,
+    /// For each change the index of what came in, and what the profile is then.
+    found: Vec<(usize, FoundProfile)>,
+    /// The others by their indexes, and what is wrong with each.
+    refused: Vec<(usize, Error)>,
+}
+
+impl Planned {
+    /// Adds what is to be written for one profile. What comes twice in a call is changed twice.
+    fn plan(
+        &mut self,
+        Incoming { member, draft }: &Incoming,
+        index: usize,
+        stored: Option<StoredProfile>,
+        (rules, by): (&Rules, (&str, Timestamp)),
+    ) -> Result<(), Error> {
+        let before: Known = match (self.latest.get(member), stored) {
+            (Some(latest), _) => Some(latest.clone()),
+            (None, Some(stored)) => {
+                let record = Arc::new(stored.read()?);
+                Some((stored, record))
+            }
+            (None, None) => None,
+        };
+        let record = before.as_ref().map(|(_, record)| &**record);
+        let attributes = record.map(|record| &*record.profile.attributes);
+        let profile = rules.profile(draft, attributes).map_err(Problem::invalid)?;
+        let record = Arc::new(Record::written(profile, record, rules, by));
+        let new = StoredProfile::of(&record)?;
+        self.changes.push(ProfileChange {
+            member: member.clone(),
+            seen: before.map(|(stored, _)| stored),
+            new: new.clone(),
+            status: record.review.status,
+        });
+        self.latest
+            .insert(member.clone(), (new, Arc::clone(&record)));
+        let member = member.clone();
+        self.found.push((index, FoundProfile { member, record }));
+        Ok(())
+    }
+}

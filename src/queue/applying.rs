@@ -1,0 +1,456 @@
+//! The job that applies queued events.
+//!
+//! One instance at a time works on a queue, under a *lease* of its shard. A step reads the first events of the queue, takes them the way of
+//! all events (`submission.rs`), ends those that are not applied, and begins again until its time is over. So boards take turns.
+//!
+//! - An event leaves its queue in the step that applies it (`scripts/apply.lua`), or that says why it is not applied
+//!   (`scripts/end_queued.lua`). Both compare the number of the lease. So nothing is applied twice, whoever wakes up late, and nothing is lost,
+//!   wherever a worker dies.
+//! - Events of a member are taken in their order, as far as that can be known: one that has to wait for others, or that a server did not
+//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it. A step that fails ends its pass.
+//! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
+//! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+
+use super::burying::{self, DeadEvent};
+use super::dead_letters::store::DeadReason;
+use super::fate::{self, Fate};
+use super::hold::{Hold, Pass, Stop, WAITING_PAUSE};
+use super::store::queued::{self, End, Ended, QueueEntry};
+use super::store::queues::{self, QueueName};
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::write::events::{Incoming, Queued, Report};
+use crate::core::write::store::held::Held;
+use crate::core::write::submission::Budget;
+use crate::core::{Engine, Error, LiveBoard, LiveShard};
+use crate::domain::ids::MemberId;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::redis::StoreError;
+use crate::redis::entry::EntryId;
+use crate::runtime::throttle;
+
+/// The most events of one reading.
+const BATCH_MAX: usize = 1_000;
+/// The most events that one call ends.
+const CALL_ENDS_MAX: usize = 100;
+/// How long a step goes on.
+const STEP_TIME: Duration = Duration::from_millis(50);
+/// The pause before a queue is looked at again that was empty; less if this instance puts something in.
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
+/// How long a queue is empty before its lease is given back.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// The pause after a server did not answer, or another instance had the lease.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The job: applies what waits in queues.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyQueues;
+
+/// Works on a queue.
+struct Worker<'a> {
+    engine: &'a Engine,
+    name: &'a QueueName,
+    live: Arc<LiveBoard>,
+    /// Which of the board's shards it is.
+    index: usize,
+    hold: Hold,
+}
+
+/// Events that are to be ended, and the members of those that were read.
+type Ends = Vec<(EntryId, End, Option<MemberId>)>;
+
+impl Job for ApplyQueues {
+    type Item = QueueName;
+    const KIND: JobKind = JobKind::Queues;
+    const AT_ONCE: usize = 16;
+    const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+    fn subject(&self, name: &QueueName) -> Subject {
+        Subject::part(&name.id, name.shard.tag(&name.id))
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
+        let listed = match queues::all(&engine.store).await {
+            // The server of the index may be away alone.
+            Err(_) if super::of(engine).queues.has_work() => Vec::new(),
+            listed => listed?,
+        };
+        Ok(super::of(engine).queues.due(listed))
+    }
+
+    async fn step(&self, engine: &Engine, name: &mut QueueName) -> Result<Progress, Error> {
+        let step = async {
+            let Some(mut worker) = Worker::begin(engine, name).await? else {
+                super::of(engine).queues.pause(name, AWAY_PAUSE);
+                return Ok(Progress::Done);
+            };
+            let stopped = worker.work().await;
+            worker.lay_down(stopped).await
+        };
+        match step.await {
+            // A server that does not answer is no fault of a queue. Others go on meanwhile.
+            Err(error) if !error.is_fault() => {
+                super::of(engine).queues.pause(name, AWAY_PAUSE);
+                throttle::say(&format!("queue: {error}"), |more| {
+                    tracing::warn!(queue = %name, %error, more, "a queue can't be worked on; it will be tried again");
+                });
+                Ok(Progress::Done)
+            }
+            stepped => stepped,
+        }
+    }
+}
+
+/// Forgets a queue that is done, or that another instance has.
+fn forget_queue(engine: &Engine, name: &QueueName) {
+    super::of(engine).queues.forget(name);
+    note_full_letters(engine, name, None);
+}
+
+/// Takes note of whether events stay in a queue because there are too many dead letters.
+fn note_full_letters(engine: &Engine, name: &QueueName, error: Option<&Error>) {
+    let part = format!("{}, dead letters", name.shard.tag(&name.id));
+    let subject = Subject::part(&name.id, part);
+    let now = engine.clock.now();
+    engine.faults.record(JobKind::Queues, &subject, now, error);
+}
+
+/// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
+async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
+    // It was listed while it was in use. So what is read now is no older than that.
+    engine.reload(&name.id).await?;
+    let live = engine.boards.get(&name.id);
+    let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
+    if !is_current && queues::size(&engine.store, name).await?.events == 0 {
+        queues::unlist(&engine.store, name).await?;
+        forget_queue(engine, name);
+    }
+    Ok(())
+}
+
+impl<'a> Worker<'a> {
+    /// Takes up the work on a queue; `None` if there is none for this instance now.
+    async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
+        let live = engine.find_board(&name.id).await?;
+        let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
+            queues::unlist(&engine.store, name).await?;
+            forget_queue(engine, name);
+            return Ok(None);
+        };
+        if live.board.generation < name.generation {
+            engine.reload(&name.id).await?;
+            return Ok(None);
+        }
+        let is_it = |live: &LiveShard| live.shard.shard_id == name.shard;
+        let Some(index) = live.shards.iter().position(is_it) else {
+            unlist_left(engine, name).await?;
+            return Ok(None);
+        };
+        let hold = match super::of(engine).queues.take(name) {
+            Some(hold) => Some(hold),
+            None => Hold::take(engine, &live.shards[index].shard).await?,
+        };
+        Ok(hold.map(|hold| Self {
+            engine,
+            name,
+            live,
+            index,
+            hold,
+        }))
+    }
+
+    fn shard(&self) -> &Shard {
+        &self.live.shards[self.index].shard
+    }
+
+    /// Lays the work down, as it is due after a step that has ended like this.
+    async fn lay_down(mut self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
+        let (engine, name) = (self.engine, self.name);
+        let is_idle = |since: Instant| since.elapsed() >= IDLE_TIME;
+        let (pause, progress) = match stopped {
+            Ok(Stop::Time) => (Duration::ZERO, Ok(Progress::More)),
+            Ok(Stop::Empty) if self.hold.empty_since.is_some_and(is_idle) => {
+                let cleared = queues::clear(&engine.store, self.shard()).await;
+                if matches!(cleared, Ok(true)) {
+                    forget_queue(engine, name);
+                    self.hold.lease.give_back("").await?;
+                    return Ok(Progress::Done);
+                }
+                let progress = cleared.map(|_| Progress::Done);
+                (Duration::ZERO, progress.map_err(Error::from))
+            }
+            Ok(Stop::Empty) => (IDLE_PAUSE, Ok(Progress::Done)),
+            Ok(Stop::Waits) => (self.hold.pause, Ok(Progress::Done)),
+            Ok(Stop::Lost) => {
+                note_full_letters(engine, name, None);
+                super::of(engine).queues.pause(name, WAITING_PAUSE);
+                self.hold.lease.give_back("").await?;
+                return Ok(Progress::Done);
+            }
+            Err(error) => {
+                // What was read and not applied comes first again.
+                self.hold.pass = Pass::default();
+                self.hold.lost.clear();
+                (Duration::ZERO, Err(error))
+            }
+        };
+        super::of(engine).queues.lay_down(name, self.hold);
+        super::of(engine).queues.pause(name, pause);
+        progress
+    }
+
+    /// Applies what waits, until the time of a step is over.
+    async fn work(&mut self) -> Result<Stop, Error> {
+        let begun = Instant::now();
+        loop {
+            if !self.hold.lease.renew("").await? {
+                return Ok(Stop::Lost);
+            }
+            let (store, after) = (&self.engine.store, self.hold.pass.after);
+            let entries = queued::read(store, self.shard(), after, BATCH_MAX).await?;
+            let is_last = entries.len() < BATCH_MAX;
+            if let Some((last, _)) = entries.last() {
+                self.hold.pass.after = Some(*last);
+                self.hold.empty_since = None;
+                if self.take(entries).await? {
+                    if !self.hold.lease.confirm("").await? {
+                        return Ok(Stop::Lost);
+                    }
+                    // What is not in the queue any more is not read again.
+                    self.hold.pass = Pass::default();
+                    return Ok(Stop::Time);
+                }
+            }
+            if is_last {
+                if !self.hold.pass.is_full && mem::take(&mut self.hold.is_full) {
+                    self.hold.buried.clear();
+                    note_full_letters(self.engine, self.name, None);
+                }
+                return Ok(self.hold.end_pass());
+            }
+            if self.hold.pass.waiting.is_empty() {
+                self.hold.pass = Pass::default();
+            }
+            if begun.elapsed() >= STEP_TIME {
+                return Ok(Stop::Time);
+            }
+        }
+    }
+
+    /// Takes some events of the queue to their end. Returns whether somebody else had some of them.
+    async fn take(&mut self, entries: Vec<(EntryId, QueueEntry)>) -> Result<bool, Error> {
+        let now = self.engine.clock.now();
+        let (mut open, mut ends) = (Vec::new(), Ends::new());
+        for (entry, read) in &entries {
+            match self.read(*entry, read, now) {
+                Ok(incoming) => open.extend(incoming),
+                Err((end, member)) => ends.push((*entry, end, member)),
+            }
+        }
+        let is_lost = self.apply(open, &mut ends).await?;
+        self.bury(&entries, &ends).await;
+        Ok(self.end(&ends).await? || is_lost)
+    }
+
+    /// Reads an entry; `None`: it waits. Fails if it is to be ended, with its member if others of that may have to wait.
+    fn read(
+        &self,
+        entry: EntryId,
+        read: &QueueEntry,
+        now: Timestamp,
+    ) -> Result<Option<Incoming>, (End, Option<MemberId>)> {
+        let dead = |reason, detail, member| Err((End::Dead { reason, detail }, member));
+        let event = match QueuedEvent::decode(&read.event_id, &read.event) {
+            Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
+            other => {
+                let another = |_| "member: is of another shard".into();
+                let detail = other.map_or_else(|detail| detail, another);
+                return dead(DeadReason::Unreadable, detail, None);
+            }
+        };
+        if self.hold.lost.contains(&entry) {
+            let detail = "the ids of the queue lack it".into();
+            return dead(DeadReason::Failed, detail, Some(event.member));
+        }
+        if self.hold.pass.waiting.contains(&event.member) {
+            return Ok(None);
+        }
+        if let Some(detail) = event.too_long_wait(now) {
+            return dead(DeadReason::TooOld, detail, None);
+        }
+        let held = Held {
+            entry,
+            bytes: read.bytes(),
+            lease: self.hold.lease.number,
+            late: read.late,
+            queued_at: event.queued_at,
+            is_logged: read.is_logged,
+        };
+        Ok(Some(Incoming {
+            board: self.name.id.clone(),
+            id: Some(event.id),
+            member: event.member,
+            score: event.score,
+            at: event.sent_at,
+            arrived_at: event.queued_at,
+            origin: event.origin,
+            data: event.data,
+            queued: Some(Queued { held, at: event.at }),
+        }))
+    }
+
+    /// Applies events, and says which are to be ended. Returns whether somebody else had some of them.
+    async fn apply(&mut self, open: Vec<Incoming>, ends: &mut Ends) -> Result<bool, Error> {
+        let request: Arc<[Incoming]> = open.into();
+        let (mut is_lost, mut broken) = (false, Vec::new());
+        for (index, fate) in self.submit(&request, (0..request.len()).collect()).await? {
+            match fate {
+                Fate::BrokeOff(_) if request.len() > 1 => broken.push(index),
+                fate => is_lost |= self.sort(&request[index], fate, ends),
+            }
+        }
+        broken.sort_unstable();
+        for index in broken {
+            for (_, fate) in self.submit(&request, vec![index]).await? {
+                is_lost |= self.sort(&request[index], fate, ends);
+            }
+        }
+        Ok(is_lost)
+    }
+
+    /// Submits some events, and says what came of each.
+    async fn submit(
+        &self,
+        request: &Arc<[Incoming]>,
+        indexes: Vec<usize>,
+    ) -> Result<Vec<(usize, Fate)>, Error> {
+        let (id, budget) = (&self.name.id, Budget::of_queue(self.hold.is_careful));
+        let submitted = self
+            .engine
+            .submit(id, request, indexes, Report::default(), budget);
+        let submitted = submitted.boxed().await;
+        let now = self.engine.clock.now();
+        let fates = submitted.into_iter().map(|(index, result)| {
+            Ok((
+                index,
+                Fate::of(&request[index], result, &self.live.board, now)?,
+            ))
+        });
+        fates.collect()
+    }
+
+    /// Takes note of what came of an event. Returns whether somebody else had it.
+    fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
+        let entry = incoming.queued.map(|queued| queued.held.entry);
+        let end = match fate {
+            Fate::Lost => {
+                self.hold.lost.extend(entry);
+                return true;
+            }
+            Fate::Left => {
+                self.hold.pass.has_moved = true;
+                return false;
+            }
+            Fate::Waits => {
+                self.hold.pass.waiting.insert(incoming.member.clone());
+                return false;
+            }
+            Fate::Ends(end) => end,
+            Fate::BrokeOff(detail) => {
+                let reason = DeadReason::Failed;
+                End::Dead { reason, detail }
+            }
+        };
+        let member = Some(incoming.member.clone());
+        ends.extend(entry.map(|entry| (entry, end, member)));
+        false
+    }
+
+    /// Tells the log of those events that are about to be dead letters.
+    async fn bury(&self, entries: &[(EntryId, QueueEntry)], ends: &Ends) {
+        let dead = ends.iter().filter_map(|(entry, end, _)| {
+            let End::Dead { reason, detail } = end else {
+                return None;
+            };
+            let place = entries.binary_search_by_key(entry, |(entry, _)| *entry);
+            let (_, read) = entries.get(place.ok()?)?;
+            Some(DeadEvent {
+                board: &self.live.board,
+                queue: self.name,
+                entry: *entry,
+                event: QueuedEvent::decode(&read.event_id, &read.event).ok(),
+                reason: *reason,
+                detail,
+            })
+        });
+        let dead = dead.filter(|dead| !self.hold.buried.contains(&dead.entry));
+        burying::bury(self.engine, self.name, dead.collect()).await;
+    }
+
+    /// Ends events. Returns whether somebody else had some of them.
+    async fn end(&mut self, ends: &Ends) -> Result<bool, Error> {
+        let mut is_lost = false;
+        for part in ends.chunks(CALL_ENDS_MAX) {
+            let (store, lease) = (&self.engine.store, self.hold.lease.number);
+            let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
+            let ended = queued::end(store, self.shard(), lease, all).await;
+            let ended = match ended {
+                Err(StoreError::Stale) => return Ok(true),
+                ended => ended?,
+            };
+            for ((entry, end, member), ended) in part.iter().zip(ended) {
+                match ended {
+                    Ended::Done => {
+                        self.hold.pass.has_moved = true;
+                        self.hold.buried.remove(entry);
+                        self.tell_end(*entry, end);
+                    }
+                    Ended::Gone => is_lost = true,
+                    Ended::Full => {
+                        self.hold.pass.waiting.extend(member.clone());
+                        self.hold.pass.is_full = true;
+                        self.hold.is_full = true;
+                        self.hold.buried.insert(*entry);
+                        self.tell_full(end);
+                    }
+                }
+            }
+        }
+        Ok(is_lost)
+    }
+
+    fn tell_end(&self, entry: EntryId, end: &End) {
+        let status = match end {
+            End::Known => "duplicate",
+            End::Refused { .. } => "rejected",
+            End::Dead { reason, detail } => {
+                let (queue, reason) = (self.name, reason.name());
+                throttle::say(&format!("dead letter: {reason}"), |more| {
+                    tracing::error!(%queue, %entry, reason, detail, more, "a queued event is a dead letter");
+                });
+                "dead"
+            }
+        };
+        fate::count(status);
+    }
+
+    /// Shows that an event stays in the queue which can't be applied: there are as many dead letters as there may be.
+    fn tell_full(&self, end: &End) {
+        let End::Dead { detail, .. } = end else {
+            return;
+        };
+        let error = format!(
+            "there are too many dead letters, so queued events wait that can't be applied: {detail}"
+        );
+        let error = Error::from(StoreError::Unexpected(error));
+        note_full_letters(self.engine, self.name, Some(&error));
+    }
+}

@@ -1,0 +1,4 @@
+//! What became of an event, by its id.
+
+pub mod routes;
+pub mod work;

@@ -1,0 +1,284 @@
+//! Finds out what became of events, by their ids.
+
+use std::sync::Arc;
+
+use crate::core::hide::store::erasures;
+use crate::core::write::store::events::{self, Known};
+use crate::core::{Error, LiveBoard, Service};
+use crate::domain::event::Status;
+use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::intake::KnownOffsets;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::score::Score;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::domain::window::Window;
+use crate::queue::dead_letters::work::FoundLetter;
+use crate::queue::intake::{self, LogEvent, Sought};
+use crate::queue::refusal::Refusal;
+use crate::queue::store::{queued, queues};
+use crate::queue::{self, dead_letters};
+use crate::redis::StoreError;
+use crate::runtime::join::try_join_all;
+
+/// Which events are looked for.
+#[derive(Clone, Debug)]
+pub struct EventsRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Under which id.
+    pub id: EventId,
+    /// Of which member; without one, all shards are asked.
+    pub member: Option<MemberId>,
+}
+
+/// What became of an event.
+#[derive(Debug)]
+pub enum EventStatus {
+    /// It waits to be applied.
+    Queued(Box<QueuedEvent>),
+    /// It was taken.
+    Applied {
+        /// How it ended.
+        status: Status,
+        /// The instant that it counted for.
+        at: Timestamp,
+        /// The scores that its member had then, in the order of the windows. None if somebody was erased who may be its member.
+        scores: Vec<(Window, Score)>,
+    },
+    /// A rule has refused it when it was to be applied.
+    Rejected {
+        /// The instant that it would have counted for.
+        at: Timestamp,
+        /// Why.
+        error: Error,
+    },
+    /// It is a dead letter.
+    Dead(Box<FoundLetter>),
+}
+
+/// What shards know of an id.
+#[derive(Default)]
+struct Found {
+    waiting: Vec<QueuedEvent>,
+    known: Vec<Known>,
+    refused: Vec<String>,
+    letters: Vec<FoundLetter>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        let is_known = !self.waiting.is_empty() || !self.known.is_empty();
+        !is_known && self.refused.is_empty() && self.letters.is_empty()
+    }
+
+    /// Leaves out what waits, or is dead, of other members than this one. (Nothing else that is known tells its member.)
+    fn keep_own(&mut self, member: &MemberId) {
+        self.waiting.retain(|event| event.member == *member);
+        let is_own = |letter: &FoundLetter| {
+            let event = letter.event.as_ref();
+            event.is_none_or(|event| event.member == *member)
+        };
+        self.letters.retain(is_own);
+    }
+
+    /// Leaves out what is told of an event in two places, since it counts, or waits again.
+    fn tell_once(&mut self) {
+        let taken = self.known.iter().map(|known| known.fingerprint);
+        let taken: Vec<u64> = taken.collect();
+        self.waiting
+            .retain(|event| !taken.contains(&event.fingerprint));
+        let waiting = self.waiting.iter().map(|event| event.fingerprint);
+        let alive: Vec<u64> = taken.into_iter().chain(waiting).collect();
+        self.letters.retain(|letter| {
+            let event = letter.event.as_ref();
+            event.is_none_or(|event| !alive.contains(&event.fingerprint))
+        });
+    }
+}
+
+/// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
+/// dead letters; in this order. With the board.
+pub async fn find(
+    service: &Service,
+    request: &EventsRequest,
+) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
+    let find = async |live| find_events(service, live, request).await;
+    service.engine.with_board(&request.board, find).await
+}
+
+async fn find_events(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    request: &EventsRequest,
+) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
+    let mut found = look_for_id(service, &live, request).await?;
+    if found.is_empty() {
+        let in_log = look_in_log(service, &live, request).await?;
+        // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
+        found = look_for_id(service, &live, request).await?;
+        if found.is_empty() {
+            found.waiting = in_log;
+        }
+    }
+    if let Some(member) = &request.member {
+        found.keep_own(member);
+    }
+    found.tell_once();
+    let waiting = found.waiting.into_iter();
+    let mut events: Vec<_> = waiting
+        .map(|event| EventStatus::Queued(Box::new(event)))
+        .collect();
+    let is_taken = !found.known.is_empty();
+    for known in found.known {
+        events.push(applied(service, &live, request.member.as_ref(), known).await?);
+    }
+    // An event that was refused blocks no other under its id.
+    for refused in found.refused.iter().filter(|_| !is_taken) {
+        events.push(refusal(refused)?);
+    }
+    let letters = found.letters.into_iter();
+    events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
+    Ok((live, events))
+}
+
+/// The events of the id that wait in the log, and were not taken before this began.
+async fn look_in_log(
+    service: &Service,
+    live: &LiveBoard,
+    request: &EventsRequest,
+) -> Result<Vec<QueuedEvent>, Error> {
+    let log = queue::of(&service.engine).log.as_ref();
+    let Some(log) = log.filter(|_| !live.board.is_league()) else {
+        return Ok(Vec::new());
+    };
+    let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
+    let store = &service.engine.store;
+    let mut from = Vec::new();
+    for (partition, _) in log.ends().await? {
+        let shards = current_shards(live, member).into_iter();
+        let known = shards.map(|shard| intake::store::known_offsets(store, shard, &partition));
+        let known = try_join_all(known).await?;
+        let least = known.iter().map(KnownOffsets::taken).min().flatten();
+        // A shard that says nothing of a partition has had nothing of it that lies before the floor.
+        let least = match least {
+            None => intake::store::floor(store, &partition).await?,
+            least => least,
+        };
+        from.extend(least.map(|least| (partition, least)));
+    }
+    let sought = Sought {
+        board,
+        id,
+        member,
+        from: &from,
+    };
+    let now = service.engine.clock.now();
+    let events = log.find(sought).await?.into_iter();
+    let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
+    let events = events.filter(is_of_board);
+    // What can't be read by its board will be dead, and is told where those are.
+    let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
+    Ok(events.collect())
+}
+
+/// What all shards know that may know of the event.
+async fn look_for_id(
+    service: &Service,
+    live: &LiveBoard,
+    request: &EventsRequest,
+) -> Result<Found, Error> {
+    let (id, member) = (&request.id, request.member.as_ref());
+    let (store, mut found) = (&service.engine.store, Found::default());
+    let of_shards = shards_for(live, member).into_iter();
+    let of_shards = of_shards.map(async |shard| {
+        // In this order: what is applied, or dies, between two of these is met twice, and not missed.
+        let waiting = queues::find(store, shard, id).await?;
+        let known = events::known(store, shard, id).await?;
+        let refused = queued::refused(store, shard, &[id]).await?;
+        Ok::<_, Error>((waiting, known, refused))
+    });
+    for (waiting, known, refused) in try_join_all(of_shards).await? {
+        found.waiting.extend(waiting);
+        found.known.extend(known);
+        found.refused.extend(refused.into_iter().flatten());
+    }
+    // Letters move along with their board.
+    let current = current_shards(live, member).into_iter();
+    let letters = current.map(|shard| dead_letters::work::letters_under(service, shard, id));
+    for letters in try_join_all(letters).await? {
+        found.letters.extend(letters);
+    }
+    Ok(found)
+}
+
+/// An event that was taken; without its scores if they may be from before an erasure of its member.
+///
+/// What is remembered of an event does not tell its member, so the one that is asked for may be another. But no two erasures of
+/// different members have the same number. So if there is one, it tells the member.
+async fn applied(
+    service: &Service,
+    live: &LiveBoard,
+    member: Option<&MemberId>,
+    known: Known,
+) -> Result<EventStatus, Error> {
+    let is_current = match member.filter(|_| known.erasure > 0) {
+        Some(member) => {
+            let shard = &live.shard_of(member).shard;
+            let last = erasures::last(&service.engine.store, shard, member).await?;
+            last.is_some_and(|last| last.number == known.erasure)
+        }
+        None => !has_erased(service, live, member).await?,
+    };
+    let scores = known.scores.into_iter().filter(|_| is_current);
+    Ok(EventStatus::Applied {
+        status: known.status,
+        at: known.at,
+        scores: scores.collect(),
+    })
+}
+
+/// Whether any member was ever erased of whom an event may be that is found under this member, or under none.
+async fn has_erased(
+    service: &Service,
+    live: &LiveBoard,
+    member: Option<&MemberId>,
+) -> Result<bool, Error> {
+    // Members that were together in a former shard may be in any by now.
+    let member = member.filter(|_| live.former.is_empty());
+    let asked = current_shards(live, member).into_iter();
+    let asked = asked.map(|shard| erasures::has_erased(&service.engine.store, shard));
+    Ok(try_join_all(asked).await?.contains(&true))
+}
+
+/// An event that was refused, as that is stored.
+fn refusal(json: &str) -> Result<EventStatus, Error> {
+    let read = serde_json::from_str::<Refusal>(json);
+    let refusal = read.map_err(|error| {
+        let message = format!("a refusal that can't be read: {error}");
+        StoreError::Unexpected(message)
+    })?;
+    Ok(EventStatus::Rejected {
+        at: refusal.at,
+        error: refusal.into(),
+    })
+}
+
+/// The shards, also former ones, that may know of an event of a member, or of any.
+fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
+    let former = live.former.iter();
+    let former = former.flat_map(|former| former.shards_for(member));
+    current_shards(live, member)
+        .into_iter()
+        .chain(former)
+        .collect()
+}
+
+/// The same without former ones.
+fn current_shards<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
+    // In a league, any cohort may remember it.
+    match member {
+        Some(member) if !live.board.is_league() => vec![&live.shard_of(member).shard],
+        _ => live.shards.iter().map(|live| &live.shard).collect(),
+    }
+}

@@ -1,0 +1,133 @@
+//! Where a consumer of a partition begins to read.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::store;
+use crate::core::board::store::boards;
+use crate::core::{Engine, Error};
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::intake::{Extent, Partition};
+use crate::queue::store::queues::QueueName;
+
+/// How many boards, or shards, are asked side by side.
+pub(super) const AT_ONCE: usize = 64;
+
+/// What the shards of all boards know of a partition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Start {
+    /// The partition.
+    pub partition: Partition,
+    /// Up to this offset all records were taken; `None`: that is not known.
+    pub taken: Option<i64>,
+    /// Up to this offset some were: no shard has a higher one.
+    pub taken_max: Option<i64>,
+    /// The shards that know something of the partition. If one of them says nothing later, Redis has lost what it knew.
+    pub known: HashSet<QueueName>,
+}
+
+impl Start {
+    /// The offset from which on records are to be read, and how many offsets that were to be read were removed from the log. Fails if
+    /// the log is another one: it has fewer records than shards have taken of the one that had its name.
+    pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), Error> {
+        if let Some(taken) = self.taken_max.filter(|taken| *taken > log.end) {
+            return Err(Error::Log(format!(
+                "{} ends at offset {}, but records up to {taken} were taken: the topic was made anew, or is another one of this name",
+                self.partition, log.end
+            )));
+        }
+        // Of a log of which nothing is known, nobody has missed what is not there any more.
+        let known = self.taken.or(self.taken_max).unwrap_or(log.first);
+        let from = self.taken.unwrap_or(log.first).max(log.first);
+        Ok((from, (log.first - known).max(0)))
+    }
+}
+
+/// Asks the shards of all boards what they know of a partition. What the log has ([`Extent`]) is to be asked after this, so that it is no
+/// older.
+///
+/// # Errors
+///
+/// Redis does not answer: to begin without knowing all of them would lose events.
+pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error> {
+    // First: it may rise meanwhile, and shards with it.
+    let floor = store::floor(&engine.store, partition).await?;
+    let boards = stream::iter(all_boards(engine).await?);
+    let boards = boards.map(|id| async move { placement_of(engine, &id).await });
+    let boards: Vec<Option<Arc<Board>>> = boards.buffer_unordered(AT_ONCE).try_collect().await?;
+    let boards = boards.into_iter().flatten();
+    let shards = boards
+        .filter(|board| !board.is_league())
+        .flat_map(|board| board.shards());
+    let known = stream::iter(shards).map(|shard| async move {
+        let known = store::known_offsets(&engine.store, &shard, partition).await;
+        known.map(|known| (shard, known.taken()))
+    });
+    let mut known = known.buffer_unordered(AT_ONCE);
+    let (mut taken, mut taken_max) = (Some(i64::MAX), floor);
+    let mut of_shards = HashSet::new();
+    while let Some(of_shard) = known.next().await {
+        let (shard, of_shard) = of_shard?;
+        if of_shard.is_some() {
+            of_shards.insert(QueueName::of(&shard));
+        }
+        taken_max = taken_max.max(of_shard);
+        // A shard that says nothing has had no record that lies before the floor. `None` is the least.
+        taken = taken.min(of_shard.or(floor));
+    }
+    Ok(Start {
+        partition: partition.clone(),
+        taken: taken.filter(|taken| *taken < i64::MAX).or(floor),
+        taken_max,
+        known: of_shards,
+    })
+}
+
+/// The boards that there are. One may lack in the list where a server has gone back.
+pub(super) async fn all_boards(engine: &Engine) -> Result<BTreeSet<BoardId>, Error> {
+    let mut all = boards::all_ids(&engine.store).await?;
+    all.extend(engine.boards.ids());
+    Ok(all)
+}
+
+/// A board with its placement, also if the rest of it can't be read; `None` if it is not there any more.
+async fn placement_of(engine: &Engine, id: &BoardId) -> Result<Option<Arc<Board>>, Error> {
+    if let Some(live) = engine.boards.get(id) {
+        return Ok(Some(Arc::clone(&live.board)));
+    }
+    let stored = boards::load(&engine.store, id).await?;
+    Ok(stored.map(|stored| stored.unwrap_or_else(|unreadable| unreadable.board)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumer_begins_where_all_was_taken_or_where_the_log_begins() {
+        let within = |taken, taken_max, first, end| {
+            let partition = Partition::new("votes", 0);
+            let start = Start {
+                partition,
+                taken,
+                taken_max,
+                known: HashSet::new(),
+            };
+            start
+                .within(Extent { first, end })
+                .map_err(|other| other.to_string())
+        };
+        assert_eq!(within(None, None, 3, 9), Ok((3, 0)));
+        assert_eq!(within(None, Some(7), 0, 9), Ok((0, 0)));
+        assert_eq!(within(None, Some(7), 8, 9), Ok((8, 1)));
+        assert_eq!(within(Some(5), Some(9), 3, 9), Ok((5, 0)));
+        assert_eq!(within(Some(5), Some(7), 6, 9), Ok((6, 1)));
+        assert_eq!(within(Some(5), Some(7), 9, 9), Ok((9, 4)));
+        let other = within(Some(5), Some(10), 3, 9).unwrap_err();
+        let told = "votes/0 ends at offset 9, but records up to 10 were taken";
+        assert!(other.contains(told), "{other}");
+    }
+}

@@ -1,0 +1,236 @@
+//! What shards take out of the log, and what they know of its partitions (`scripts/lib/intake.lua`).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::domain::board::Board;
+use crate::domain::intake::{FormerOffsets, KnownOffsets, Partition};
+use crate::domain::queued::QueuedEvent;
+use crate::domain::shard::{Shard, Sharding};
+use crate::queue::store::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
+use crate::redis::decode::{Done, Tail};
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
+use crate::redis::{StoreError, keys, script};
+
+/// What stands before the partition in the name of the field with the offsets of former shards.
+const FORMER: &str = "former:";
+/// The field with what a closing waits for.
+const ENDS: &str = "ends";
+
+/// What a shard is to take out of a partition: all of its records that lie from `base` to `upto`, but for those that it was given by the same
+/// consumer before.
+#[derive(Clone, Debug)]
+pub struct Take<'a> {
+    /// The partition.
+    pub partition: &'a Partition,
+    /// From which offset on,
+    pub base: i64,
+    /// and up to which.
+    pub upto: i64,
+    /// The first offset that the log had when the consumer began.
+    pub first: i64,
+    /// Whether the shard has answered the consumer before.
+    pub is_known: bool,
+    /// The records with their offsets, which ascend.
+    pub events: &'a [(i64, QueuedEvent)],
+}
+
+/// What a shard has taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Taken {
+    /// All that lies before this offset. If that is less than was asked for, there is no room for the event that lies there.
+    Upto {
+        /// The offset.
+        offset: i64,
+        /// How many bytes the queue has more.
+        bytes: u64,
+    },
+    /// Nothing: its board moves, and takes nothing until it has.
+    Held,
+    /// Nothing: there is a gap between what it has taken and what it was given.
+    GoneBack,
+}
+
+/// Has a shard take records. Without events only its next offset moves on.
+pub async fn take(
+    store: &Store,
+    shard: &Shard,
+    take: &Take<'_>,
+    room: Room,
+) -> Result<Taken, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    enum Reply {
+        Ok(i64, u64),
+        Held,
+        GoneBack,
+        Unindexed(String),
+        Former(Tail<Vec<String>>),
+    }
+    let (mut epoch, mut former) = (String::new(), HashMap::new());
+    let ids: Vec<_> = take.events.iter().map(|(_, event)| &event.id).collect();
+    let offsets: Vec<_> = take.events.iter().map(|(offset, _)| *offset).collect();
+    let events: Vec<Bytes> = take
+        .events
+        .iter()
+        .map(|(_, event)| event.encode().into())
+        .collect();
+    for _ in 0..LISTINGS_MAX {
+        let call = store
+            .call(&script::TAKE, shard.tag())
+            .keys(keys::intake(shard))
+            .put_fields(shard, &epoch, room)
+            .field("partition", take.partition.to_string())
+            .field("base", take.base)
+            .field("upto", take.upto)
+            .field("first", take.first)
+            .field("is_known", take.is_known)
+            .field("former", &former)
+            .field("ids", &ids)
+            .field("offsets", &offsets)
+            .args(events.iter().cloned());
+        let reply = if events.is_empty() {
+            // If that is lost, the records in between are read again.
+            call.derive().await?
+        } else {
+            call.write().await?
+        };
+        match reply {
+            Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
+            Reply::Held => return Ok(Taken::Held),
+            Reply::GoneBack => return Ok(Taken::GoneBack),
+            Reply::Unindexed(listed) => {
+                queues::enlist(store, &QueueName::of(shard), &listed).await?;
+                epoch = listed;
+            }
+            Reply::Former(Tail(shardings)) => {
+                for name in shardings {
+                    let places = former_places(&name, take.events)?;
+                    former.insert(name, places);
+                }
+            }
+        }
+    }
+    Err(index_changes())
+}
+
+/// What a shard knows of a partition.
+pub async fn known_offsets(
+    store: &Store,
+    shard: &Shard,
+    partition: &Partition,
+) -> Result<KnownOffsets, StoreError> {
+    let fields = [
+        keys::single(shard, Kind::Intake),
+        partition.to_string(),
+        format!("{FORMER}{partition}"),
+    ];
+    let (own, former): (Option<i64>, Option<Bytes>) = store.command("HMGET", fields).await?;
+    let former = former.map(|former| read_former(&former)).transpose()?;
+    Ok(KnownOffsets {
+        own,
+        former: former.unwrap_or_default(),
+    })
+}
+
+/// What a shard knows of all partitions, by their texts.
+pub async fn all_known_offsets(
+    store: &Store,
+    shard: &Shard,
+) -> Result<BTreeMap<String, KnownOffsets>, StoreError> {
+    let key = keys::single(shard, Kind::Intake);
+    let fields: HashMap<String, Bytes> = store.command("HGETALL", [key]).await?;
+    let mut known: BTreeMap<String, KnownOffsets> = BTreeMap::new();
+    for (field, value) in fields {
+        if let Some(partition) = field.strip_prefix(FORMER) {
+            known.entry(partition.to_owned()).or_default().former = read_former(&value)?;
+        } else if field != ENDS {
+            let own = std::str::from_utf8(&value).ok();
+            let own = own.and_then(|text| text.parse().ok());
+            let unexpected = || StoreError::Unexpected(format!("{value:?} as an offset"));
+            known.entry(field).or_default().own = Some(own.ok_or_else(unexpected)?);
+        }
+    }
+    Ok(known)
+}
+
+/// Up to where shards have taken the records of a partition that know nothing of it; `None` if that is not known.
+pub async fn floor(store: &Store, partition: &Partition) -> Result<Option<i64>, StoreError> {
+    let args = [keys::INTAKE, &partition.to_string()];
+    let floor: Option<f64> = store.command("ZSCORE", args).await?;
+    #[expect(clippy::cast_possible_truncation, reason = "an offset, which is whole")]
+    Ok(floor.map(|floor| floor as i64))
+}
+
+/// Raises this; it never falls.
+pub async fn raise_floor(
+    store: &Store,
+    partition: &Partition,
+    offset: i64,
+) -> Result<(), StoreError> {
+    let (offset, partition) = (offset.to_string(), partition.to_string());
+    store
+        .command("ZADD", [keys::INTAKE, "GT", &offset, &partition])
+        .await
+}
+
+/// Asks for consumers to have shards come up to their positions, or not any more.
+pub async fn want(
+    store: &Store,
+    shards: Vec<QueueName>,
+    is_wanted: bool,
+) -> Result<(), StoreError> {
+    if shards.is_empty() {
+        return Ok(());
+    }
+    let command = if is_wanted { "SADD" } else { "SREM" };
+    let names = shards.iter().map(QueueName::to_string);
+    let args = std::iter::once(keys::INTAKE_WANTED.to_owned()).chain(names);
+    store.command(command, args).await
+}
+
+/// The shards of which that is asked. What is no name of one is left out.
+pub async fn wanted(store: &Store) -> Result<Vec<QueueName>, StoreError> {
+    let names: Vec<String> = store.command("SMEMBERS", [keys::INTAKE_WANTED]).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
+pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreError> {
+    for shard in board.shards() {
+        let held = store
+            .call(&script::HOLD_QUEUE, shard.tag())
+            .key(keys::head(shard.tag()))
+            .arg(shard.version());
+        held.write::<Done>().await?;
+    }
+    Ok(())
+}
+
+/// Which shard of a former sharding each event was in.
+fn former_places(sharding: &str, events: &[(i64, QueuedEvent)]) -> Result<Vec<usize>, StoreError> {
+    let parsed: Result<Sharding, _> = sharding.parse();
+    let sharding = parsed
+        .map_err(|error| StoreError::Unexpected(format!("{sharding:?} as a sharding: {error}")))?;
+    let places = events.iter();
+    let places = places.map(|(_, event)| sharding.index_of(&event.member));
+    Ok(places.collect())
+}
+
+fn read_former(packed: &[u8]) -> Result<Vec<FormerOffsets>, StoreError> {
+    rmp_serde::from_slice(packed).map_err(|error| StoreError::Unexpected(error.to_string()))
+}
+
+/// The field with these offsets of former shards, and its value.
+pub(crate) fn former_field(
+    partition: &str,
+    former: &[FormerOffsets],
+) -> Result<(String, Bytes), StoreError> {
+    let packed = rmp_serde::to_vec(former);
+    let packed = packed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    Ok((format!("{FORMER}{partition}"), packed.into()))
+}

@@ -1,0 +1,340 @@
+//! Taking events at once: those that can be taken go into the queues of their shards, in calls that they may share with the events of
+//! other requests, or into the log, out of which they come into the queues later (`engine/intake/`). What can be judged without the data is
+//! judged before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+
+use super::Queues;
+use super::intake::EventLog;
+use super::room::Rooms;
+use super::store::queues::{self, Put, QueueName};
+use crate::core::write::applier::{Reply, one_each, share_out};
+use crate::core::write::events::Incoming;
+use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
+use crate::domain::board::{Board, Ingest};
+use crate::domain::ids::{EventId, MemberId};
+use crate::domain::plan::Instants;
+use crate::domain::problems::Problem;
+use crate::domain::queued::QueuedEvent;
+use crate::domain::shard::Shard;
+use crate::redis::{Store, StoreError, random};
+use crate::runtime::batcher::{Batcher, Work, admit};
+use crate::runtime::join::join_all;
+
+/// The most events of one call.
+const CALL_EVENTS_MAX: usize = 200;
+/// About how long an event keeps Redis busy, in microseconds.
+const EVENT_COST_US: usize = 4;
+/// How many random bytes the id has of an event that came without one.
+const ID_BYTES: usize = 12;
+
+/// Puts events into the queue of one shard.
+#[derive(Debug)]
+pub struct Putter {
+    /// Redis.
+    pub store: Arc<Store>,
+    /// The shard.
+    pub shard: Shard,
+    /// How much room there is.
+    pub rooms: Arc<Rooms>,
+    /// Who applies what is in queues.
+    pub queues: Arc<Queues>,
+    /// Whether more events wait here than go into the next call. What applies events of the shard makes way then.
+    pub is_flooded: Arc<AtomicBool>,
+}
+
+impl Work for Putter {
+    type Job = Vec<Arc<QueuedEvent>>;
+    type Answer = Reply<Vec<Put>>;
+    type Load = usize;
+
+    fn admit(&self, load: &mut usize, events: &Self::Job) -> bool {
+        admit(load, events.len(), CALL_EVENTS_MAX)
+    }
+
+    fn cost_us(load: &usize) -> usize {
+        load * EVENT_COST_US
+    }
+
+    fn note_behind(&self, is_behind: bool) {
+        self.is_flooded.store(is_behind, Ordering::Relaxed);
+    }
+
+    fn call(
+        &self,
+        jobs: Vec<Self::Job>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
+        let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
+        let events = jobs.into_iter().flatten().collect();
+        let room = self.rooms.of(&self.store, &self.shard);
+        let put = queues::put(&self.store, &self.shard, events, room);
+        put.map(move |put| {
+            if let Ok(answers) = &put {
+                let bytes: usize = answers.iter().map(Put::bytes).sum();
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                self.rooms.note(&self.store, &self.shard, bytes);
+            }
+            self.queues.wake([QueueName::of(&self.shard)]);
+            share_out(put, &lengths)
+        })
+    }
+}
+
+/// What puts events into the queue of a shard.
+fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> {
+    let putter = live.putter.get_or_init(|| {
+        let state = super::of(engine);
+        Box::new(Batcher::new(Putter {
+            store: Arc::clone(&engine.store),
+            shard: live.shard.clone(),
+            rooms: Arc::clone(&state.rooms),
+            queues: Arc::clone(&state.queues),
+            is_flooded: Arc::clone(&live.is_flooded),
+        }))
+    });
+    let putter = putter.downcast_ref();
+    putter.expect("invariant: nobody else makes it")
+}
+
+/// What became of events that were to be queued, by their indexes in the request.
+#[derive(Debug, Default)]
+pub(crate) struct QueuedBatch {
+    /// Those that are queued, and those that are not taken.
+    pub(crate) ended: Vec<(usize, Result<Arc<QueuedEvent>, Error>)>,
+    /// Those that have to be carried out at once: only their shard can say what becomes of them.
+    pub(crate) left: Vec<usize>,
+}
+
+impl Board {
+    /// Whether its events are queued, if the request asks for that or not.
+    pub(crate) fn queues(&self, is_asked_for: bool) -> bool {
+        self.has_queues() && (is_asked_for || self.definition.ingest == Ingest::Async)
+    }
+
+    /// Whether its events can be queued.
+    pub(super) fn has_queues(&self) -> bool {
+        // In which slot an event of a league lies is known only once its member is seated. The queues of a board that moves have to
+        // come to their end (`moves/job.rs`).
+        !self.is_league() && self.placement.next.is_none()
+    }
+}
+
+/// Queues the events of a request with these indexes, which are of this board. If a player has sent them, its ids are apart from
+/// those of others.
+pub(crate) async fn queue_events(
+    engine: &Engine,
+    mut live: Arc<LiveBoard>,
+    request: &[Incoming],
+    mut open: Vec<usize>,
+    player: Option<&MemberId>,
+) -> QueuedBatch {
+    let mut batch = QueuedBatch::default();
+    let queued = async {
+        for _ in 0..ATTEMPTS_MAX {
+            try_to_queue(engine, &live, request, &mut open, player, &mut batch).await?;
+            if open.is_empty() {
+                return Ok(());
+            }
+            live = engine.live_board(&live.board.id).await?;
+        }
+        Err(Error::busy())
+    };
+    if let Err(error) = queued.await {
+        batch.fail(open, &error);
+    }
+    batch
+}
+
+/// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
+async fn try_to_queue(
+    engine: &Engine,
+    live: &LiveBoard,
+    request: &[Incoming],
+    open: &mut Vec<usize>,
+    player: Option<&MemberId>,
+    batch: &mut QueuedBatch,
+) -> Result<(), Error> {
+    if !live.board.has_queues() {
+        batch.left.append(open);
+        return Ok(());
+    }
+    match engine.note_use(live).await {
+        Err(Error::Again(_)) => return engine.reload(&live.board.id).await,
+        noted => noted?,
+    }
+    let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
+    for index in open.drain(..) {
+        match judge(live, &request[index], player) {
+            Ok((Some(event), false)) => takable.push(Takable {
+                index,
+                shard: live.board.shard_of(&event.member),
+                event: Arc::new(event),
+            }),
+            Ok((Some(event), true)) => refused.push((index, event)),
+            Ok((None, _)) => batch.left.push(index),
+            Err(error) => batch.ended.push((index, Err(error))),
+        }
+    }
+    if !refused.is_empty() {
+        // In a box, as it is rare.
+        find_waiting(engine, live, refused, batch).boxed().await;
+    }
+    leave_known(engine, live, &mut takable, batch).await;
+    let replies = match &super::of(engine).log {
+        Some(log) => append(log.as_ref(), live, &takable).await,
+        None => put_all(engine, live, &mut takable).await,
+    };
+    for (takable, reply) in takable.into_iter().zip(replies) {
+        batch.hear(takable, reply, open);
+    }
+    if !open.is_empty() {
+        engine.reload(&live.board.id).await?;
+    }
+    Ok(())
+}
+
+/// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
+async fn leave_known(
+    engine: &Engine,
+    live: &LiveBoard,
+    takable: &mut Vec<Takable>,
+    batch: &mut QueuedBatch,
+) {
+    if live.former.is_empty() {
+        return;
+    }
+    let ids = takable.iter();
+    let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
+    match engine.remembered_before(live, &ids).boxed().await {
+        Ok(known) => {
+            let mut known = known.into_iter();
+            let left = takable.extract_if(.., |_| known.next() == Some(true));
+            batch.left.extend(left.map(|one| one.index));
+        }
+        Err(error) => {
+            let failed = takable.drain(..).map(|one| one.index);
+            batch.fail(failed, &error.into());
+        }
+    }
+}
+
+/// Finds those of these events that wait already, although they would be refused by now.
+async fn find_waiting(
+    engine: &Engine,
+    live: &LiveBoard,
+    events: Vec<(usize, QueuedEvent)>,
+    batch: &mut QueuedBatch,
+) {
+    for (index, event) in events {
+        let shard = &live.shard_of(&event.member).shard;
+        let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
+        let waiting = queues::find(&engine.store, shard, &event.id).await;
+        match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
+            Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
+            Ok(None) => batch.left.push(index),
+            Err(error) => batch.ended.push((index, Err(error.into()))),
+        }
+    }
+}
+
+/// An event that can be queued.
+struct Takable {
+    /// Which of its request it is.
+    index: usize,
+    /// The index of its shard.
+    shard: usize,
+    event: Arc<QueuedEvent>,
+}
+
+/// Appends events to the log. The answers are in their order.
+async fn append(
+    log: &dyn EventLog,
+    live: &LiveBoard,
+    events: &[Takable],
+) -> Vec<Result<Put, Error>> {
+    let appended = events.iter().map(async |takable| {
+        let appended = log.append(&live.board, &takable.event).await;
+        // It does not count in any queue yet.
+        appended.map(|()| Put::Queued(0))
+    });
+    join_all(appended).await
+}
+
+/// Puts events into the queues of their shards, in parts that go into one call each. It sorts them by their shards; the answers are in
+/// their order then.
+async fn put_all(
+    engine: &Engine,
+    live: &LiveBoard,
+    events: &mut [Takable],
+) -> Vec<Result<Put, Error>> {
+    events.sort_by_key(|takable| takable.shard);
+    let of_shards = events.chunk_by(|one, next| one.shard == next.shard);
+    let parts = of_shards.flat_map(|events| events.chunks(CALL_EVENTS_MAX));
+    let puts = parts.map(async |part| {
+        let events = part.iter().map(|takable| Arc::clone(&takable.event));
+        let shard = &live.shards[part[0].shard];
+        let reply = putter(engine, shard).submit(events.collect()).await;
+        one_each(reply, part.len())
+    });
+    let replies = join_all(puts).await.into_iter().flatten();
+    replies.map(|reply| reply.map_err(Error::from)).collect()
+}
+
+/// What can be said of an event without the data of its board: as what it is to wait, and whether it is refused. One that is refused may wait
+/// already if it has an id, and has to be carried out at once if it has none.
+fn judge(
+    live: &LiveBoard,
+    incoming: &Incoming,
+    player: Option<&MemberId>,
+) -> Result<(Option<QueuedEvent>, bool), Error> {
+    let event = incoming.event(&live.board)?;
+    let arrived_at = incoming.arrived_at;
+    let instants = Instants::of(&event, arrived_at);
+    let plan = live.plan(event, instants);
+    let is_refused = plan.rejection.is_some();
+    let id = match &plan.event.id {
+        Some(id) => id.clone(),
+        None if is_refused => return Ok((None, true)),
+        None => random_id(player)?,
+    };
+    let event = QueuedEvent::new(&live.board, id, plan.event, arrived_at);
+    Ok((Some(event), is_refused))
+}
+
+/// An id for an event that came without one.
+fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
+    let text = random::hexadecimal::<ID_BYTES>("")?;
+    let id = EventId::parse(&text).map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    Ok(player.map_or_else(|| id.clone(), |player| EventId::of_player(player, &id)))
+}
+
+impl QueuedBatch {
+    /// Takes note of what the store says of an event that was to be put.
+    fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
+        let Takable { index, event, .. } = takable;
+        let result = match reply {
+            Err(Error::Again(_)) => return open.push(index),
+            Ok(Put::BeforeBarrier) => return self.left.push(index),
+            Ok(Put::Queued(_)) => Ok(event),
+            Ok(Put::Known(known)) => Ok(known),
+            Ok(Put::Unreadable(why)) => {
+                let detail = format!("the event waits already, and can't be read: {why}");
+                Err(StoreError::Unexpected(detail).into())
+            }
+            Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
+            Err(error) => Err(error),
+        };
+        self.ended.push((index, result));
+    }
+
+    /// Takes note that those with these indexes can't be taken.
+    fn fail(&mut self, indexes: impl IntoIterator<Item = usize>, error: &Error) {
+        let failed = indexes.into_iter();
+        let failed = failed.map(|index| (index, Err(error.clone())));
+        self.ended.extend(failed);
+    }
+}

@@ -1,0 +1,208 @@
+//! How much room there is in queues, so that events that wait never take the memory that standings need.
+//!
+//! The bound of one queue is exact: the script that puts events in compares it. The bound of all queues of a server is
+//! compared with a *sample* of their sizes, which each instance takes every second, and with what the instance has put since. So
+//! several instances together may go beyond it by what they put within a second.
+//!
+//! A queue that can't be read is left out of the sample. Of a server that does not answer, what is known stays. So neither takes
+//! room from others.
+
+use std::collections::BTreeMap;
+
+use metrics::gauge;
+use parking_lot::Mutex;
+
+use super::store::queues::{self, QueueName, QueueSample, QueueSize, QueuesOfServer, Room};
+use crate::core::jobs::JobKind;
+use crate::core::jobs::faults::Subject;
+use crate::core::{Engine, Error};
+use crate::domain::shard::Shard;
+use crate::redis::Store;
+use crate::runtime::throttle;
+
+/// The part of a server's `maxmemory` that its queues may take.
+const MEMORY_SHARE: u64 = 4;
+
+/// How many bytes queues may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct QueueBounds {
+    /// One queue.
+    pub queue_bytes: u64,
+    /// All queues of a server together, where it has no `maxmemory`; otherwise a quarter of that.
+    pub server_bytes: u64,
+}
+
+impl Default for QueueBounds {
+    fn default() -> Self {
+        Self {
+            queue_bytes: 256 << 20,
+            server_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What is known of the room in queues.
+#[derive(Debug, Default)]
+pub struct Rooms {
+    /// How much there may be.
+    pub bounds: QueueBounds,
+    servers: Mutex<BTreeMap<String, Fill>>,
+    /// The queues that the index named when it was last read.
+    listed: Mutex<Vec<QueueName>>,
+}
+
+/// What the queues of a server have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fill {
+    /// They, as the last sample has them.
+    sampled: QueuesOfServer,
+    /// What this instance has put before the sample was begun that is being taken, and since.
+    put_before: u64,
+    put: u64,
+}
+
+impl Fill {
+    fn bytes(&self) -> u64 {
+        self.sampled.size.bytes + self.put_before + self.put
+    }
+}
+
+impl Rooms {
+    /// Nothing is known yet, but for the bounds.
+    pub fn new(bounds: QueueBounds) -> Self {
+        Self {
+            bounds,
+            ..Self::default()
+        }
+    }
+
+    /// The room for events of a shard.
+    pub(crate) fn of(&self, store: &Store, shard: &Shard) -> Room {
+        let fill = self
+            .servers
+            .lock()
+            .get(&queues::server_of(store, shard))
+            .copied();
+        let fill = fill.unwrap_or_default();
+        let of_memory = fill.sampled.memory_max.map(|memory| memory / MEMORY_SHARE);
+        let bytes_max = of_memory.unwrap_or(self.bounds.server_bytes);
+        Room {
+            queue_bytes_max: self.bounds.queue_bytes,
+            bytes: bytes_max.saturating_sub(fill.bytes()),
+        }
+    }
+
+    /// Takes note that so many bytes were put into the queue of a shard.
+    pub(crate) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
+        let mut servers = self.servers.lock();
+        servers
+            .entry(queues::server_of(store, shard))
+            .or_default()
+            .put += bytes;
+    }
+
+    fn begin_sample(&self) {
+        for fill in self.servers.lock().values_mut() {
+            fill.put_before += std::mem::take(&mut fill.put);
+        }
+    }
+
+    /// Takes note of a sample. Returns how much waits in all queues.
+    fn end_sample(&self, sample: &QueueSample) -> QueueSize {
+        let mut servers = self.servers.lock();
+        servers.retain(|server, _| sample.servers.contains_key(server));
+        let mut all = QueueSize::default();
+        for (server, queues) in &sample.servers {
+            let fill = servers.entry(server.clone()).or_default();
+            if let Some(sampled) = *queues {
+                *fill = Fill {
+                    sampled,
+                    put_before: 0,
+                    put: fill.put,
+                };
+            }
+            all.add(fill.sampled.size);
+        }
+        all
+    }
+}
+
+/// Looks how much waits in all queues.
+pub(crate) async fn sample(engine: &Engine) {
+    super::of(engine).rooms.begin_sample();
+    let sample = queues::sample(&engine.store, listed(engine).await).await;
+    let now = engine.clock.now();
+    for (name, read) in &sample.queues {
+        let subject = Subject::part(&name.id, name.shard.tag(&name.id));
+        let error = read.clone().err().map(Error::from);
+        let (faults, job) = (&engine.faults, JobKind::QueueSizes);
+        faults.record(job, &subject, now, error.as_ref());
+    }
+    for (server, _) in sample.servers.iter().filter(|(_, queues)| queues.is_none()) {
+        throttle::say(&format!("queue sizes: {server}"), |more| {
+            tracing::warn!(
+                server,
+                more,
+                "how much waits on a server can't be told; it will be asked again"
+            );
+        });
+    }
+    let all = super::of(engine).rooms.end_sample(&sample);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
+    set("standings_queue_length", all.events);
+    set("standings_queue_bytes", all.bytes);
+}
+
+/// The queues that the index names; while its server is away, those that it has named before.
+async fn listed(engine: &Engine) -> Vec<QueueName> {
+    match queues::all(&engine.store).await {
+        Ok(listed) => {
+            let names = listed.into_iter().map(|queue| queue.name);
+            *super::of(engine).rooms.listed.lock() = names.collect();
+        }
+        Err(error) => throttle::say("index of queues", |more| {
+            tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
+        }),
+    }
+    super::of(engine).rooms.listed.lock().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_server_stays_while_it_does_not_answer() {
+        let rooms = Rooms::default();
+        let sampled = |bytes| {
+            let size = QueueSize { events: 1, bytes };
+            Some(QueuesOfServer {
+                size,
+                memory_max: Some(100),
+            })
+        };
+        let sample = |servers: &[(&str, Option<QueuesOfServer>)]| {
+            let servers = servers.iter();
+            rooms.begin_sample();
+            rooms.end_sample(&QueueSample {
+                servers: servers
+                    .map(|(name, of)| ((*name).to_owned(), *of))
+                    .collect(),
+                queues: Vec::new(),
+            })
+        };
+        let all = sample(&[("a", sampled(10)), ("b", sampled(20))]);
+        assert_eq!((all.events, all.bytes), (2, 30));
+        for fill in rooms.servers.lock().values_mut() {
+            fill.put = 7;
+        }
+        let all = sample(&[("a", sampled(5)), ("b", None)]);
+        assert_eq!((all.events, all.bytes), (2, 25));
+        let servers = rooms.servers.lock().clone();
+        assert_eq!((servers["a"].bytes(), servers["b"].bytes()), (5, 27));
+        assert_eq!(servers["b"].sampled.memory_max, Some(100));
+        let all = sample(&[("a", None)]);
+        assert_eq!((all.events, all.bytes), (1, 5), "b is gone");
+    }
+}

@@ -1,0 +1,4 @@
+//! The calls of scripts for queues: putting, listing, reading, ending.
+
+pub mod queued;
+pub mod queues;

@@ -1,0 +1,465 @@
+//! Queues of shards, in which events wait to be applied, and the index that says which of them may have some.
+//!
+//! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*, and
+//! its state says whether it is *indexed*. A queue is put into the index before it gets the first event, and taken out only if
+//! nothing was put in meanwhile (`scripts/put.lua`):
+//!
+//! ```text
+//! putter                         shard                         index                     worker
+//! put, epoch '' ───────────────▶ indexed 0, epoch 4
+//!               ◀── UNINDEXED 4
+//! list under 4 ──────────────────────────────────────────────▶ queue → 4
+//!                                indexed 0, epoch 5 ◀──────────────────────────── clear (empty): the epoch was 4
+//! put, epoch 4 ────────────────▶ refused: it is 5
+//!               ◀── UNINDEXED 5
+//! list under 5 ──────────────────────────────────────────────▶ queue → 5
+//!                                                              stays: 5 > 4 ◀──── unlist what has 4 or less
+//! put, epoch 5 ────────────────▶ indexed 1: the event is in
+//! ```
+//!
+//! If Redis loses its last writes, the index may lack a queue; so each board that comes into memory is looked at once
+//! (`listing.rs`). An empty queue is listed again, too, if it takes itself for indexed: its server may have lost the step that
+//! took it out, and the index, on another server, not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use futures::future::try_join;
+use futures::stream::{self, StreamExt};
+use serde::Deserialize;
+
+use super::queued::bytes_of_entry;
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, EventId};
+use crate::domain::queued::{AGE_MAX, QueuedEvent};
+use crate::domain::shard::{Shard, ShardId};
+use crate::domain::time::Timestamp;
+use crate::redis::args::each;
+use crate::redis::call::ScriptCall;
+use crate::redis::decode::{Done, Flat, Found, Raw, Tail, decode};
+use crate::redis::dispatch::Store;
+use crate::redis::entry::StreamEntry;
+use crate::redis::kinds::Kind;
+use crate::redis::reply::{info_fields, require};
+use crate::redis::{StoreError, keys, script};
+use crate::runtime::join::{join_all, try_join_all};
+
+/// How many queues are asked for their sizes at one time.
+const SIZES_AT_ONCE: usize = 16;
+/// How often a queue is put into the index for one call: others may take it out at the same moment.
+pub(crate) const LISTINGS_MAX: usize = 8;
+
+/// Greater than any epoch of a queue.
+const ANY_EPOCH: &str = "inf";
+
+/// The queue of a shard, as the index names it: `7 run_hero:16:3`.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct QueueName {
+    /// The board.
+    pub id: BoardId,
+    /// The shard.
+    pub shard: ShardId,
+    /// The generation of the board.
+    pub generation: u64,
+}
+
+impl QueueName {
+    /// The name of the queue of a shard.
+    pub fn of(shard: &Shard) -> Self {
+        Self {
+            id: shard.id.clone(),
+            shard: shard.shard_id,
+            generation: shard.generation,
+        }
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.shard.tag(&self.id))
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = || {
+            let (generation, tag) = text.split_once(' ')?;
+            let (id, shard) = ShardId::of_tag(tag)?;
+            Some(Self {
+                id,
+                shard,
+                generation: generation.parse().ok()?,
+            })
+        };
+        parts().ok_or_else(|| StoreError::Unexpected(format!("{text:?} as the name of a queue")))
+    }
+}
+
+/// A queue that the index names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IndexedQueue {
+    /// Which.
+    pub name: QueueName,
+    /// The epoch under which it was put into the index.
+    pub epoch: u64,
+}
+
+/// How much room there is for events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// How many bytes the queue of one shard may have.
+    pub queue_bytes_max: u64,
+    /// How many bytes there is room for in all queues together.
+    pub bytes: u64,
+}
+
+/// What became of an event that was to be put into a queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Put {
+    /// It is in the queue, where it counts for so many bytes.
+    Queued(usize),
+    /// It was in the queue, as this event.
+    Known(Arc<QueuedEvent>),
+    /// It was in the queue, as one that can't be read: why.
+    Unreadable(String),
+    /// It lies before the barrier of the shard, and is not in the queue.
+    BeforeBarrier,
+    /// There is no room for it, and it is not in the queue.
+    NoRoom,
+}
+
+impl Put {
+    /// How many bytes it has added to the queue.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Queued(bytes) => *bytes,
+            Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
+        }
+    }
+}
+
+/// How much waits in a queue.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueueSize {
+    /// How many events.
+    pub events: u64,
+    /// How many bytes they count for.
+    pub bytes: u64,
+}
+
+impl QueueSize {
+    /// Counts another one, too.
+    pub fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The queues of a server.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueuesOfServer {
+    /// How much waits in them together.
+    pub size: QueueSize,
+    /// The `maxmemory` of the server, if it has one.
+    pub memory_max: Option<u64>,
+}
+
+/// How much waits in some queues.
+#[derive(Debug, Default)]
+pub struct QueueSample {
+    /// The queues of each server, by its name, also of those without; `None` for a server that did not answer.
+    pub servers: BTreeMap<String, Option<QueuesOfServer>>,
+    /// What came of each queue. Those that can't be read count for nothing.
+    pub queues: Vec<(QueueName, Result<(), StoreError>)>,
+}
+
+/// What put.lua says.
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum PutReply {
+    /// Places of events, from 1, and what became of these. The others are in the queue now.
+    Ok(Tail<Flat<(usize, Told)>>),
+    /// The index may not name the queue, whose epoch is this.
+    Unindexed(String),
+}
+
+/// What put.lua tells of an event.
+#[derive(Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Told {
+    Known(Raw),
+    BeforeBarrier,
+    NoRoom,
+}
+
+/// Why a call ends that has put its queue into the index so often.
+pub(crate) fn index_changes() -> StoreError {
+    StoreError::Unavailable("the index of queues changes too fast".to_owned())
+}
+
+impl ScriptCall<'_> {
+    /// The fields of scripts that put something into the queue of a shard, which was put into the index under this epoch.
+    pub(crate) fn put_fields(self, shard: &Shard, epoch: &str, room: Room) -> Self {
+        // For so many milliseconds an id is remembered at least that is known when an event is put under it: until its turn has come.
+        let remember = AGE_MAX.ms() + shard.definition.idempotency.ms();
+        self.field("version", shard.version())
+            .field("epoch", epoch)
+            .field("bytes_max", room.queue_bytes_max)
+            .field("room", room.bytes)
+            .field("remember", remember.to_string())
+    }
+}
+
+/// Puts events into the queue of a shard. The answers are in their order. The first call is behind those for which this was called
+/// before, whenever its future is polled.
+pub fn put<'a>(
+    store: &'a Store,
+    shard: &'a Shard,
+    events: Vec<Arc<QueuedEvent>>,
+    room: Room,
+) -> impl Future<Output = Result<Vec<Put>, StoreError>> + Send + use<'a> {
+    let confirm = store.waits_for_replicas();
+    let send = move |epoch: &str, events: &[Arc<QueuedEvent>]| {
+        let encoded = each(events, |event| event.encode());
+        let lengths = each(&encoded, Vec::len);
+        let reply = store
+            .call(&script::PUT, shard.tag())
+            .keys(keys::queue(shard))
+            .put_fields(shard, epoch, room)
+            .field("confirm", confirm)
+            .field("ids", each(events, |event| &event.id))
+            .args(encoded)
+            .write();
+        (lengths, reply)
+    };
+    let (lengths, mut reply) = send("", &events);
+    async move {
+        for _ in 0..LISTINGS_MAX {
+            match reply.await? {
+                PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
+                PutReply::Unindexed(epoch) => {
+                    enlist(store, &QueueName::of(shard), &epoch).await?;
+                    (_, reply) = send(&epoch, &events);
+                }
+            }
+        }
+        Err(index_changes())
+    }
+}
+
+/// All queues that the index names. What is no name of one is left out.
+pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
+    let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
+    let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
+    let queues = listed.into_iter().filter_map(|(name, epoch)| {
+        let name = name.parse().ok()?;
+        Some(IndexedQueue { name, epoch })
+    });
+    Ok(queues.collect())
+}
+
+/// Puts a queue into the index; returns whether that did not have it.
+pub(crate) async fn enlist(
+    store: &Store,
+    name: &QueueName,
+    epoch: &str,
+) -> Result<bool, StoreError> {
+    let listed = store
+        .call(&script::LIST_QUEUE, keys::QUEUES)
+        .key(keys::QUEUES)
+        .arg(name.to_string())
+        .arg(epoch);
+    let Done::Ok(is_new) = listed.write().await?;
+    Ok(is_new)
+}
+
+/// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
+pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let cleared = store
+        .call_shard(&script::CLEAR_QUEUE, shard)
+        .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
+        .arg(shard.generation)
+        .write::<Found<String>>();
+    let last_epoch = match cleared.await {
+        Ok(Found::Some(epoch)) => epoch,
+        Ok(Found::None) => return Ok(false),
+        Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
+        Err(error) => return Err(error),
+    };
+    unlist_at(store, &QueueName::of(shard), &last_epoch).await?;
+    Ok(true)
+}
+
+/// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
+pub async fn unlist(store: &Store, name: &QueueName) -> Result<(), StoreError> {
+    unlist_at(store, name, ANY_EPOCH).await
+}
+
+async fn unlist_at(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
+    let unlisted = store
+        .call(&script::UNLIST_QUEUE, keys::QUEUES)
+        .key(keys::QUEUES)
+        .arg(name.to_string())
+        .arg(last_epoch);
+    unlisted.write::<Done>().await.map(drop)
+}
+
+/// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
+/// its server has gone back behind the step that took it out; returns whether it was missing there.
+pub async fn relist(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let name = QueueName::of(shard);
+    let state = keys::single(shard, Kind::QueueState);
+    let fields = [&state, "indexed", "epoch"];
+    let (indexed, epoch): (Option<String>, Option<String>) = store.command("HMGET", fields).await?;
+    if indexed.as_deref() != Some("1") && size(store, &name).await?.events == 0 {
+        return Ok(false);
+    }
+    let epoch = epoch.unwrap_or_else(|| "0".to_owned());
+    enlist(store, &name, &epoch).await
+}
+
+/// Whether nothing waits in the queues of a board that moves, and nothing will, as none of its shards takes a call that was made
+/// before the move.
+pub async fn are_empty(store: &Store, board: &Arc<Board>) -> Result<bool, StoreError> {
+    let shards = board.shards();
+    let sizes = shards
+        .iter()
+        .map(|shard| store.command::<u64>("XLEN", [keys::single(shard, Kind::Queue)]));
+    Ok(try_join_all(sizes).await?.iter().all(|events| *events == 0))
+}
+
+/// How much waits in a queue.
+pub async fn size(store: &Store, name: &QueueName) -> Result<QueueSize, StoreError> {
+    let tag = name.shard.tag(&name.id);
+    let key = |kind| keys::single_of(&tag, name.generation, kind);
+    let events = store.command("XLEN", [key(Kind::Queue)]);
+    let bytes = [key(Kind::QueueState), "bytes".to_owned()];
+    let bytes = store.command::<Option<u64>>("HGET", bytes);
+    let (events, bytes) = try_join(events, bytes).await?;
+    Ok(QueueSize {
+        events,
+        bytes: bytes.unwrap_or(0),
+    })
+}
+
+/// Since when the first event of a queue waits, by the clock of Redis; `None` if none does.
+pub async fn waiting_since(
+    store: &Store,
+    name: &QueueName,
+) -> Result<Option<Timestamp>, StoreError> {
+    let tag = name.shard.tag(&name.id);
+    let queue = keys::single_of(&tag, name.generation, Kind::Queue);
+    let range = [&queue, "-", "+", "COUNT", "1"];
+    let found: Vec<StreamEntry> = decode(store.command("XRANGE", range).await?)?;
+    Ok(found.first().map(|first| first.id.at()))
+}
+
+/// The server that a shard lies on, by its name.
+pub fn server_of(store: &Store, shard: &Shard) -> String {
+    store
+        .server_of_key(&keys::head(shard.tag()))
+        .map_or_else(String::new, |server| server.to_string())
+}
+
+/// How much waits in these queues. One that can't be read, or a server that is away, keeps no other from being told.
+pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
+    let primaries = store.topology.primaries();
+    let of_servers = primaries.iter().map(async |(server, node)| {
+        let info = node.readers.command("INFO", vec!["memory".to_owned()]);
+        let info: Result<String, _> = info.await.map_err(StoreError::from);
+        let is_away = matches!(info, Err(StoreError::Unavailable(_)));
+        let none = QueuesOfServer {
+            memory_max: info.ok().and_then(|info| memory_max(&info)),
+            ..QueuesOfServer::default()
+        };
+        (server.to_string(), (!is_away).then_some(none))
+    });
+    let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
+    let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
+    let names = names.into_iter().map(|name| {
+        let server = store.server_of_key(&keys::head(&name.shard.tag(&name.id)));
+        (
+            name,
+            server.map_or_else(String::new, |server| server.to_string()),
+        )
+    });
+    let sizes = stream::iter(names.filter(is_there)).map(async |(name, server)| {
+        let size = size(store, &name).await;
+        (name, server, size)
+    });
+    let sizes: Vec<_> = sizes.buffer_unordered(SIZES_AT_ONCE).collect().await;
+    let mut queues = Vec::with_capacity(sizes.len());
+    for (name, server, size) in sizes {
+        let of_server = servers.entry(server).or_default().get_or_insert_default();
+        queues.push((name, size.map(|size| of_server.size.add(size))));
+    }
+    QueueSample { servers, queues }
+}
+
+/// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
+/// erasure which is under way.
+pub async fn find(
+    store: &Store,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Vec<QueuedEvent>, StoreError> {
+    let waiting = store
+        .call_shard(&script::WAITING, shard)
+        .keys([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)))
+        .arg(id.as_str());
+    let events = waiting.read::<Vec<Raw>>().await?.into_iter();
+    let id = id.as_str().as_bytes();
+    Ok(events
+        .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
+        .collect())
+}
+
+/// The `maxmemory` of a server, if it has one, as `INFO` tells it.
+fn memory_max(info: &str) -> Option<u64> {
+    let max = info_fields(info).get("maxmemory")?.parse();
+    max.ok().filter(|max| *max > 0)
+}
+
+/// What became of events that have so many bytes each in the queue, beside their ids; put.lua tells of some.
+fn answers(
+    events: &[Arc<QueuedEvent>],
+    lengths: &[usize],
+    told: Vec<(usize, Told)>,
+) -> Result<Vec<Put>, StoreError> {
+    let queued = events.iter().zip(lengths);
+    let queued = queued.map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length));
+    let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
+    for (place, told) in told {
+        let index = place.wrapping_sub(1);
+        let event = require(events.get(index), "what is told is told of an event")?;
+        answers[index] = match told {
+            Told::BeforeBarrier => Put::BeforeBarrier,
+            Told::NoRoom => Put::NoRoom,
+            Told::Known(Raw(known)) => {
+                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
+                known.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
+            }
+        };
+    }
+    Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_queue_is_read_as_it_was_written() {
+        for name in ["7 b", "7 run_hero:16:3", "1795305600123456 b:4:0:2"] {
+            let read: QueueName = name.parse().unwrap();
+            assert_eq!(read.to_string(), name);
+        }
+        for other in ["", "b", "x b", "7 ", "7 b:1", "7 {b}"] {
+            assert!(other.parse::<QueueName>().is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,1170 @@
+//! The form of every key.
+//!
+//! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one script can reach
+//! them all. The keys of a shard share the tag `{board:16:3}`. Behind the tag comes the generation, a stamp that tells a
+//! board from a deleted one of the same name; the table has `1` for it. Then comes the code of the kind: [`Kind`] says what
+//! each kind is, and how its keys are treated. Periods are written as users read them.
+//!
+//! | key | kind |
+//! | --- | --- |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
+//! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
+//! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
+//! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
+//! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
+//! | `st:{b}:1:i:initial-scores:all`, `st:{b}:1:past-initial` | [`Kind::InitialScores`], [`Kind::PastInitial`] |
+//! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
+//! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
+//! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
+//! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
+//! | `st:{b}:1:hides`, `st:{b}:1:hidden`, `st:{b}:1:hide-journal` | [`Kind::Hides`], [`Kind::Hidden`], [`Kind::HideJournal`] |
+//! | `st:{b}:1:erased`, `st:{b}:1:erasing` | [`Kind::Erased`], [`Kind::Erasing`] |
+//! | `st:{b}:1:rewards:day:2026-11-21`, `st:{b}:1:reward-index:day:2026-11-21` | [`Kind::Rewards`], [`Kind::RewardIndex`] |
+//! | `st:{b}:1:state:last-7-days` | [`Kind::State`] of a derived series |
+//! | `st:{b}:1:turnout:day:2026-11-21` | [`Kind::Turnout`] |
+//! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
+//! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
+//! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
+//! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
+//! | `st:{b}:1:intake` | [`Kind::Intake`] |
+//! | `st:{b}:1:cut-off:day:2026-11-21` | [`Kind::CutOff`] |
+//! | `st:{b}:1:q:0:voter-hour:hour:2026-11-21T05:00Z`… | [`Kind::Quota`] |
+//! | `st:{b:16:3}:1:reserved`, `st:{b:16:3}:1:reserving` | [`Kind::Reserved`], [`Kind::Reserving`] |
+//! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
+//! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
+//! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
+//! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
+//! | `st:{b}:1:h:moderation` | [`Kind::Hold`] |
+//! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
+//! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
+//! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
+//!
+//! Under the tag `{boards}` lies what all boards share:
+//!
+//! | key | type | holds |
+//! | --- | --- | --- |
+//! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
+//! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
+//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
+//! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
+//! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
+//! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that are perhaps not at their end |
+//! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
+//! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
+//! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
+//! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
+//! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
+//! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
+//! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
+//! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
+//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:task-number` | integer | the number of the last task |
+//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
+//! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
+//! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
+//! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/put.lua`) |
+//! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by the offset up to which shards have taken their records that say nothing of the partition (`engine/intake/`) |
+//! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have come up to the ends of the log |
+//! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
+//! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
+//! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
+//! | `st:{boards}:webhook-deliveries:site` | hash | deliveries of a webhook by the ids of their messages, JSON (`domain/delivery.rs`) |
+//! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
+//! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`access/stream_tokens/model.rs`) |
+//! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
+//! | `st:{boards}:sessions:site` | list | the keys of the sessions that an API key has begun (`scripts/begin_session.lua`); one of the configuration is known by its place there, `configuration:0` |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
+//! | `st:{boards}:instances` | hash | what instances tell of themselves by their ids, JSON (`domain/instance.rs`) |
+//! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
+//!
+//! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
+//!
+//! | key | type | holds |
+//! | --- | --- | --- |
+//! | `st:{profiles:07}:p:alice` | string | the profile of a member, JSON (`domain/profile.rs`) |
+//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review, all under score 0 |
+//!
+//! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
+
+use std::fmt::Display;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::kinds::{Form, Kind, SEPARATOR, Slot};
+use crate::domain::board::Board;
+use crate::domain::delivery::DeliveryStatus;
+use crate::domain::ids::{BoardId, EventId};
+use crate::domain::league::Section;
+use crate::domain::period::{Period, Unit};
+use crate::domain::profile::ReviewStatus;
+use crate::domain::secret::Digest;
+use crate::domain::series::{Layout, List, Series, Standing, Track};
+use crate::domain::session::BegunBy;
+use crate::domain::shard::{Shard, ShardId, Sharding};
+use crate::domain::webhook::WebhookName;
+use crate::domain::window::Window;
+
+/// The set of shardings of boards whose data is to be unlinked.
+pub const UNNEEDED: &str = "st:{boards}:unneeded";
+/// The set of boards that were deleted and may have left what no registry names.
+pub const DELETED: &str = "st:{boards}:deleted";
+/// The leases of work for all boards.
+pub const LEASES: &str = "st:{boards}:leases";
+/// The ids of all boards.
+pub const LIVE: &str = "st:{boards}:live";
+/// The ids of boards on their way to other shards.
+pub const MOVING: &str = "st:{boards}:moving";
+/// The lists that are kept short and have many hidden members, by their sorted sets.
+pub const NARROW: &str = "st:{boards}:narrow";
+/// Board ids by the sequence number of their last change.
+pub const CHANGES: &str = "st:{boards}:changes";
+/// The last sequence number of a change.
+pub const SEQUENCE: &str = "st:{boards}:sequence";
+/// The epoch of the sequence numbers.
+pub const EPOCH: &str = "st:{boards}:epoch";
+/// The format of what belongs to no board.
+pub const FORMAT: &str = "st:{boards}:format";
+/// The last stamp.
+pub const STAMP: &str = "st:{boards}:stamp";
+/// The changes that were begun.
+pub const BEGUN: &str = "st:{boards}:begun";
+/// The erasures that were begun.
+pub const ERASING: &str = "st:{boards}:erasing";
+/// The key of the hashes under which erasures are kept.
+pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
+/// The API keys.
+pub const API_KEYS: &str = "st:{boards}:api-keys";
+/// When the API keys were last used.
+pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
+/// The audit log: its lines, their outcomes, and how many bytes they take.
+pub const AUDIT_LINES: [&str; 3] = [
+    "st:{boards}:audit",
+    "st:{boards}:audit-outcomes",
+    "st:{boards}:audit-size",
+];
+/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
+pub const AUDIT_NAMES: [&str; 3] = [
+    "st:{boards}:audit-pseudonyms",
+    "st:{boards}:audit-members",
+    "st:{boards}:audit-seen",
+];
+/// The tasks for all boards.
+pub const TASKS: &str = "st:{boards}:tasks";
+/// The numbers of tasks that are not at their end.
+pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
+/// The numbers of tasks that are.
+pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
+/// The number of the last task.
+pub const TASK_NUMBER: &str = "st:{boards}:task-number";
+/// The standing orders.
+pub const ORDERS: &str = "st:{boards}:orders";
+/// The members with a standing order.
+pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
+/// The members whose standing order ends by itself.
+pub const ORDERS_END: &str = "st:{boards}:orders-end";
+/// When hides of boards end.
+pub const HIDES_END: &str = "st:{boards}:hides-end";
+/// The boards whose results may have to be revised.
+pub const MODERATED: &str = "st:{boards}:moderated";
+/// The boards whose outbox may have messages.
+pub const OUTBOXES: &str = "st:{boards}:outboxes";
+/// The shards whose queue may have events.
+pub const QUEUES: &str = "st:{boards}:queues";
+/// The partitions of the log, by their floors.
+pub const INTAKE: &str = "st:{boards}:intake";
+/// The shards that have to come up to the ends of the log.
+pub const INTAKE_WANTED: &str = "st:{boards}:intake-wanted";
+/// The webhooks.
+pub const WEBHOOKS: &str = "st:{boards}:webhooks";
+/// The version of the webhooks.
+pub const WEBHOOKS_VERSION: &str = "st:{boards}:webhooks-version";
+/// The webhooks by when something is to be done for them.
+pub const WEBHOOKS_DUE: &str = "st:{boards}:webhooks-due";
+/// What the keys of deliveries begin with, before the name of the webhook: of all, and of those that are pending, dead and
+/// delivered.
+const OF_WEBHOOK: [&str; 4] = [
+    "st:{boards}:webhook-deliveries",
+    "st:{boards}:webhook-pending",
+    "st:{boards}:webhook-dead",
+    "st:{boards}:webhook-delivered",
+];
+/// The secret that tokens of streams are signed with (`access/stream_tokens/model.rs`).
+pub const STREAM_SECRET: &str = "st:{boards}:stream-secret";
+/// What the key of a session of the console begins with, before the digest of its id.
+const SESSION: &str = "st:{boards}:session";
+/// What the key of the list of an API key's sessions begins with.
+pub const SESSIONS: &str = "st:{boards}:sessions";
+/// What instances tell of themselves.
+pub const INSTANCES: &str = "st:{boards}:instances";
+/// How far behind the replicas may be that instances read from.
+pub const STALENESSES: &str = "st:{boards}:stalenesses";
+/// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
+/// and the epoch.
+pub type Channel = [&'static str; 4];
+/// Where boards are announced.
+pub const OF_BOARDS: Channel = [LIVE, CHANGES, SEQUENCE, EPOCH];
+/// Where API keys are announced.
+pub const OF_API_KEYS: Channel = [
+    "st:{boards}:api-key-names",
+    "st:{boards}:api-key-changes",
+    "st:{boards}:api-key-sequence",
+    "st:{boards}:api-key-epoch",
+];
+/// The tag of the keys that all boards share; a board may have the same.
+const SHARED_TAG: &str = "boards";
+
+/// How many buckets profiles lie in, for ever.
+const PROFILE_BUCKETS: u64 = 16;
+
+/// Profiles that lie together in one slot.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ProfileBucket(u64);
+
+impl ProfileBucket {
+    /// That of a member.
+    pub fn of(member: &str) -> Self {
+        Self(xxh3_64(member.as_bytes()) % PROFILE_BUCKETS)
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..PROFILE_BUCKETS).map(Self)
+    }
+
+    /// What its keys have in common.
+    pub fn tag(self) -> String {
+        format!("profiles:{:02}", self.0)
+    }
+}
+
+/// The key of the profile of a member.
+pub fn profile(member: &str) -> String {
+    format!("st:{{{}}}:p:{member}", ProfileBucket::of(member).tag())
+}
+
+/// The key of the members of a bucket whose name has this review.
+pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
+    format!("st:{{{}}}:{}", bucket.tag(), status.name())
+}
+
+/// The keys of a webhook, as its scripts take them (`scripts/lib/deliveries.lua`).
+pub fn webhook_keys(name: &WebhookName) -> [String; 7] {
+    let of_all = [WEBHOOKS, WEBHOOKS_VERSION, WEBHOOKS_DUE].map(str::to_owned);
+    let [webhooks, version, due] = of_all;
+    let [all, pending, dead, delivered] = OF_WEBHOOK.map(|key| format!("{key}:{name}"));
+    [webhooks, version, due, all, pending, dead, delivered]
+}
+
+/// The key of the deliveries of a webhook that have this status.
+pub fn deliveries_with(name: &WebhookName, status: DeliveryStatus) -> String {
+    let [.., pending, dead, delivered] = webhook_keys(name);
+    match status {
+        DeliveryStatus::Pending => pending,
+        DeliveryStatus::Dead => dead,
+        DeliveryStatus::Delivered => delivered,
+    }
+}
+
+/// The key of the session of the console whose id has this digest.
+pub fn session(id: &Digest) -> String {
+    format!("{SESSION}:{}", id.hexadecimal())
+}
+
+/// The key of the list of the sessions that an API key has begun.
+pub fn sessions(begun_by: &BegunBy) -> String {
+    match begun_by {
+        BegunBy::Key(name) => format!("{SESSIONS}:{name}"),
+        BegunBy::Configuration(place) => format!("{SESSIONS}:configuration:{place}"),
+    }
+}
+
+/// The key of a board's definition; of a shard, of what it knows of it.
+pub fn head(tag: &str) -> String {
+    format!("st:{{{tag}}}")
+}
+
+/// The key of the names of a board's or a shard's keys.
+pub fn registry(tag: &str, generation: u64) -> String {
+    in_generation(tag, generation, Kind::Registry.code())
+}
+
+/// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
+pub fn counts_registry(tag: &str, generation: u64) -> String {
+    in_generation(tag, generation, Kind::CountsRegistry.code())
+}
+
+/// The key of the names of what a board has under its own tag: results, and what belongs to them.
+pub fn results_registry(id: &BoardId, generation: u64) -> String {
+    in_generation(id.as_str(), generation, Kind::ResultsRegistry.code())
+}
+
+/// The key of the messages of a board that were not handed on yet.
+pub fn outbox(id: &BoardId, generation: u64) -> String {
+    in_generation(id.as_str(), generation, Kind::Outbox.code())
+}
+
+/// The one key of a kind that lies under a board's own tag.
+pub fn of_board(board: &Board, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
+    in_generation(board.id.as_str(), board.generation, kind.code())
+}
+
+/// A key of a kind that lies under a board's own tag, of a window with results.
+pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
+    debug_assert_eq!(kind.slot(), Slot::Board, "{kind:?}");
+    let (id, code) = (board.id.as_str(), kind.code());
+    let name = named_since(board.epoch(Some(window)), window);
+    in_generation(id, board.generation, format_args!("{code}:{name}"))
+}
+
+/// What has whoever hides members of a board wait.
+pub fn moderation_hold(board: &Board) -> String {
+    let name = format_args!("{}:moderation", Kind::Hold.code());
+    in_generation(board.id.as_str(), board.generation, name)
+}
+
+/// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
+/// stay when the board moves.
+pub fn counts_head(tag: &str, sharding: Sharding) -> String {
+    if sharding.is_together() {
+        head(tag)
+    } else {
+        format!("{}:{}", head(tag), Kind::CountsHead.code())
+    }
+}
+
+/// The one key of a kind that a shard has one of.
+pub fn single(shard: &Shard, kind: Kind) -> String {
+    single_of(shard.tag(), shard.generation, kind)
+}
+
+/// The same of a shard that is known by its tag.
+pub fn single_of(tag: &str, generation: u64, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
+    in_generation(tag, generation, kind.code())
+}
+
+/// A key of a kind that a shard has many of.
+pub fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
+    debug_assert_eq!(kind.form(), Form::Named, "{kind:?}");
+    let code = kind.code();
+    in_generation(shard.tag(), shard.generation, format_args!("{code}:{name}"))
+}
+
+fn in_generation(tag: &str, generation: u64, name: impl Display) -> String {
+    format!("st:{{{tag}}}:{generation}:{name}")
+}
+
+/// The name of a key of a shard behind the generation.
+fn name_in<'a>(shard: &Shard, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix(&in_generation(shard.tag(), shard.generation, ""))
+}
+
+/// The kind of a key of a shard, as a registry names it; `None` for any other key.
+pub fn kind_of(shard: &Shard, key: &str) -> Option<Kind> {
+    Kind::of_name(name_in(shard, key)?)
+}
+
+/// The name of a key, taken apart.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Name {
+    /// Of which board,
+    pub id: BoardId,
+    /// of which of its shards,
+    pub shard: ShardId,
+    /// and of which generation of it it is; `None` of those that have none.
+    pub generation: Option<u64>,
+    /// What it holds; `None` where no kind has such a key.
+    pub kind: Option<Kind>,
+}
+
+/// Takes a key apart. `None` for keys that all boards share, and for keys of others.
+pub fn take_apart(key: &str) -> Option<Name> {
+    let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
+    let (id, shard) = ShardId::of_tag(tag)?;
+    let name = |generation, kind| {
+        Some(Name {
+            id,
+            shard,
+            generation,
+            kind,
+        })
+    };
+    if rest.is_empty() {
+        return name(None, Some(Kind::Head));
+    }
+    let rest = rest.strip_prefix(':')?;
+    if rest == Kind::CountsHead.code() {
+        return name(None, Some(Kind::CountsHead));
+    }
+    let parts = rest.split_once(':');
+    match parts.and_then(|(generation, name)| Some((generation.parse().ok()?, name))) {
+        Some((generation, code)) => name(Some(generation), Kind::of_name(code)),
+        // The generation of a board is a number, also of one that is called as the tag is.
+        None if tag == SHARED_TAG => None,
+        None => name(None, None),
+    }
+}
+
+/// The list of a series as keys name it; `None` for what is no list.
+fn list_of(series: &str) -> Option<List> {
+    let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
+    let _: u64 = epoch.parse().ok()?;
+    let list = series.strip_prefix("raw-").unwrap_or(series);
+    let unit = |prefix| Unit::named(list.strip_prefix(prefix)?);
+    if list == "initial-scores" {
+        return Some(List::InitialScores);
+    }
+    if let Some(unit) = unit("base-") {
+        return Some(List::Base(unit));
+    }
+    if let Some(unit) = unit("initial-") {
+        return Some(List::Initial(unit));
+    }
+    Some(match list.parse().ok()? {
+        Window::Period(unit) => List::Period(unit),
+        rolling @ Window::Rolling { .. } => List::Rolling(rolling),
+    })
+}
+
+/// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
+/// earlier epoch.
+pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
+    let (series, key) = name.split_once(':')?;
+    let list = list_of(series)?;
+    let track = if series.starts_with("raw-") {
+        Track::Raw
+    } else {
+        Track::Shown
+    };
+    let series = Series { list, track };
+    let unit = series.window().map_or(Unit::All, Window::unit);
+    Some(Standing::of(series, shard.section_named(unit, key)?))
+}
+
+/// The sorted set that a key of a standing belongs to.
+pub fn sorted_set_of(key: &str) -> &str {
+    let part = key.rsplit_once(':');
+    let part = part.filter(|(_, code)| Kind::with(Form::Part, code).is_some());
+    part.map_or(key, |(zset, _)| zset)
+}
+
+/// The key of the state of the series of the derived standing with this sorted set.
+pub fn state_of(shard: &Shard, zset: &str) -> Option<String> {
+    let (_code, name) = name_in(shard, zset)?.split_once(':')?;
+    let (series, _period) = name.split_once(':')?;
+    Some(named(shard, Kind::State, series))
+}
+
+/// The name of a key without what all keys of the shard have in common. A standing, or its state, is named by its series
+/// and period alone.
+pub fn short<'a>(shard: &Shard, key: &'a str) -> &'a str {
+    let name = name_in(shard, key).unwrap_or(key);
+    match (name.split_once(':'), kind_of(shard, sorted_set_of(key))) {
+        (Some((_code, name)), Some(kind)) if kind.is_standing() || kind == Kind::State => name,
+        _ => name,
+    }
+}
+
+/// What the names of the keys of all boards match that expire by themselves, and are in no registry.
+pub fn swept_pattern() -> String {
+    let codes = swept_codes();
+    format!("st:{{*}}:*:[{codes}]:*")
+}
+
+/// The codes of these kinds, a letter each.
+pub fn swept_codes() -> String {
+    let swept = Kind::ALL.iter().filter(|kind| kind.is_swept());
+    swept.map(|kind| kind.code()).collect()
+}
+
+/// What the names of the keys of a board match, or of all boards.
+pub fn pattern(id: Option<&BoardId>) -> String {
+    // No id has characters that mean something in a pattern.
+    id.map_or_else(|| "st:{*".to_owned(), |id| format!("st:{{{id}[:}}]*"))
+}
+
+/// The same key of another shard of the board.
+pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
+    let name = name_in(from, name)?;
+    Some(in_generation(to.tag(), to.generation, name))
+}
+
+/// The keys of the standing with this sorted set, [`width`] of them.
+pub fn of_sorted_set(zset: String, layout: Layout) -> impl Iterator<Item = String> {
+    let parts = [
+        (Kind::Members, layout.hashed),
+        (Kind::Distinct, layout.dense),
+        (Kind::Total, layout.summed),
+    ];
+    let parts = parts.into_iter().filter(|(_, is_there)| *is_there);
+    let parts: Vec<String> = parts.map(|(kind, _)| part(&zset, kind)).collect();
+    std::iter::once(zset).chain(parts)
+}
+
+/// The key of a part of the standing with this sorted set.
+pub fn part(zset: &str, kind: Kind) -> String {
+    debug_assert_eq!(kind.form(), Form::Part, "{kind:?}");
+    format!("{zset}:{}", kind.code())
+}
+
+/// The keys of the hidden list of the standing with this sorted set.
+pub fn hidden_parts(zset: &str) -> [String; 3] {
+    [Kind::HiddenList, Kind::HiddenScores, Kind::HiddenState].map(|kind| part(zset, kind))
+}
+
+/// A change that was captured in a shard, taken apart (`scripts/lib/capture.lua`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Captured<'a> {
+    /// The kind of what has changed.
+    pub kind: Kind,
+    /// The key that has changed; of a standing its sorted set.
+    pub key: &'a str,
+    /// The member that it is about.
+    pub member: Option<&'a str>,
+}
+
+impl<'a> Captured<'a> {
+    /// What a script has captured; `None` if that is no change.
+    pub fn parse(captured: &'a str) -> Option<Self> {
+        let (code, key) = captured.split_once(SEPARATOR)?;
+        let kind = Kind::ALL.iter().find(|kind| kind.code() == code)?;
+        let (base, member) = match key.split_once(SEPARATOR) {
+            Some((base, member)) => (base, Some(member)),
+            None => (key, None),
+        };
+        let key = if kind.is_by_member() { base } else { key };
+        Some(Self {
+            kind: *kind,
+            key,
+            member,
+        })
+    }
+}
+
+/// The change of a whole key as scripts capture it.
+pub fn captured(kind: Kind, key: &str) -> String {
+    format!("{}{SEPARATOR}{key}", kind.code())
+}
+
+/// The keys that most scripts begin with: the head and the registry.
+pub fn head_and_registry(shard: &Shard) -> Vec<String> {
+    let tag = shard.tag();
+    vec![head(tag), registry(tag, shard.generation)]
+}
+
+/// The head and the registry of a shard, and the keys of its queue (`scripts/lib/queue.lua`).
+pub fn queue(shard: &Shard) -> Vec<String> {
+    let mut keys = head_and_registry(shard);
+    let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+    keys.extend(of_queue.map(|kind| single(shard, kind)));
+    keys
+}
+
+/// The same, and the key of what the shard has taken out of the log (`scripts/take.lua`).
+pub fn intake(shard: &Shard) -> Vec<String> {
+    let mut keys = queue(shard);
+    keys.push(single(shard, Kind::Intake));
+    keys
+}
+
+/// The key of a remembered event id.
+pub fn event(shard: &Shard, id: &EventId) -> String {
+    named(shard, Kind::EventId, id)
+}
+
+/// The key of the state of a derived series.
+pub fn state(shard: &Shard, series: Series) -> String {
+    named(shard, Kind::State, series_name(shard, series))
+}
+
+/// The name of a series in the names of its keys.
+pub fn series_name(shard: &Shard, series: Series) -> String {
+    let track = match series.track {
+        Track::Shown => "",
+        Track::Raw => "raw-",
+    };
+    let window = series.window();
+    match series.list {
+        List::Period(unit) => recorded(shard, window, format_args!("{track}{unit}")),
+        List::Base(unit) => recorded(shard, window, format_args!("{track}base-{unit}")),
+        List::Rolling(rolling) => recorded(shard, window, format_args!("{track}{rolling}")),
+        List::Initial(unit) => recorded(shard, window, format_args!("{track}initial-{unit}")),
+        List::InitialScores => recorded(shard, window, format_args!("{track}initial-scores")),
+    }
+}
+
+/// The name of something that is recorded from the epoch of a window on.
+fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
+    named_since(shard.epoch(window), name)
+}
+
+fn named_since(epoch: u64, name: impl Display) -> String {
+    match epoch {
+        0 => name.to_string(),
+        epoch => format!("{name}@{epoch}"),
+    }
+}
+
+/// The key of what members have won in a period.
+pub fn rewards(shard: &Shard, section: &Section) -> String {
+    let series = of_unit(shard, section.period.unit);
+    let section = shard.section_key(section);
+    named(shard, Kind::Rewards, format_args!("{series}:{section}"))
+}
+
+/// The key of the voters of a period.
+pub fn voters(shard: &Shard, period: &Period) -> String {
+    of_period(shard, Kind::Voters, period)
+}
+
+/// A key of a kind that a shard has one of for each period.
+pub fn of_period(shard: &Shard, kind: Kind, period: &Period) -> String {
+    let series = of_unit(shard, period.unit);
+    let period = shard.calendar.key(period);
+    named(shard, kind, format_args!("{series}:{period}"))
+}
+
+/// The key of the seats of a cohort.
+pub fn seats(shard: &Shard, section: &Section) -> String {
+    let series = Series::shown(List::Period(section.period.unit));
+    part(
+        &sorted_set(shard, &Standing::of(series, *section)),
+        Kind::Seats,
+    )
+}
+
+/// The keys of the seats of a tier: how many were given out, and to whom one was suggested.
+pub fn of_tier_seats(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
+    [Kind::Tiers, Kind::Taking].map(|kind| of_tier(shard, kind, period, tier))
+}
+
+/// A key of a kind that is about the seats of a tier for a period.
+pub fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
+    let period = of_period(shard, kind, period);
+    format!("{period}/{tier}")
+}
+
+/// The name of a unit in the names of keys of its periods.
+pub fn of_unit(shard: &Shard, unit: Unit) -> String {
+    recorded(shard, Some(Window::Period(unit)), unit)
+}
+
+/// The key of the index of the periods of a unit that have data.
+pub fn periods(shard: &Shard, unit: Unit) -> String {
+    named(shard, Kind::Periods, of_unit(shard, unit))
+}
+
+/// The key of the voters of a member in a period.
+pub fn member_voters(voters: &str, member: &str) -> String {
+    format!("{voters}{SEPARATOR}{member}")
+}
+
+/// How many keys a standing has.
+pub fn width(layout: Layout) -> usize {
+    1 + [layout.hashed, layout.dense, layout.summed]
+        .map(usize::from)
+        .iter()
+        .sum::<usize>()
+}
+
+/// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
+pub fn standing(shard: &Shard, standing: &Standing) -> impl Iterator<Item = String> + use<> {
+    of_sorted_set(sorted_set(shard, standing), shard.layout())
+}
+
+/// The key of a standing's sorted set.
+pub fn sorted_set(shard: &Shard, standing: &Standing) -> String {
+    let kind = match standing.series.list {
+        List::Period(_) | List::Base(_) => Kind::Standing,
+        List::Rolling(_) | List::Initial(_) => Kind::Derived,
+        List::InitialScores => Kind::InitialScores,
+    };
+    let series = series_name(shard, standing.series);
+    let section = shard.section_key(&standing.section());
+    named(shard, kind, format_args!("{series}:{section}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::kinds::Slot;
+    use super::*;
+    use crate::core::write::store::reservations::Token;
+    use crate::domain::time::Timestamp;
+    use crate::domain::window::Window;
+
+    fn board(json: &str, epochs: &[(Window, u64)]) -> Board {
+        let definition = serde_json::from_str(json).unwrap();
+        let id = BoardId::parse("run_hero").unwrap();
+        Board::new(id, definition, 7, 3, epochs.iter().copied().collect())
+    }
+
+    /// The only shard of a board, or its last one.
+    fn shard(json: &str, epochs: &[(Window, u64)]) -> Shard {
+        Arc::new(board(json, epochs)).shards().pop().unwrap()
+    }
+
+    fn shown(list: List) -> Series {
+        Series::shown(list)
+    }
+
+    fn keys(shard: &Shard, series: Series, at: &str) -> Vec<String> {
+        let unit = series.window().map_or(Unit::All, Window::unit);
+        let period = shard
+            .calendar
+            .containing(unit, Timestamp::parse(at).unwrap());
+        standing(shard, &Standing::of(series, period)).collect()
+    }
+
+    #[test]
+    fn profiles_lie_in_slots_that_no_board_has() {
+        let bucket = ProfileBucket::of("alice");
+        let (key, tag) = (profile("alice"), bucket.tag());
+        assert_eq!(key, format!("st:{{{tag}}}:p:alice"));
+        assert_eq!(
+            reviews(bucket, ReviewStatus::Pending),
+            format!("st:{{{tag}}}:pending")
+        );
+        let buckets: Vec<_> = ProfileBucket::all().collect();
+        assert_eq!(buckets.len(), 16);
+        for bucket in buckets {
+            assert_eq!(ShardId::of_tag(&bucket.tag()), None, "{bucket:?}");
+        }
+        for member in ["alice", "}:1:e:x", "a:b"] {
+            assert_eq!(take_apart(&profile(member)), None, "{member}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_exactly_so() {
+        let rolling: Window = "last-7-days".parse().unwrap();
+        let first = shard(
+            r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
+            &[],
+        );
+        assert_eq!(head(first.tag()), "st:{run_hero}");
+        assert_eq!(registry(first.tag(), 7), "st:{run_hero}:7:keys");
+        assert_eq!(
+            event(&first, &EventId::parse("run-88231").unwrap()),
+            "st:{run_hero}:7:e:run-88231"
+        );
+        assert_eq!(
+            keys(
+                &first,
+                shown(List::Period(Unit::Hour)),
+                "2026-11-21T00:30:00Z"
+            ),
+            [
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z",
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z:members",
+                "st:{run_hero}:7:s:hour:2026-11-21T00:00Z:scores",
+            ]
+        );
+        let plain = shard(
+            r#"{"windows": ["day"], "ties": "member"}"#,
+            &[(Window::Period(Unit::Day), 2), (rolling, 5)],
+        );
+        let at = "2026-11-21T00:30:00Z";
+        assert_eq!(
+            keys(&plain, shown(List::Period(Unit::Day)), at),
+            ["st:{run_hero}:7:s:day@2:2026-11-21"]
+        );
+        assert_eq!(
+            keys(&plain, shown(List::Base(Unit::Day)), at),
+            ["st:{run_hero}:7:s:base-day@2:2026-11-21"]
+        );
+        assert_eq!(
+            keys(&plain, shown(List::Rolling(rolling)), at),
+            ["st:{run_hero}:7:d:last-7-days@5:2026-11-21"]
+        );
+        assert_eq!(
+            state(&plain, shown(List::Rolling(rolling))),
+            "st:{run_hero}:7:state:last-7-days@5"
+        );
+        assert_eq!(
+            keys(&plain, shown(List::Period(Unit::All)), at),
+            ["st:{run_hero}:7:s:all:all"]
+        );
+        let vote = shard(
+            r#"{"windows": ["day"], "ties": "member", "weight": {}, "initial": ["day"], "uniques": "member"}"#,
+            &[(Window::Period(Unit::Day), 2)],
+        );
+        assert_eq!(
+            keys(&vote, shown(List::Initial(Unit::Day)), at),
+            [
+                "st:{run_hero}:7:d:initial-day@2:2026-11-21",
+                "st:{run_hero}:7:d:initial-day@2:2026-11-21:total",
+            ]
+        );
+        assert_eq!(
+            keys(
+                &vote,
+                vote.series(Window::Period(Unit::Day), Track::Raw),
+                at
+            )[0],
+            "st:{run_hero}:7:s:raw-day@2:2026-11-21"
+        );
+        assert_eq!(
+            standing(&vote, &vote.initial_scores()).next().unwrap(),
+            "st:{run_hero}:7:i:initial-scores:all"
+        );
+        let shard = &shard(
+            r#"{"windows": ["day"], "shards": 4, "ties": "member"}"#,
+            &[],
+        );
+        assert_eq!(head(shard.tag()), "st:{run_hero:4:3}");
+        assert_eq!(
+            keys(shard, shown(List::Period(Unit::Day)), at),
+            ["st:{run_hero:4:3}:7:s:day:2026-11-21"]
+        );
+        let period = vote
+            .calendar
+            .containing(Unit::Day, Timestamp::parse(at).unwrap());
+        assert_eq!(
+            of_period(&vote, Kind::Turnout, &period),
+            "st:{run_hero}:7:turnout:day@2:2026-11-21"
+        );
+        assert_eq!(
+            member_voters(&voters(&vote, &period), "a"),
+            "st:{run_hero}:7:voters:day@2:2026-11-21\u{1f}a"
+        );
+    }
+
+    #[test]
+    fn what_all_boards_share_has_keys_of_its_own() {
+        assert_eq!(
+            [
+                LIVE,
+                CHANGES,
+                SEQUENCE,
+                EPOCH,
+                FORMAT,
+                STAMP,
+                BEGUN,
+                ERASING,
+                ERASURE_KEY,
+                MOVING,
+                UNNEEDED,
+                DELETED,
+                LEASES,
+                NARROW,
+                QUEUES,
+                INTAKE,
+                INTAKE_WANTED,
+                STREAM_SECRET
+            ],
+            [
+                "live",
+                "changes",
+                "sequence",
+                "epoch",
+                "format",
+                "stamp",
+                "begun",
+                "erasing",
+                "erasure-key",
+                "moving",
+                "unneeded",
+                "deleted",
+                "leases",
+                "narrow",
+                "queues",
+                "intake",
+                "intake-wanted",
+                "stream-secret"
+            ]
+            .map(|name| format!("st:{{boards}}:{name}"))
+        );
+        let webhook = WebhookName::parse("7").unwrap();
+        for key in webhook_keys(&webhook) {
+            assert_eq!(take_apart(&key), None, "{key} is no board's");
+        }
+        let session = session(&Digest::of("id"));
+        assert_eq!(take_apart(&session), None, "{session} is no board's");
+        let sessions = sessions(&BegunBy::Configuration(0));
+        assert_eq!(take_apart(&sessions), None, "{sessions} is no board's");
+        let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
+        for key in of_api_keys {
+            assert!(key.starts_with("st:{boards}:api-key"), "{key}");
+            assert_eq!(take_apart(key), None, "it is no board's");
+        }
+    }
+
+    /// Keys of each kind of a shard.
+    fn keys_of(shard: &Shard, kind: Kind) -> Vec<String> {
+        let day = shard
+            .calendar
+            .containing(Unit::Day, Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
+        let zset = |list| sorted_set(shard, &Standing::of(Series::shown(list), day));
+        let rolling = "last-7-days".parse().unwrap();
+        let derived = || [List::Rolling(rolling), List::Initial(Unit::Day)].map(zset);
+        let cohort = || {
+            let (period, cohort) = (day, "1-17".parse().ok());
+            let series = Series::shown(List::Period(Unit::Day));
+            sorted_set(shard, &Standing::of(series, Section { period, cohort }))
+        };
+        let recorded = || {
+            let [period, base] = [List::Period(Unit::Day), List::Base(Unit::Day)].map(zset);
+            [period, base, cohort()]
+        };
+        let initial = || sorted_set(shard, &shard.initial_scores());
+        let token = Token::from_bits(0x12_34ab);
+        match kind {
+            Kind::Head => vec![head(shard.tag())],
+            Kind::CountsHead => vec![counts_head(shard.tag(), Sharding::first(16))],
+            Kind::Registry => vec![registry(shard.tag(), shard.generation)],
+            Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
+            Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Hold => vec![moderation_hold(shard)],
+            Kind::Results
+            | Kind::FinalPeriods
+            | Kind::Digests
+            | Kind::Revisions
+            | Kind::RevisedMembers => {
+                vec![of_results(shard, kind, Window::Period(Unit::Day))]
+            }
+            Kind::Outbox => vec![outbox(&shard.id, shard.generation)],
+            Kind::Standing => recorded().to_vec(),
+            Kind::Derived => derived().to_vec(),
+            Kind::InitialScores => vec![initial()],
+            Kind::Members
+            | Kind::Distinct
+            | Kind::Total
+            | Kind::HiddenList
+            | Kind::HiddenScores
+            | Kind::HiddenState
+            | Kind::Seats
+            | Kind::Decided => {
+                let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
+                zsets.map(|zset| part(&zset, kind)).collect()
+            }
+            Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
+            Kind::Periods => vec![periods(shard, Unit::Day)],
+            Kind::Turnout | Kind::CutOff | Kind::RewardIndex => vec![of_period(shard, kind, &day)],
+            Kind::Voters => vec![voters(shard, &day)],
+            Kind::Tiers | Kind::Taking => vec![of_tier(shard, kind, &day, 1)],
+            Kind::Rewards => vec![rewards(shard, &day.into())],
+            Kind::MemberVoters => ["a", "a:b", ":members"]
+                .map(|member| member_voters(&voters(shard, &day), member))
+                .to_vec(),
+            Kind::EventId => ["x1", "é}:x", "s:day:members"]
+                .map(|id| event(shard, &EventId::parse(id).unwrap()))
+                .to_vec(),
+            Kind::RefusedEvent => vec![named(shard, kind, "x1")],
+            Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
+            Kind::Quota => vec![named(shard, kind, "0:once:total")],
+            Kind::Sketch => vec![named(shard, kind, 3)],
+            Kind::Reserved
+            | Kind::Reserving
+            | Kind::Changes
+            | Kind::Copied
+            | Kind::Scratch
+            | Kind::PastInitial
+            | Kind::Hides
+            | Kind::Erased
+            | Kind::Erasing
+            | Kind::Hidden
+            | Kind::HideJournal
+            | Kind::Players
+            | Kind::Played
+            | Kind::Queue
+            | Kind::QueueIds
+            | Kind::QueueState
+            | Kind::Intake
+            | Kind::DeadLetters => vec![single(shard, kind)],
+        }
+    }
+
+    #[test]
+    fn every_kind_is_told_by_its_keys() {
+        let json = r#"{"windows": ["day", "last-7-days"], "initial": ["day"], "shards": 4}"#;
+        let mut sharded = board(json, &[(Window::Period(Unit::Day), 2)]);
+        sharded.placement = sharded.placement.towards(2).closing();
+        let sharded = Arc::new(sharded);
+        let [from, to] = [
+            &sharded.shards()[3],
+            &sharded.shards_of(sharded.placement.next.unwrap().to)[1],
+        ];
+        for kind in Kind::ALL {
+            for key in keys_of(from, *kind) {
+                let name = take_apart(&key).unwrap();
+                assert_eq!(name.kind, Some(*kind), "{key}");
+                if kind.slot() == Slot::Board {
+                    assert!(name.shard.of.is_together(), "{key} stays with the board");
+                    continue;
+                }
+                assert_eq!(name.shard, from.shard_id, "{key}");
+                if kind.form() == Form::Head {
+                    continue;
+                }
+                assert_eq!(name.generation, Some(7), "{key}");
+                assert_eq!(kind_of(from, &key), Some(*kind), "{key}");
+                let there = moved(&key, from, to).unwrap();
+                assert!(keys_of(to, *kind).contains(&there), "{there}");
+                assert_eq!(kind_of(from, &there), None, "of another shard");
+                let is_letter = swept_codes().contains(kind.code());
+                assert_eq!(
+                    is_letter && kind.code().len() == 1,
+                    kind.is_swept(),
+                    "{kind:?}"
+                );
+            }
+        }
+        assert_eq!(swept_pattern(), "st:{*}:*:[extvqh]:*");
+    }
+
+    #[test]
+    fn what_was_captured_is_told_by_its_kind() {
+        let shard = shard(r#"{"windows": ["day"]}"#, &[]);
+        for kind in Kind::ALL {
+            for key in keys_of(&shard, *kind) {
+                let member = key.split_once(SEPARATOR).map(|(_, member)| member);
+                let change = captured(*kind, &key);
+                let told = Captured::parse(&change);
+                let key = key.as_str();
+                let kind = *kind;
+                assert_eq!(told, Some(Captured { kind, key, member }));
+            }
+        }
+        let [zset] = &keys_of(&shard, Kind::Standing)[..1] else {
+            panic!("no standing")
+        };
+        let change = format!("s\u{1f}{zset}\u{1f}a:members");
+        let told = Captured {
+            kind: Kind::Standing,
+            key: zset,
+            member: Some("a:members"),
+        };
+        assert_eq!(Captured::parse(&change), Some(told));
+        assert_eq!(Captured::parse("unknown\u{1f}key"), None);
+    }
+
+    #[test]
+    fn a_key_tells_whose_it_is_and_what_for() {
+        let id = BoardId::parse("run_hero").unwrap();
+        let [whole, part] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
+            index,
+            of: Sharding::first(shards),
+        });
+        let data = Some(Kind::Standing);
+        for (key, of, generation, kind) in [
+            ("st:{run_hero}", whole, None, Some(Kind::Head)),
+            ("st:{run_hero:16:3}", part, None, Some(Kind::Head)),
+            (
+                "st:{run_hero:16:3}:counts",
+                part,
+                None,
+                Some(Kind::CountsHead),
+            ),
+            ("st:{run_hero}:other", whole, None, None),
+            ("st:{run_hero}:", whole, None, None),
+            ("st:{run_hero}:7:s:day:2026-11-21", whole, Some(7), data),
+            ("st:{run_hero}:x:s:day:2026-11-21", whole, None, None),
+            ("st:{run_hero}:7:days", whole, Some(7), None),
+            ("st:{run_hero}:7:day:2026-11-21", whole, Some(7), None),
+            ("st:{run_hero}:7:keys:more", whole, Some(7), None),
+        ] {
+            let name = Name {
+                id: id.clone(),
+                shard: of,
+                generation,
+                kind,
+            };
+            assert_eq!(take_apart(key), Some(name), "{key}");
+        }
+        for other in ["other", "st:{boards}:live", "st:{run_hero:16:99}", LIVE] {
+            assert_eq!(take_apart(other), None, "{other}");
+        }
+        let named = take_apart("st:{boards}:3:keys").unwrap();
+        assert_eq!(named.id.as_str(), "boards");
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+        let zset = "st:{run_hero:4:3}:7:d:last-2-hours@5:2026-11-21T00:00Z";
+        assert_eq!(sorted_set_of(&format!("{zset}:total")), zset);
+        let state = "st:{run_hero:4:3}:7:state:last-2-hours@5";
+        assert_eq!(state_of(shard, zset).as_deref(), Some(state));
+        for (key, expected) in [
+            (zset, "last-2-hours@5:2026-11-21T00:00Z"),
+            (
+                &format!("{zset}:total"),
+                "last-2-hours@5:2026-11-21T00:00Z:total",
+            ),
+            (state, "last-2-hours@5"),
+            (
+                "st:{run_hero:4:3}:7:voters:day:2026-11-21",
+                "voters:day:2026-11-21",
+            ),
+            ("st:{run_hero:4:3}:7:keys", "keys"),
+            ("other", "other"),
+        ] {
+            assert_eq!(short(shard, key), expected);
+        }
+    }
+
+    #[test]
+    fn the_standing_of_a_key_is_found_again() {
+        let vote = shard(
+            r#"{"windows": ["day", "hour", "last-7-days"], "weight": {}, "initial": ["day"],
+                "carryover": {"day": 0.5}, "timezone": "Asia/Shanghai"}"#,
+            &[(Window::Period(Unit::Day), 2)],
+        );
+        let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
+        let rolling = "last-7-days".parse().unwrap();
+        for list in [
+            List::Period(Unit::Day),
+            List::Period(Unit::Hour),
+            List::Base(Unit::Day),
+            List::Rolling(rolling),
+            List::Initial(Unit::Day),
+        ] {
+            for track in [Track::Shown, Track::Raw] {
+                let series = Series { list, track };
+                let unit = series.window().unwrap().unit();
+                let period = vote.calendar.containing(unit, at);
+                let standing = Standing::of(series, period);
+                let key = sorted_set(&vote, &standing);
+                assert_eq!(standing_of(&vote, &key), Some(standing), "{key}");
+            }
+        }
+        let league = shard(
+            r#"{"windows": ["week"], "score_min": 0, "finalize": "0s", "shards": 16,
+                "league": {"tiers": [{"name": "bronze", "promote": 0, "demote": 0}]}}"#,
+            &[],
+        );
+        let period = league.calendar.containing(Unit::Week, at);
+        let series = Series::shown(List::Period(Unit::Week));
+        let cohort = "1-17".parse().ok();
+        let standing = Standing::of(series, Section { period, cohort });
+        let key = sorted_set(&league, &standing);
+        let expected = "st:{run_hero:16:15}:7:s:week:2026-11-16/1-17";
+        assert_eq!(key, expected);
+        assert_eq!(standing_of(&league, &key), Some(standing));
+        let scores = vote.initial_scores();
+        let key = sorted_set(&vote, &scores);
+        assert_eq!(standing_of(&vote, &key), Some(scores));
+    }
+
+    #[test]
+    fn what_is_reserved_has_keys_of_its_own() {
+        let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
+        let token = Token::from_bits(0x12_34ab);
+        assert_eq!(
+            [
+                single(shard, Kind::Reserved),
+                single(shard, Kind::Reserving),
+                named(shard, Kind::EventToken, token),
+                named(shard, Kind::Void, token)
+            ],
+            ["reserved", "reserving", "t:rSjEAAAAAAA", "v:rSjEAAAAAAA"]
+                .map(|name| format!("st:{{run_hero:4:3}}:7:{name}"))
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! Random texts and bytes that nobody can guess.
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::StoreError;
+use super::dispatch::Store;
+use crate::domain::secret;
+
+/// `N` random bytes as hexadecimal digits, behind this beginning.
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError> {
+    Ok(beginning.to_owned() + &secret::hexadecimal(&bytes::<N>()?))
+}
+
+/// A random number.
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn number() -> Result<u64, StoreError> {
+    bytes().map(u64::from_be_bytes)
+}
+
+/// `N` random bytes.
+///
+/// # Errors
+///
+/// The system gives no random bytes.
+pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
+    Ok(bytes)
+}
+
+/// A secret of `N` random bytes that all instances share, which is made if there is none.
+pub(crate) async fn need_secret<const N: usize>(
+    store: &Store,
+    key: &str,
+) -> Result<String, StoreError> {
+    // To ask first is no write: it works also while Redis takes none.
+    let stored: Option<String> = store.command("GET", [key]).await?;
+    if let Some(stored) = stored {
+        return Ok(stored);
+    }
+    let new = hexadecimal::<N>("")?;
+    let before: Option<String> = store.command("SET", [key, &new, "NX", "GET"]).await?;
+    Ok(before.unwrap_or(new))
+}

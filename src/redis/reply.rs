@@ -1,0 +1,149 @@
+//! Parses the replies of scripts.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use super::StoreError;
+
+/// The parts of a reply, taken from the front.
+pub(crate) struct Reply(std::vec::IntoIter<Value>);
+
+fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
+    StoreError::Unexpected(format!("{what}, not {value:?}"))
+}
+
+impl Reply {
+    pub(crate) fn new(value: Value) -> Result<Self, StoreError> {
+        match value {
+            Value::Array(parts) => Ok(Self(parts.into_iter())),
+            other => Err(unexpected("an array", &other)),
+        }
+    }
+
+    /// A list of one part.
+    pub(crate) fn of_one(value: Value) -> Self {
+        Self(vec![value].into_iter())
+    }
+
+    /// Skips an empty text, which stands for none. Whether there is nothing else: a list of Lua ends before a last `nil`.
+    pub(crate) fn skip_none(&mut self) -> bool {
+        let is_none = self.0.as_slice().first().is_none_or(|next| match next {
+            Value::String(text) => text.is_empty(),
+            Value::Bytes(bytes) => bytes.is_empty(),
+            other => other.is_null(),
+        });
+        if is_none {
+            self.0.next();
+        }
+        is_none
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Value, StoreError> {
+        self.0
+            .next()
+            .ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Bytes, StoreError> {
+        bytes_of(self.next()?)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, StoreError> {
+        String::from_utf8(self.bytes()?.into()).map_err(|error| unexpected("text", &error))
+    }
+
+    /// An integer, or one that travels as text.
+    pub(crate) fn integer(&mut self) -> Result<i64, StoreError> {
+        let value = self.next()?;
+        value
+            .as_i64()
+            .ok_or_else(|| unexpected("an integer", &value))
+    }
+
+    /// An integer; `None` for an empty text.
+    pub(crate) fn integer_or_none(&mut self) -> Result<Option<i64>, StoreError> {
+        let is_none = self.skip_none();
+        (!is_none).then(|| self.integer()).transpose()
+    }
+
+    pub(crate) fn count(&mut self) -> Result<u64, StoreError> {
+        let number = self.integer()?;
+        u64::try_from(number).map_err(|_| unexpected("a count", &number))
+    }
+
+    /// An index in a list of Lua, which counts from 1.
+    pub(crate) fn index(&mut self) -> Result<usize, StoreError> {
+        let index = usize::try_from(self.integer()?).ok();
+        let index = index.and_then(|index| index.checked_sub(1));
+        require(index, "an index counts from 1")
+    }
+
+    /// All that is left, as one thing after another is read.
+    pub(crate) fn all<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::with_capacity(self.0.len());
+        while !self.is_empty() {
+            all.push(read(self)?);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn list(&mut self) -> Result<Self, StoreError> {
+        Self::new(self.next()?)
+    }
+
+    /// What follows `OK` in a reply that depends on a board's version and has no other code.
+    pub(crate) fn answer(value: Value) -> Result<Self, StoreError> {
+        let mut reply = Self::new(value)?;
+        match reply.text()?.as_str() {
+            "OK" => Ok(reply),
+            "STALE" => Err(StoreError::Stale),
+            other => unknown_code(other),
+        }
+    }
+}
+
+/// The fields of an answer to `INFO`.
+pub(crate) fn info_fields(info: &str) -> BTreeMap<&str, &str> {
+    info.lines()
+        .filter_map(|line| line.trim_end().split_once(':'))
+        .collect()
+}
+
+/// A value that is a string.
+pub(crate) fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        Value::String(text) => Ok(text.into_inner()),
+        other => Err(unexpected("a string", &other)),
+    }
+}
+
+/// What has to be there by the protocol of the scripts. The error names what does not hold.
+pub(crate) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreError> {
+    value.ok_or_else(|| {
+        StoreError::Unexpected(format!(
+            "a reply in which it does not hold that {invariant}"
+        ))
+    })
+}
+
+/// A list that has something for each of so many things that were asked for.
+pub(crate) fn for_each_of<T>(found: Vec<T>, count: usize) -> Result<Vec<T>, StoreError> {
+    let found = (found.len() == count).then_some(found);
+    require(found, "each has an answer")
+}
+
+/// A code that a script doesn't have.
+pub(crate) fn unknown_code<T>(code: &str) -> Result<T, StoreError> {
+    Err(StoreError::Unexpected(format!("the reply code {code:?}")))
+}

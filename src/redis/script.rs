@@ -1,0 +1,695 @@
+//! The Lua scripts: their sources, joined from fragments, and their names.
+//!
+//! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
+//! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
+//! memory, disk full, a replica). `flags=no-writes` is for scripts that only read. `flags=allow-oom` is for scripts that are
+//! needed to free memory and add a few bytes at most, and for those that count voters and free what they add at once. One
+//! script does not work on a slot.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::LazyLock;
+
+use metrics::{Counter, Histogram, counter, histogram};
+
+use super::{kinds, protocol};
+
+/// One script.
+#[derive(Debug)]
+pub struct Script {
+    /// Its file's name without the ending; a label of metrics.
+    pub name: &'static str,
+    /// The whole source.
+    pub source: LazyLock<String>,
+    /// The SHA-1 of the source in hexadecimal, by which Redis knows it.
+    pub sha: LazyLock<String>,
+    /// How often it was called, and how long that took.
+    pub(crate) meter: LazyLock<Meter>,
+}
+
+/// The metrics of a script, of the recorder that there is when the script is called first: to find them costs more than a microsecond.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) calls: Counter,
+    pub(crate) seconds: Histogram,
+}
+
+impl Meter {
+    fn of(script: &'static str) -> Self {
+        Self {
+            calls: counter!("standings_script_calls_total", "script" => script),
+            seconds: histogram!("standings_script_seconds", "script" => script),
+        }
+    }
+}
+
+/// Joins a script from its parts, and puts the constants of the groups in the places of their names. A local variable for each
+/// would cost time at every call.
+fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
+    let parts = without_unused(parts);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let groups = groups
+        .iter()
+        .chain([&kinds::LUA, &protocol::entries::LUA])
+        .copied();
+    let constants: HashMap<_, _> = groups.flatten().copied().collect();
+    let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
+    let mut loaded = HashSet::new();
+    for function in with_loader.flat_map(|part| functions_of(part)) {
+        let is_new = loaded.insert(function);
+        assert!(
+            is_new,
+            "invariant: loaders make no two functions {function}"
+        );
+    }
+    let (parts, mut joined) = (with_loaders(&parts), String::new());
+    let mut rest = &parts[..];
+    while let Some(start) = rest.find(is_of_word) {
+        let (between, from_word) = rest.split_at(start);
+        let end = from_word.find(|byte| !is_of_word(byte));
+        let (word, behind) = from_word.split_at(end.unwrap_or(from_word.len()));
+        joined.push_str(between);
+        if loaded.contains(word) {
+            joined.push_str(LOADED);
+            joined.push('.');
+        }
+        joined.push_str(constants.get(word).unwrap_or(&word));
+        rest = behind;
+    }
+    joined + rest
+}
+
+fn is_of_word(byte: char) -> bool {
+    byte.is_ascii_alphanumeric() || byte == '_'
+}
+
+/// Parts without the functions that nothing in them calls: to make a function costs a script more than most of its lines do.
+fn without_unused(parts: &[&str]) -> Vec<String> {
+    let parts: Vec<Vec<Block<'_>>> = parts.iter().map(|part| blocks_of(part)).collect();
+    let blocks = || parts.iter().flatten();
+    let (mut used, mut open) = (HashSet::new(), Vec::new());
+    open.extend(blocks().filter(|block| block.function.is_none()));
+    while let Some(block) = open.pop() {
+        let code = block.lines.iter();
+        let code = code.filter(|line| !line.trim_start().starts_with("--"));
+        for word in code.flat_map(|line| line.split(|byte| !is_of_word(byte))) {
+            if used.insert(word) {
+                open.extend(blocks().filter(|block| block.function == Some(word)));
+            }
+        }
+    }
+    let is_used = |block: &&Block<'_>| block.function.is_none_or(|name| used.contains(name));
+    let text = |block: &Block<'_>| block.lines.iter().copied().collect::<String>();
+    let parts = parts.iter();
+    let parts = parts.map(|part| part.iter().filter(is_used).map(text).collect());
+    parts.collect()
+}
+
+/// Lines of a part: a function, or what stands between two of them.
+struct Block<'a> {
+    function: Option<&'a str>,
+    /// With their ends.
+    lines: Vec<&'a str>,
+}
+
+fn blocks_of(part: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let mut is_within = false;
+    for line in part.split_inclusive('\n') {
+        let function = function_of(line);
+        if function.is_some() || !is_within {
+            let is_between = blocks.last().is_some_and(|last| last.function.is_none());
+            if function.is_some() || !is_between {
+                let lines = Vec::new();
+                blocks.push(Block { function, lines });
+            }
+        }
+        if let Some(block) = blocks.last_mut() {
+            block.lines.push(line);
+        }
+        let ends =
+            line.trim_end() == "end" || function.is_some() && line.trim_end().ends_with(" end");
+        is_within = (is_within || function.is_some()) && !ends;
+    }
+    blocks
+}
+
+/// The name of the function of a part that begins with a line.
+fn function_of(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("local function ")?.split_once('(')?;
+    Some(name)
+}
+
+/// What stands before the name of a fragment's loader.
+const LOADER: &str = "\n-- Loader: ";
+/// The table in which scripts have the functions that a loader makes.
+const LOADED: &str = "loaded";
+
+/// The loader that a part of a script names, if it is a fragment with one.
+///
+/// To make a function costs a script more than most of its lines do, and so does every local variable that a function knows. So the
+/// functions of fragments that few calls need are made by a function, their loader, and lie in one table.
+fn loader_of(part: &str) -> Option<&str> {
+    let (_, rest) = part.split_once(LOADER)?;
+    rest.lines().next()
+}
+
+/// The names of the functions of a fragment.
+fn functions_of(part: &str) -> impl Iterator<Item = &str> {
+    part.lines().filter_map(function_of)
+}
+
+/// Joins parts, those that name the same loader, one behind the other, as its function.
+fn with_loaders(parts: &[&str]) -> String {
+    let (mut joined, mut loader) = (String::new(), None);
+    let has_loaders = parts.iter().any(|part| loader_of(part).is_some());
+    for (index, part) in parts
+        .iter()
+        .filter(|part| !part.trim().is_empty())
+        .enumerate()
+    {
+        if loader_of(part) != loader {
+            joined += if loader.is_some() { "end\n" } else { "" };
+            loader = loader_of(part);
+            joined += &loader.map_or(String::new(), |loader| {
+                format!("local function {loader}()\n")
+            });
+        }
+        for line in part.lines() {
+            let function = line.strip_prefix("local function ");
+            match function.and_then(|function| function.split_once('(')) {
+                Some((name, rest)) if loader.is_some() => {
+                    joined.extend([name, " = function(", rest, "\n"]);
+                }
+                _ => joined.extend([line, "\n"]),
+            }
+        }
+        if index == 0 && has_loaders {
+            joined.extend(["local ", LOADED, " = {}\n"]);
+        }
+    }
+    joined
+}
+
+macro_rules! scripts {
+    ($(
+        $(#[$doc:meta])*
+        $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*] $(with [$($group:ident),*])?;
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub static $ident: Script = {
+                const PARTS: &[&str] = &[
+                    $header,
+                    "\n",
+                    $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
+                    include_str!(concat!("../../scripts/", $name, ".lua")),
+                ];
+                const GROUPS: &[&[(&str, &str)]] = &[$($(protocol::$group::LUA),*)?];
+                Script {
+                    name: $name,
+                    source: LazyLock::new(|| join(PARTS, GROUPS)),
+                    sha: LazyLock::new(|| fred::util::sha1_hash(&$ident.source)),
+                    meter: LazyLock::new(|| Meter::of($name)),
+                }
+            };
+        )*
+        /// All of them.
+        pub static ALL: &[&Script] = &[$(&$ident),*];
+    };
+}
+
+scripts! {
+    /// Carries out the plans of many events.
+    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "ranks", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
+        with [results, details, refusals, flags, record, bounds, queues];
+    /// Puts events into the queue of a shard.
+    PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
+    /// Takes records of the log into a queue.
+    TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
+    /// Has a queue take nothing more out of the log.
+    HOLD_QUEUE = "hold_queue", "#!lua", [];
+    /// Ends queued events that are not applied.
+    END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
+    /// Puts the event of a dead letter back into the queue.
+    REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
+    /// Reads the events that wait under an id.
+    WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+    /// Reads dead letters.
+    LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+    /// Removes a dead letter.
+    DISCARD = "discard", "#!lua flags=allow-oom", [];
+    /// Puts the queue of a shard into the index.
+    LIST_QUEUE = "list_queue", "#!lua", [];
+    /// Says that an empty queue is to be taken out of the index.
+    CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
+    /// Takes the queue of a shard out of the index.
+    UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
+    /// Has nobody record what may have the name of an erased member.
+    BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
+    /// Raises the barrier of a shard.
+    CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
+    /// Takes a derived standing a step nearer to complete.
+    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
+    /// Sets initial scores.
+    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+    /// Hides a member, or brings it back.
+    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+    /// Hides erased members on a new board, as soon as they have data there.
+    KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+    /// Gives an erased member its hide back.
+    HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return"];
+    /// Ends hides of erased members.
+    END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "hides", "erasures"];
+    /// Reads who is hidden.
+    HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+    /// Erases a member.
+    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
+    /// Removes a part of what an erased member has left.
+    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
+    /// Reads who was erased.
+    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+    /// Reads who was hidden and brought back.
+    JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
+    /// Notes lines of a journal of hides by which results are to be revised.
+    NOTE_LINES = "note_lines", "#!lua", ["generation"];
+    /// Revises the result of a final period.
+    REVISE_RESULT = "revise_result", "#!lua", [];
+    /// Forgets a line by which results were revised.
+    END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
+    /// Notes what members win.
+    HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Takes back what members do not win any more.
+    TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Claims what a member has won.
+    CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
+    /// Reads what members have won.
+    READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
+    /// Makes the hidden list of a standing follow the hides.
+    HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
+    /// Finds more members of a list that is kept short.
+    WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
+    /// Tells between which ids a member of another shard would stand.
+    TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
+    /// Reads pages, members, subsets and amounts.
+    READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
+    /// Records the result of a final period.
+    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+    /// Notes the digest of a final period.
+    NOTE_DIGEST = "note_digest", "#!lua", [];
+    /// Counts distinct voters.
+    VOTERS = "voters", "#!lua flags=allow-oom", [];
+    /// Merges the voters of a shard.
+    EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
+    /// Counts the distinct voters of several shards.
+    UNION = "union", "#!lua flags=allow-oom", [];
+    /// Reads what was taken of quotas.
+    QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
+    /// Reserves what events would take of quotas.
+    RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
+    /// Keeps what was reserved, or gives it back.
+    SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
+    /// Reads which reservations are open.
+    RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
+    /// Finds out what became of an event with a reservation, and voids the token of one that was not applied.
+    VOID = "void", "#!lua", ["generation"];
+    /// Stores a definition.
+    DEFINE = "define", "#!lua", [];
+    /// Decides a closing.
+    DECIDE = "decide", "#!lua", [];
+    /// Notes that the results of a closing are recorded.
+    RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+    /// Records how a cohort was decided.
+    DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
+    /// Lets what was given out of the seats of tiers expire.
+    EXPIRE_TIERS = "expire_tiers", "#!lua", [];
+    /// Lets a period expire.
+    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
+    /// Reads which periods have data.
+    PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
+    /// Tells a shard of a definition.
+    SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
+    /// Notes that a board has events.
+    USE = "use", "#!lua", [];
+    /// Gives one instance the lease of some work.
+    LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
+    /// Reads a part of what a key holds.
+    SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
+    /// Has a shard note what changes.
+    CAPTURE = "capture", "#!lua", ["generation"];
+    /// Tells what has changed in a shard.
+    CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
+    /// Takes over data from other shards.
+    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
+    /// Tells what a former shard remembers.
+    RECALL = "recall", "#!lua", [] with [results, record];
+    /// Takes a definition away.
+    DELETE = "delete", "#!lua flags=allow-oom", [];
+    /// Begins a change of a board.
+    BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
+    /// Tells the format of what belongs to no board.
+    FORMAT = "format", "#!lua flags=allow-oom", [];
+    /// Tells all instances that a definition has changed.
+    ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
+    /// Makes, changes or deletes an API key.
+    API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
+    /// Notes when API keys were last used.
+    API_KEY_USES = "api_key_uses", "#!lua", [];
+    /// Begins a session of the console.
+    BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
+    /// Writes a half of a line into the audit log.
+    AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
+    /// The same while Redis has no memory left, so that what frees memory leaves a trace.
+    AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
+    /// Gives members pseudonyms in the audit log.
+    AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
+    /// Forgets the pseudonym of a member.
+    AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom", ["pseudonyms"];
+    /// Drops old lines of the audit log.
+    AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
+    /// Reads lines of the audit log.
+    AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
+    /// Writes profiles.
+    PROFILES = "profiles", "#!lua", ["slot"];
+    /// Deletes profiles.
+    DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    /// Reads players of a league.
+    PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+    /// Writes players of a league.
+    WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+    /// Suggests cohorts to members.
+    TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
+    /// Gives a seat back.
+    GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
+    /// Seats members in cohorts.
+    SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
+    /// Reads in which periods of a league somebody was seated.
+    SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
+    /// Posts messages for webhooks.
+    POST = "post", "#!lua", ["outbox"];
+    /// Makes, changes or deletes a webhook.
+    WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
+    /// Queues messages for a webhook.
+    QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
+    /// Gives an instance a delivery that is due.
+    CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
+    /// Stores what has become of a delivery.
+    END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
+    /// Notes when hides of a board end.
+    NOTE_END = "note_end", "#!lua", [];
+    /// Begins a task for all boards.
+    BEGIN_TASK = "begin_task", "#!lua", [];
+    /// Notes how far a task for all boards has come.
+    NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+    /// Lists tasks for all boards.
+    TASKS = "tasks", "#!lua flags=no-writes", [];
+    /// Has the standing order of a member forget the member's id.
+    FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
+    /// Ends standing orders whose time has come.
+    END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
+    /// Tells how far behind replicas may be.
+    STALENESS = "staleness", "#!lua flags=allow-oom", [];
+    /// Reads what has changed.
+    NEWS = "news", "#!lua flags=no-writes", [];
+    /// Marks data that is to be unlinked.
+    UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
+    /// Unlinks the data of a deleted board.
+    PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+    /// Unlinks what deleted boards have left among a server's keys.
+    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
+    /// Looks whether the keys of a standing agree.
+    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+    /// The same, and mends it.
+    MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+    /// Looks whether the state of a derived series can be read.
+    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+    /// The same, and mends it.
+    MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+    /// Looks whether the keys of a queue agree.
+    CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+    /// The same, and mends it.
+    MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+    /// Looks whether a standing is what others say.
+    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+    /// The same, and mends it.
+    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+    /// Looks whether keys are in their registry.
+    CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
+    /// The same, and puts them in.
+    MEND_KEYS = "check_keys", "#!lua", [];
+    /// Might write, and so tells whether that is refused.
+    WRITABLE = "writable", "#!lua", [];
+    /// Tells which commands the user may not use.
+    REFUSED = "refused", "#!lua flags=no-writes", [];
+}
+
+/// The commands that the scripts call.
+pub fn commands() -> BTreeSet<&'static str> {
+    let sources = ALL.iter().map(|script| script.source.as_str());
+    let calls = sources.flat_map(|source| source.split("call('").skip(1));
+    calls.filter_map(|call| call.split('\'').next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_stand_in_the_places_of_their_names() {
+        let group: &[(&str, &str)] = &[("TAKEN", "8"), ("FORM", "'>I7'")];
+        let parts = [
+            "#!lua",
+            "\n",
+            "local TAKEN_AT = {TAKEN, FORM}\nreturn TAKEN",
+        ];
+        assert_eq!(
+            join(&parts, &[group]),
+            "#!lua\nlocal TAKEN_AT = {8, '>I7'}\nreturn 8\n"
+        );
+    }
+
+    #[test]
+    fn the_functions_of_a_fragment_with_a_loader_are_made_by_it() {
+        let fragment =
+            "-- lib/a.lua: a.\n-- Loader: load_a\nlocal function one(x)\n  return x\nend\n";
+        let parts = ["#!lua", "\n", fragment, "\n", "load_a()\nreturn one(1)\n"];
+        let expected = "#!lua\nlocal loaded = {}\nlocal function load_a()\n-- lib/a.lua: a.\n-- Loader: load_a\n\
+            loaded.one = function(x)\n  return x\nend\nend\nload_a()\nreturn loaded.one(1)\n";
+        assert_eq!(join(&parts, &[]), expected);
+    }
+
+    #[test]
+    fn functions_that_nothing_calls_are_left_out() {
+        let fragment = "-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
+            local function two(x) return x end\nlocal function three(x)\n  return one(x)\nend\n";
+        let parts = ["#!lua", "\n", fragment, "\n", "return one(1)\n"];
+        let expected = "#!lua\n-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
+            local function two(x) return x end\nreturn one(1)\n";
+        assert_eq!(join(&parts, &[]), expected);
+    }
+
+    /// The words of code that are names in capitals.
+    fn names(code: &str) -> impl Iterator<Item = &str> {
+        let words = code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'));
+        words.filter(|word| {
+            let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+            word.len() > 1 && word.bytes().all(is_of_name)
+        })
+    }
+
+    #[test]
+    fn no_script_lacks_a_constant() {
+        for script in ALL {
+            let mut known = BTreeSet::from(["KEYS", "ARGV"]);
+            for line in script.source.lines().skip(1) {
+                let code = line.split("--").next().unwrap_or("");
+                let without_texts: Vec<_> = code.split('\'').step_by(2).collect();
+                let code = without_texts.join(" ");
+                if let Some(declared) = line.trim_start().strip_prefix("local ") {
+                    known.extend(names(declared.split('=').next().unwrap_or("")));
+                }
+                let unknown: Vec<_> = names(&code).filter(|name| !known.contains(name)).collect();
+                assert!(unknown.is_empty(), "{}: {unknown:?}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_functions_of_a_script_have_one_name() {
+        for script in ALL {
+            let mut names = BTreeSet::new();
+            for line in script.source.lines() {
+                let name = match line.strip_prefix("loaded.") {
+                    Some(made) => made.split_once(" = function(").map(|(name, _)| name),
+                    None => functions_of(line).next(),
+                };
+                let is_new = name.is_none_or(|name| names.insert(name));
+                assert!(is_new, "{}: {line}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_fragment_uses_stands_before_it() {
+        for script in ALL {
+            let lines = script.source.lines().enumerate();
+            let uses = lines.filter_map(|(at, line)| Some((at, line.strip_prefix("-- Uses: ")?)));
+            for (at, used) in uses.flat_map(|(at, used)| used.split(", ").map(move |one| (at, one)))
+            {
+                let is_first = |line: &str| line.starts_with(&format!("-- {used}: "));
+                let begins = script.source.lines().position(is_first);
+                assert!(
+                    begins.is_some_and(|begins| begins < at),
+                    "{} lacks {used}",
+                    script.name
+                );
+            }
+        }
+    }
+
+    /// The scripts that write, and change nothing that a read of a standing shows. A script that is neither here nor notes what it
+    /// changes (`scripts/lib/changed.lua`) lets clients keep a page that has changed.
+    const UNSEEN: &[(&str, &[&str])] = &[
+        (
+            "what lies beside standings, also of a league",
+            &[
+                "put",
+                "take",
+                "hold_queue",
+                "end_queued",
+                "replay",
+                "discard",
+                "list_queue",
+                "clear_queue",
+                "unlist_queue",
+                "recall",
+                "settle",
+                "reserve",
+                "void",
+                "record_result",
+                "note_digest",
+                "revise_result",
+                "end_line",
+                "note_lines",
+                "begin_forgetting",
+                "hand_out",
+                "take_back",
+                "claim",
+                "use",
+                "take_seat",
+                "give_back",
+                "write_players",
+                "decide_cohort",
+                "expire_tiers",
+                "post",
+                "note_end",
+                "lease",
+                "capture",
+                "changes",
+                "voters",
+                "export_voters",
+                "union",
+                "check_keys",
+            ],
+        ),
+        (
+            "what is in no shard",
+            &[
+                "begin",
+                "format",
+                "announce",
+                "api_key",
+                "api_key_uses",
+                "begin_session",
+                "audit_write",
+                "audit_members",
+                "audit_forget",
+                "audit_trim",
+                "profiles",
+                "webhook",
+                "queue_deliveries",
+                "claim_delivery",
+                "end_delivery",
+                "begin_task",
+                "note_task",
+                "forget_order",
+                "end_orders",
+                "staleness",
+                "unneeded",
+                "sweep",
+                "writable",
+            ],
+        ),
+        (
+            "definitions, whose version is a part of a revision",
+            &[
+                "define",
+                "delete",
+                "shard",
+                "decide",
+                "results_until",
+                "purge",
+            ],
+        ),
+        (
+            "barriers, by which a state is told that is a part of a revision",
+            &["close_shard"],
+        ),
+        (
+            "when a standing expires: whether it has entries is a part of a revision",
+            &["expire"],
+        ),
+        (
+            "a list that reads wait for, and who is hidden where nobody is seen",
+            &["hidden_list", "keep_hides", "end_kept_hides"],
+        ),
+    ];
+
+    #[test]
+    fn every_script_that_writes_notes_what_reads_see_of_it() {
+        let unseen = UNSEEN.iter().flat_map(|(_, names)| *names);
+        let unseen: BTreeSet<&str> = unseen.copied().collect();
+        // What ends in one of these calls.
+        let noting = [
+            "note_change()",
+            "flush(",
+            "unlink_standing(",
+            "drop_entry(",
+            "write_line(",
+            "set_hide(",
+            "return_hide(",
+            "differs(",
+        ];
+        for script in ALL {
+            if script.source.starts_with("#!lua flags=no-writes") {
+                continue;
+            }
+            let own = std::fs::read_to_string(format!("scripts/{}.lua", script.name)).unwrap();
+            let code = own.lines().filter(|line| !line.starts_with("--"));
+            let code = code.collect::<Vec<_>>().join("\n");
+            let is_called = |call: &str| {
+                let mut places = code.match_indices(call).map(|(place, _)| &code[..place]);
+                places.any(|before| {
+                    !before.ends_with(|last: char| last.is_alphanumeric() || "._".contains(last))
+                })
+            };
+            let notes = noting.iter().any(|call| is_called(call));
+            let (is_unseen, name) = (unseen.contains(script.name), script.name);
+            assert_ne!(
+                is_unseen, notes,
+                "{name} notes what it changes, or is listed as unseen"
+            );
+            let has_fragment = script.source.contains("lib/changed.lua: ");
+            assert!(is_unseen || has_fragment, "{name} lacks lib/changed.lua");
+        }
+    }
+
+    #[test]
+    fn the_commands_of_scripts_are_found_in_them() {
+        let commands = commands();
+        for name in ["ZADD", "HRANDFIELD", "PFMERGE", "DECRBY"] {
+            assert!(commands.contains(name), "{name}");
+        }
+        let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase());
+        assert!(commands.iter().all(is_name), "{commands:?}");
+    }
+}

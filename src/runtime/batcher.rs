@@ -1,0 +1,636 @@
+//! Group commit: jobs that come in while a call is under way go together in the next call.
+//!
+//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
+//! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
+//! begun beside the first when as many jobs wait as that has, or more than go into a call, so that Redis has work while the
+//! answers of the first are taken apart. Fewer are not enough: what is asked twice costs a call only once, and each call costs Redis
+//! something for itself. Work that makes way for other work has one call under way at a time.
+//!
+//! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
+//! calls are made in the order of their jobs, whichever tasks make them.
+//!
+//! Tasks: a task that submits a small job to an idle batcher carries out the call itself. All other calls are carried out
+//! by a task of the batcher, which ends when nothing is left to do. Either way a client that goes away does not take
+//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. The tasks on a job's way are
+//! that of the client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken so often:
+//!
+//! | | wakes | of them new tasks |
+//! | --- | --- | --- |
+//! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
+//! | the same, if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+//!
+//! A write that has to wait for a turn on its connection (`redis/writer.rs`) is woken once more, when it has been sent.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::supervise::restarted;
+
+/// The greatest cost of a call, in microseconds of Redis, that the task of a submitter carries out itself. Reading the
+/// answers of a larger call would hold up what else that task has to do.
+const SMALL_COST_US_MAX: usize = 100;
+/// Calls that a batcher has under way at one time, at the most.
+const CALLS_MAX: usize = 2;
+
+/// What a batcher does with its jobs.
+pub trait Work: Send + Sync + 'static {
+    /// What is to be done.
+    type Job: Send;
+    /// What came of it.
+    type Answer: Send;
+    /// What the jobs of a call amount to.
+    type Load: Default + Send;
+
+    /// Whether a call with this load takes a job. If so the load contains the job from then on; otherwise it stays as it is. An
+    /// empty call takes any job.
+    fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
+
+    /// About how long a call with this load keeps Redis busy, in microseconds.
+    fn cost_us(load: &Self::Load) -> usize;
+
+    /// Whether a second call is not to begin beside the first now, since other work goes first, or since waiting saves work.
+    fn makes_way(&self) -> bool {
+        false
+    }
+
+    /// Called under the lock of the queue whenever that changes: whether more waits than goes into the next call.
+    fn note_behind(&self, _is_behind: bool) {}
+
+    /// Makes a call for some jobs, which amount to this load; the answers are in their order. What must be done in the order of
+    /// the calls is done before this returns its future.
+    fn call(
+        &self,
+        jobs: Vec<Self::Job>,
+        load: Self::Load,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send;
+}
+
+/// Adds a job to a load that is a number, unless that becomes more than `max`. An empty call takes any job.
+pub fn admit(load: &mut usize, job: usize, max: usize) -> bool {
+    let is_admitted = *load == 0 || *load + job <= max;
+    if is_admitted {
+        *load += job;
+    }
+    is_admitted
+}
+
+/// Puts jobs together into calls.
+pub struct Batcher<W: Work> {
+    work: W,
+    /// `None` while it is idle, as most are.
+    queue: Mutex<Option<Box<Queue<W>>>>,
+    /// Held from taking jobs until their call is made.
+    calling: Mutex<()>,
+}
+
+struct Queue<W: Work> {
+    next: Next<W>,
+    /// Those that the next call does not take.
+    behind: VecDeque<Waiting<W>>,
+    /// Calls under way.
+    calls: usize,
+    /// How many jobs the call has that was made last.
+    last_jobs: usize,
+}
+
+/// The jobs of the next call, those who wait for their answers, and what the jobs amount to. A job is weighed when it comes in here.
+struct Next<W: Work> {
+    jobs: Vec<W::Job>,
+    senders: Vec<Sender<W>>,
+    load: W::Load,
+}
+
+type Waiting<W> = (<W as Work>::Job, Sender<W>);
+
+type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
+
+/// Who carries a new call out.
+enum Carrier {
+    Submitter,
+    Task,
+}
+
+impl<W: Work> Batcher<W> {
+    /// An idle batcher.
+    pub fn new(work: W) -> Arc<Self> {
+        Arc::new(Self {
+            work,
+            queue: Mutex::default(),
+            calling: Mutex::default(),
+        })
+    }
+
+    /// Has a job done, behind those that were submitted before; `None` if the call broke off by a fault of this program.
+    /// A job whose submitter goes away before its call is made is not done. The future has to be polled until it is ready,
+    /// or dropped: it may carry out a call.
+    pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
+        let (sender, answer) = oneshot::channel();
+        match self.put(job, sender) {
+            Some(Carrier::Submitter) => {
+                let batcher = Arc::clone(self);
+                let carried_out =
+                    restarted("batcher", move || Arc::clone(&batcher).carry_out_one());
+                Kept(Some(Box::pin(carried_out))).await;
+            }
+            Some(Carrier::Task) => self.spawn(),
+            None => {}
+        }
+        answer.await.ok()
+    }
+
+    /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
+    fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
+        let mut queue = self.queue.lock();
+        let queue = queue.get_or_insert_default();
+        queue.put(&self.work, (job, sender));
+        self.work.note_behind(queue.is_full());
+        let is_idle = queue.calls == 0;
+        if !is_idle && (!queue.fills_second() || queue.calls >= self.calls_max()) {
+            return None;
+        }
+        queue.calls += 1;
+        if is_idle && W::cost_us(&queue.next.load) <= SMALL_COST_US_MAX {
+            Some(Carrier::Submitter)
+        } else {
+            Some(Carrier::Task)
+        }
+    }
+
+    /// How many calls may be under way now.
+    fn calls_max(&self) -> usize {
+        if self.work.makes_way() { 1 } else { CALLS_MAX }
+    }
+
+    /// Whether more waits than goes into the next call.
+    fn is_behind(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.as_ref().is_some_and(|queue| queue.is_full())
+    }
+
+    fn spawn(self: &Arc<Self>) {
+        let batcher = Arc::clone(self);
+        tokio::spawn(restarted("batcher", move || {
+            Arc::clone(&batcher).carry_out_all()
+        }));
+    }
+
+    /// Carries out calls until there is nothing to do.
+    async fn carry_out_all(self: Arc<Self>) {
+        while let Some(call) = self.next_call() {
+            call.await;
+            // Those run who were just answered, and those whose requests have come in meanwhile, unless the next call is full already:
+            // they may have jobs for it. Under load a call then carries half as many again, and each costs Redis and this program less.
+            if !self.is_behind() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Carries out one call, and leaves what waits then to a task.
+    async fn carry_out_one(self: Arc<Self>) {
+        if let Some(call) = self.next_call() {
+            call.await;
+            if !self.ends() {
+                self.spawn();
+            }
+        }
+    }
+
+    /// Takes jobs, and makes their call. `None` if there are too few: then the caller counts no more as one who carries
+    /// out calls, and has to stop.
+    fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
+        let _order = self.calling.lock();
+        let Next {
+            jobs,
+            senders,
+            load,
+        } = self.take_next()?;
+        // In a box, since it passes through several futures, and each would have room for it twice.
+        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs, load))));
+        Some(async move {
+            // After a panic there are no answers: the senders are dropped, and their submitters told so.
+            let Ok(call) = call else {
+                return;
+            };
+            let answers = AssertUnwindSafe(call).catch_unwind().await;
+            for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
+                // If nobody waits for it any more, nobody is told.
+                drop(sender.send(answer));
+            }
+        })
+    }
+
+    /// The jobs of the next call, if there is one to make.
+    fn take_next(&self) -> Option<Next<W>> {
+        let mut held = self.queue.lock();
+        let queue = held.as_mut()?;
+        let next = self.has_call(queue).then(|| queue.take(&self.work));
+        self.work.note_behind(queue.is_full());
+        let next = next.filter(|next| !next.jobs.is_empty());
+        if next.is_none() {
+            Self::end(&mut held);
+        }
+        next
+    }
+
+    /// Whether the one who asks ends, since there is no call to make.
+    fn ends(&self) -> bool {
+        let mut held = self.queue.lock();
+        let waits = |queue: &Queue<W>| !queue.next.jobs.is_empty() && self.has_call(queue);
+        let ends = !held.as_deref().is_some_and(waits);
+        if ends {
+            Self::end(&mut held);
+        }
+        ends
+    }
+
+    /// Takes note that one ends who carries out calls. Behind the last one nothing waits.
+    fn end(held: &mut Option<Box<Queue<W>>>) {
+        drop(held.take_if(|queue| {
+            queue.calls -= 1;
+            queue.calls == 0
+        }));
+    }
+
+    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
+    fn has_call(&self, queue: &Queue<W>) -> bool {
+        queue.calls == 1 || queue.fills_second() && queue.calls <= self.calls_max()
+    }
+}
+
+impl<W: Work> Queue<W> {
+    /// Whether more waits than goes into the next call.
+    fn is_full(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Whether enough waits for a second call beside the first.
+    fn fills_second(&self) -> bool {
+        self.is_full() || self.next.jobs.len() >= self.last_jobs
+    }
+
+    /// Puts a job behind all others.
+    fn put(&mut self, work: &W, waiting: Waiting<W>) {
+        if self.is_full() {
+            self.behind.push_back(waiting);
+        } else if let Err(waiting) = self.next.put(work, waiting) {
+            self.behind.push_back(waiting);
+        }
+    }
+
+    /// Takes the jobs of the next call, without those that nobody waits for any more. The jobs behind them move up.
+    fn take(&mut self, work: &W) -> Next<W> {
+        let mut next = mem::take(&mut self.next);
+        if next.senders.iter().any(oneshot::Sender::is_closed) {
+            let again = next.jobs.into_iter().zip(next.senders);
+            again.rev().for_each(|one| self.behind.push_front(one));
+            self.move_up(work);
+            next = mem::take(&mut self.next);
+        }
+        self.move_up(work);
+        self.last_jobs = next.jobs.len();
+        next
+    }
+
+    /// Puts what waits into the next call, as far as that takes it.
+    fn move_up(&mut self, work: &W) {
+        while let Some(waiting) = self.behind.pop_front() {
+            if waiting.1.is_closed() {
+                continue;
+            }
+            if let Err(waiting) = self.next.put(work, waiting) {
+                return self.behind.push_front(waiting);
+            }
+        }
+    }
+}
+
+impl<W: Work> Next<W> {
+    /// Puts a job behind the others of the call; the error is a job that it does not take.
+    fn put(&mut self, work: &W, (job, sender): Waiting<W>) -> Result<(), Waiting<W>> {
+        if !work.admit(&mut self.load, &job) {
+            return Err((job, sender));
+        }
+        self.jobs.push(job);
+        self.senders.push(sender);
+        Ok(())
+    }
+}
+
+impl<W: Work> Default for Queue<W> {
+    fn default() -> Self {
+        Self {
+            next: Next::default(),
+            behind: VecDeque::new(),
+            calls: 0,
+            last_jobs: 0,
+        }
+    }
+}
+
+impl<W: Work> Default for Next<W> {
+    fn default() -> Self {
+        Self {
+            jobs: Vec::new(),
+            senders: Vec::new(),
+            load: W::Load::default(),
+        }
+    }
+}
+
+/// A future that goes on in a task of its own if it is dropped before its end.
+struct Kept(Option<BoxFuture<'static, ()>>);
+
+impl Future for Kept {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(future) = &mut self.0 {
+            ready!(future.as_mut().poll(context));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let (Some(future), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(future);
+        }
+    }
+}
+
+impl<W: Work> fmt::Debug for Batcher<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batcher").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// Doubles numbers. A call takes three, ends when it is let, and breaks off at 13.
+    #[derive(Clone)]
+    struct Doubling {
+        begun: Arc<Mutex<Vec<Vec<u32>>>>,
+        ends: Arc<Semaphore>,
+        makes_way: Arc<AtomicBool>,
+        is_behind: Arc<AtomicBool>,
+    }
+
+    impl Work for Doubling {
+        type Job = u32;
+        type Answer = u32;
+        type Load = usize;
+
+        fn admit(&self, load: &mut usize, _: &u32) -> bool {
+            admit(load, 1, 3)
+        }
+
+        fn cost_us(load: &usize) -> usize {
+            load * SMALL_COST_US_MAX
+        }
+
+        fn makes_way(&self) -> bool {
+            self.makes_way.load(Ordering::Relaxed)
+        }
+
+        fn note_behind(&self, is_behind: bool) {
+            self.is_behind.store(is_behind, Ordering::Relaxed);
+        }
+
+        fn call(&self, jobs: Vec<u32>, load: usize) -> impl Future<Output = Vec<u32>> + Send {
+            assert_eq!(load, jobs.len());
+            assert!(!jobs.contains(&31), "a fault before the call is made");
+            self.begun.lock().push(jobs.clone());
+            async move {
+                self.ends.acquire().await.unwrap().forget();
+                assert!(!jobs.contains(&13), "a fault");
+                jobs.into_iter().map(|number| 2 * number).collect()
+            }
+        }
+    }
+
+    struct Bench {
+        work: Doubling,
+        batcher: Arc<Batcher<Doubling>>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let work = Doubling {
+                begun: Arc::default(),
+                ends: Arc::new(Semaphore::new(0)),
+                makes_way: Arc::default(),
+                is_behind: Arc::default(),
+            };
+            let batcher = Batcher::new(work.clone());
+            Self { work, batcher }
+        }
+
+        /// One whose work makes way.
+        fn with_one_call_at_a_time() -> Self {
+            let bench = Self::new();
+            bench.work.makes_way.store(true, Ordering::Relaxed);
+            bench
+        }
+
+        /// Submits a number, and lets the others run.
+        async fn submit(&self, number: u32) -> JoinHandle<Option<u32>> {
+            let batcher = Arc::clone(&self.batcher);
+            let answer = tokio::spawn(async move { batcher.submit(number).await });
+            pause().await;
+            answer
+        }
+
+        async fn end_calls(&self, count: usize) {
+            self.work.ends.add_permits(count);
+            pause().await;
+        }
+
+        fn begun(&self) -> Vec<Vec<u32>> {
+            self.work.begun.lock().clone()
+        }
+
+        /// Whether the work was told that more waits than goes into the next call.
+        fn is_behind(&self) -> bool {
+            let is_behind = self.work.is_behind.load(Ordering::Relaxed);
+            assert_eq!(is_behind, self.batcher.is_behind());
+            is_behind
+        }
+    }
+
+    /// Lets every task that can run do so.
+    async fn pause() {
+        for _ in 0..32 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_during_calls_goes_together_in_the_next() {
+        let bench = Bench::new();
+        let first = bench.submit(1).await;
+        assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
+        let second = bench.submit(2).await;
+        assert_eq!(bench.begun(), [[1], [2]], "as much waits as is under way");
+        let others = [bench.submit(3).await, bench.submit(4).await];
+        assert_eq!(bench.begun().len(), 2);
+        bench.end_calls(3).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2], vec![3, 4]]);
+        let answers = [first, second].into_iter().chain(others);
+        for (answer, expected) in answers.zip([2, 4, 6, 8]) {
+            assert_eq!(answer.await.unwrap(), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_call_begins_when_as_many_wait_as_the_first_has_and_no_third() {
+        let bench = Bench::new();
+        for number in 1..=5 {
+            bench.submit(number).await;
+        }
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2], vec![3, 4, 5]]);
+        for number in 6..=7 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun().len(), 3);
+        for number in 8..=12 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun()[3..], [[6, 7, 8]]);
+        bench.end_calls(9).await;
+        assert_eq!(bench.begun()[4..], [vec![9, 10, 11], vec![12]]);
+    }
+
+    #[tokio::test]
+    async fn who_makes_way_has_one_call_under_way() {
+        let bench = Bench::new();
+        let makes_way = |is_so| bench.work.makes_way.store(is_so, Ordering::Relaxed);
+        makes_way(true);
+        for number in 1..=5 {
+            bench.submit(number).await;
+        }
+        assert_eq!(bench.begun(), [[1]]);
+        assert!(bench.is_behind());
+        makes_way(false);
+        bench.submit(6).await;
+        assert_eq!(bench.begun()[1..], [[2, 3, 4]]);
+        for number in 7..=12 {
+            bench.submit(number).await;
+        }
+        makes_way(true);
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun()[2..], [[5, 6, 7]], "the other carrier ends");
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun()[3..], [vec![8, 9, 10], vec![11, 12]]);
+        assert!(!bench.is_behind());
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_not_done() {
+        let bench = Bench::with_one_call_at_a_time();
+        bench.submit(1).await;
+        bench.submit(2).await.abort();
+        bench.submit(3).await;
+        bench.end_calls(2).await;
+        assert_eq!(bench.begun(), [[1], [3]]);
+    }
+
+    #[tokio::test]
+    async fn those_behind_move_up_to_the_places_of_what_nobody_waits_for() {
+        let bench = Bench::with_one_call_at_a_time();
+        bench.submit(1).await;
+        bench.submit(2).await;
+        bench.submit(3).await.abort();
+        for number in 4..=6 {
+            bench.submit(number).await;
+        }
+        bench.submit(7).await.abort();
+        bench.submit(8).await;
+        bench.end_calls(3).await;
+        assert_eq!(bench.begun(), [vec![1], vec![2, 4, 5], vec![6, 8]]);
+        assert!(!bench.is_behind());
+    }
+
+    #[tokio::test]
+    async fn a_call_goes_on_when_its_submitter_goes_away() {
+        let bench = Bench::with_one_call_at_a_time();
+        bench.submit(1).await.abort();
+        let next = bench.submit(2).await;
+        assert_eq!(bench.begun(), [[1]]);
+        bench.end_calls(1).await;
+        assert_eq!(bench.begun(), [[1], [2]]);
+        bench.end_calls(1).await;
+        assert_eq!(next.await.unwrap(), Some(4));
+    }
+
+    #[tokio::test]
+    async fn a_small_job_alone_takes_no_further_task() {
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        let bench = Bench::with_one_call_at_a_time();
+        let first = bench.submit(1).await;
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (1, 1),
+            "the submitter alone"
+        );
+        bench.submit(2).await;
+        bench.end_calls(1).await;
+        assert_eq!(first.await.unwrap(), Some(2));
+        assert_eq!(
+            (bench.begun().len(), tasks()),
+            (2, 2),
+            "the batcher goes on"
+        );
+        bench.end_calls(1).await;
+        assert_eq!(tasks(), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn calls_are_made_in_the_order_of_their_jobs() {
+        let bench = Bench::new();
+        bench.work.ends.add_permits(1_000);
+        for first in (100..1_000).step_by(100) {
+            let numbers = first..first + 100;
+            let answers = numbers.clone().map(|number| bench.batcher.submit(number));
+            let answers = futures::future::join_all(answers).await;
+            let expected = numbers.map(|number| Some(2 * number));
+            assert_eq!(answers, expected.collect::<Vec<_>>());
+        }
+        let begun = bench.begun().concat();
+        assert_eq!(begun, (100..1_000).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_does_not_hold_up_others() {
+        for fault in [13, 31] {
+            let bench = Bench::new();
+            let broken = bench.submit(fault).await;
+            let next = bench.submit(1).await;
+            bench.end_calls(2).await;
+            assert_eq!(broken.await.unwrap(), None);
+            assert_eq!(next.await.unwrap(), Some(2));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Reads one member of a standing, its neighbours, and where it stood in the period before.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+use super::league_member::InLeague;
+use super::standing::{Attempt, View};
+use crate::core::Error;
+use crate::core::read::merge::Merged;
+use crate::core::read::period::Target;
+use crate::core::read::reader::Reader;
+use crate::core::read::store::standings::{Neighbourhood, Query};
+use crate::core::read::store::voters::Voters;
+use crate::domain::ids::MemberId;
+use crate::domain::problems::Problem;
+use crate::domain::series::Standing;
+
+/// The most neighbours on each side.
+pub const AROUND_MAX: u64 = 100;
+
+/// Which member. That it is not listed is always so at the time of the request, however fresh the answer has to be.
+#[derive(Clone, Debug)]
+pub struct MemberView {
+    /// Who.
+    pub member: MemberId,
+    /// How many neighbours on each side, if any are wanted.
+    pub around: Option<u64>,
+}
+
+/// A member.
+#[derive(Clone, Debug)]
+pub struct FoundMember {
+    /// The standing before, if there is one.
+    pub previous: Option<Target>,
+    /// What the standing says; at least one neighbour on each side, where there is one.
+    pub neighbourhood: Arc<Neighbourhood>,
+    /// The voters of its entries.
+    pub voters: Voters,
+    /// On a league, what that says of the member.
+    pub league: Option<Box<InLeague>>,
+}
+
+impl View for MemberView {
+    type Found = FoundMember;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundMember, Error> {
+        if attempt.live.board.is_league() {
+            let (neighbourhood, league) = self.read_in_league(attempt).boxed().await?;
+            return Ok(FoundMember {
+                previous: None,
+                neighbourhood: Arc::new(neighbourhood),
+                voters: Voters::default(),
+                league: Some(Box::new(league)),
+            });
+        }
+        let (reader, target) = (&attempt.reader, attempt.target);
+        if target.is_empty {
+            return Err(self.not_found(attempt));
+        }
+        let previous = target.previous(&attempt.live.board, attempt.now);
+        let before = previous.as_ref().map(|previous| previous.standing);
+        let standings = (target.standing, before);
+        let around = self.around.unwrap_or(0).max(1);
+        let mut found = reader.member(standings, &self.member, around).await?;
+        if found.is_none() && reader.as_of().is_some() {
+            // Its first event may just have been taken.
+            reader.insist();
+            found = reader.member(standings, &self.member, around).await?;
+        }
+        let neighbourhood = found.ok_or_else(|| self.not_found(attempt))?;
+        let voters = attempt.voters(neighbourhood.entries.iter()).await?;
+        Ok(FoundMember {
+            previous,
+            neighbourhood,
+            voters,
+            league: None,
+        })
+    }
+
+    fn before(&self, attempt: &Attempt<'_>) -> Option<Standing> {
+        let previous = attempt.target.previous(&attempt.live.board, attempt.now);
+        previous.map(|target| target.standing)
+    }
+
+    fn members(found: &FoundMember) -> Vec<Arc<str>> {
+        let entries = found.neighbourhood.entries.iter();
+        entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
+}
+
+impl MemberView {
+    /// That the member is not listed.
+    pub(crate) fn not_found(&self, Attempt { live, target, .. }: &Attempt<'_>) -> Error {
+        let (board, standing) = (&live.board.id, target.name());
+        let cohort = target.cohort.as_deref();
+        Problem::member_not_found(board, &standing, cohort, self.member.as_str()).into()
+    }
+}
+
+impl Reader<'_> {
+    /// Reads a member of a standing, and where it stood in the one before; `None` where it is not listed.
+    async fn member(
+        &self,
+        (standing, before): (Standing, Option<Standing>),
+        member: &MemberId,
+        around: u64,
+    ) -> Result<Option<Arc<Neighbourhood>>, Error> {
+        let [shard] = self.live.shards_of(standing.section()) else {
+            let before = before.map(|before| Merged::new(self, before));
+            let merged = Merged::new(self, standing);
+            return merged.member(member, around, before.as_ref()).boxed().await;
+        };
+        let query = Query::Member {
+            standing,
+            previous: before,
+            member: member.clone(),
+            around,
+        };
+        self.ask(shard, standing.series, query).await
+    }
+}

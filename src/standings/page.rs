@@ -1,0 +1,167 @@
+//! Reads a page of a standing.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+use super::standing::{Attempt, View};
+use crate::core::read::merge::Merged;
+use crate::core::read::reader::Reader;
+use crate::core::read::store::standings::{Page, Query, Selection};
+use crate::core::read::store::voters::Voters;
+use crate::core::{Error, Service};
+use crate::domain::board::Board;
+use crate::domain::ids::MemberId;
+use crate::domain::problems::Problem;
+use crate::domain::profile::Profiles;
+use crate::domain::score::Score;
+use crate::domain::series::Standing;
+use crate::profiles;
+
+/// The most entries of a page.
+pub const PAGE_SIZE_MAX: u64 = 1_000;
+/// The entries of a page unless another size is asked for.
+pub const PAGE_SIZE: u64 = 50;
+/// The last page that can be asked for; with the largest size, more members than Redis can hold.
+pub const PAGE_MAX: u64 = 1_000_000_000;
+
+/// Which page.
+#[derive(Clone, Debug)]
+pub struct PageView {
+    /// Of which entries.
+    pub entries: Entries,
+    /// From 1.
+    pub page: u64,
+    /// Entries per page.
+    pub size: u64,
+    /// Whose own entry comes along.
+    pub member: Option<MemberId>,
+}
+
+/// Which entries pages are made of. Scores are texts of JSON numbers, since only the board knows its decimals.
+#[derive(Clone, Debug, Default)]
+pub enum Entries {
+    /// All.
+    #[default]
+    All,
+    /// Those from the smallest score to the greatest, both included.
+    Between([Option<String>; 2]),
+    /// Half of them ahead of a score, the others from it on; there is one such page.
+    Around(String),
+    /// The last entry with at least this percentile, in thousandths of a percent (0 to 100,000): the share of the others that do
+    /// not have a better rank. Where equal entries share a rank, it is the last of them that is listed. There is one such page,
+    /// of one entry, or of none where nobody is listed there.
+    Percentile(u64),
+}
+
+/// A page.
+#[derive(Clone, Debug, Default)]
+pub struct FoundPage {
+    /// What it says, shared by all who asked for the same.
+    pub page: Arc<Page>,
+    /// The voters of its entries and of its `me`.
+    pub voters: Voters,
+}
+
+impl View for PageView {
+    type Found = FoundPage;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundPage, Error> {
+        if attempt.target.is_empty {
+            return Ok(FoundPage::default());
+        }
+        let selection = self.selection(&attempt.live.board)?;
+        let member = self.member.as_ref();
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        let page = reader.page(standing, selection, self.size, member).await?;
+        if page.total == 0 {
+            attempt.require_cohort().boxed().await?;
+        }
+        let voters = attempt.voters_of_page(&page).await?;
+        Ok(FoundPage { page, voters })
+    }
+
+    fn members(found: &FoundPage) -> Vec<Arc<str>> {
+        let entries = found.page.entries.iter().chain(&found.page.me);
+        entries.map(|entry| Arc::clone(&entry.member)).collect()
+    }
+
+    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
+        let profiles = || profiles::work::read(service, Self::members(found));
+        found.page.profiles.get_or_try_init(profiles).await.cloned()
+    }
+}
+
+impl PageView {
+    /// The first page of such entries, of this size.
+    pub fn of_first(entries: Entries, size: u64) -> Self {
+        Self {
+            entries,
+            page: 1,
+            size,
+            member: None,
+        }
+    }
+
+    /// Its number among the pages of its entries, if there are several.
+    pub fn number(&self) -> Option<u64> {
+        match self.entries {
+            Entries::All | Entries::Between(_) => Some(self.page),
+            Entries::Around(_) | Entries::Percentile(_) => None,
+        }
+    }
+
+    fn selection(&self, board: &Board) -> Result<Selection, Error> {
+        let offset = (self.page - 1) * self.size;
+        match &self.entries {
+            Entries::All => Ok(Selection::Behind(offset)),
+            Entries::Percentile(thousandths) => Ok(Selection::Percentile(*thousandths)),
+            Entries::Around(score) => {
+                let score = score_of(board, "around_score", score)?;
+                Ok(Selection::around(board, score, self.size / 2))
+            }
+            Entries::Between([from, to]) => {
+                let from = from
+                    .as_deref()
+                    .map(|from| score_of(board, "from_score", from));
+                let to = to.as_deref().map(|to| score_of(board, "to_score", to));
+                let (from, to) = (from.transpose()?, to.transpose()?);
+                if from.zip(to).is_some_and(|(from, to)| from > to) {
+                    let detail = "is less than `from_score`";
+                    return Err(Problem::invalid_parameter("to_score", detail).into());
+                }
+                Ok(Selection::between(board, [from, to], offset))
+            }
+        }
+    }
+}
+
+/// The score that a parameter names.
+fn score_of(board: &Board, name: &str, text: &str) -> Result<Score, Error> {
+    let score = Score::parse(text, board.definition.decimals);
+    score.map_err(|error| Problem::invalid_parameter(name, error).into())
+}
+
+impl Reader<'_> {
+    /// Reads `count` entries of a standing, and the entry of `member`.
+    pub(crate) async fn page(
+        &self,
+        standing: Standing,
+        selection: Selection,
+        count: u64,
+        member: Option<&MemberId>,
+    ) -> Result<Arc<Page>, Error> {
+        let [shard] = self.live.shards_of(standing.section()) else {
+            let merged = Merged::new(self, standing);
+            let page = merged.page(selection, count, member).boxed().await?;
+            return Ok(Arc::new(page));
+        };
+        let query = Query::Page {
+            standing,
+            selection,
+            count,
+            member: member.cloned(),
+        };
+        self.ask(shard, standing.series, query).await
+    }
+}

@@ -1,0 +1,104 @@
+//! What a league says of a member: its seat in a period, or where it would be seated, and what its seat before has led to.
+
+use crate::core::write::seats::FoundPlayer;
+use crate::core::write::store::seats;
+use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::ids::MemberId;
+use crate::domain::league::Cohort;
+use crate::domain::league::decision::Move;
+use crate::domain::league::player::{Place, Played, start_of};
+use crate::domain::period::Period;
+use crate::domain::score::Score;
+use crate::domain::time::Timestamp;
+use crate::redis::StoreError;
+
+/// What a league says of a member in one of its periods.
+#[derive(Clone, Debug)]
+pub struct Playing {
+    /// Its seat in the period; `None`: it has none.
+    pub seat: Option<OwnSeat>,
+    /// Where it would be seated, if it has no seat in a period that is not over; `None` while its last seat is turned over.
+    pub place: Option<Place>,
+    /// What its last seat before the period has led to.
+    pub last: Option<Played>,
+}
+
+/// The seat of a member.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OwnSeat {
+    /// The cohort.
+    pub cohort: Cohort,
+    /// With which score the member began.
+    pub opening: Score,
+    /// Where the seat has led, if it was turned.
+    pub moved: Option<Move>,
+}
+
+impl Playing {
+    /// Reads what a league says of a member in a period.
+    pub(crate) async fn read(
+        engine: &Engine,
+        live: &LiveBoard,
+        period: &Period,
+        member: &MemberId,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let mut player = live.player(member).await?.map(|known| known.player);
+        let running = live.board.calendar.containing(period.unit, now);
+        let own = player.as_ref();
+        let is_over = own.is_some_and(|own| own.is_to_be_turned(&running));
+        let has_seat = own.is_some_and(|own| own.seat_in(period).is_some());
+        let is_past = period.end_ms <= now.ms();
+        let mut place = None;
+        if (is_over || !(has_seat || is_past))
+            && let Some(found) = look_up(engine, live, member).await?
+        {
+            place = found.place.filter(|_| !is_past).map(|place| {
+                let tier = live.board.tier_in(place.tier, &found.period, period);
+                Place { tier, ..place }
+            });
+            player = Some(found.player);
+        }
+        let seat = player.as_ref().and_then(|player| player.seat_in(period));
+        let seat = seat.map(|seat| OwnSeat {
+            cohort: seat.cohort,
+            opening: seat.opening,
+            moved: None,
+        });
+        let before = player.and_then(|player| player.before);
+        let is_later = |played: &Played| start_of(period) > played.start;
+        if seat.is_some() || before.as_ref().is_none_or(is_later) {
+            let last = before;
+            return Ok(Self { seat, place, last });
+        }
+        let shard = &live.shard_of(member).shard;
+        let history = seats::played(&engine.store, shard, member)
+            .await?
+            .into_iter();
+        let mut history = history.skip_while(|played| played.start > start_of(period));
+        let (own, last) = match history.next() {
+            Some(first) if first.start == start_of(period) => (Some(first), history.next()),
+            newest => (None, newest),
+        };
+        let seat = own.map(|played| OwnSeat {
+            cohort: played.cohort,
+            opening: Score::default(),
+            moved: Some(played.moved),
+        });
+        Ok(Self { seat, place, last })
+    }
+}
+
+/// What is known of a member whose last seat is turned over, if it was to be. `None` where that can't be done: the board is
+/// closed, or Redis takes no writes.
+pub(crate) async fn look_up(
+    engine: &Engine,
+    live: &LiveBoard,
+    member: &MemberId,
+) -> Result<Option<FoundPlayer>, Error> {
+    match engine.player(&live.board.id, member).await {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Rejected { .. } | Error::Store(StoreError::Full(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,368 @@
+//! Many standings in one request.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
+use super::params::{
+    Named, entries_of_member, entries_of_page, includes, member_view, named_members, page_view,
+};
+use crate::access::{Caller, HiddenChoice};
+use crate::core::read::reader::Size;
+use crate::domain::ids::BoardId;
+use crate::domain::include::{Include, Includes};
+use crate::domain::profile::Profiles;
+use crate::http::App;
+use crate::http::extract::{Json, Query, require_count};
+use crate::http::freshness::{self, NoCache};
+use crate::http::memory::SMALL_ENTRIES_MAX;
+use crate::http::problem::{Problem, ProblemBody};
+use crate::profiles;
+use crate::redis::{Dated, Freshness};
+use crate::runtime::join::join_all;
+use crate::standings::league_member;
+use crate::standings::standing::{self, FoundIn, StandingRequest, View};
+use crate::standings::stats::StatsView;
+
+/// Who asks, how fresh the answers have to be, and what entries have beside their scores.
+type How<'a> = (&'a Caller, Freshness, Includes);
+
+/// What was found in one of many standings.
+pub(crate) struct Found<A> {
+    /// As of when that is.
+    as_of: Option<Instant>,
+    /// Whose profiles the answer shows.
+    members: Vec<Arc<str>>,
+    /// Makes the answer.
+    answer: Box<dyn FnOnce(Profiles) -> A + Send>,
+}
+
+/// The most queries of one request.
+const QUERIES_MAX: usize = 100;
+/// The most entries that the queries of one request ask for, all together.
+const QUERY_ENTRIES_MAX: usize = 10_000;
+
+/// Queries, each with what names the standing.
+macro_rules! queries {
+    ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// The board.
+            board: String,
+            /// The window.
+            window: String,
+            /// The period, by its key; `current` or `previous`.
+            #[serde(default)]
+            key: Option<String>,
+            /// The period that contains this time; not together with `key`.
+            #[serde(default)]
+            #[schema(format = DateTime)]
+            at: Option<String>,
+            /// The cohort, on a board with a league. Queries of a member use its own cohort by default; other queries need
+            /// one.
+            #[serde(default)]
+            cohort: Option<String>,
+            /// `true`: the true count, without weights and initial scores; needs the scope `configure`.
+            #[serde(default)]
+            raw: bool,
+            /// `include`: hidden members are included; needs the scope `moderate`.
+            #[serde(default)]
+            #[schema(inline)]
+            hidden: Option<HiddenChoice>,
+            $($fields)*
+        }
+
+        impl $name {
+            fn request(&self, (caller, freshness, includes): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
+                caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
+                let named = Named {
+                    key: self.key.as_deref(),
+                    at: self.at.as_deref(),
+                    cohort: self.cohort.as_deref(),
+                    is_raw: self.raw,
+                    hidden: self.hidden,
+                    ..Named::default()
+                };
+                let request = named.request(&self.board, self.window.clone(), (caller, freshness))?;
+                Ok(StandingRequest { includes, size, ..request })
+            }
+        }
+    )*};
+}
+
+queries! {
+    /// A page of a standing.
+    PageQuery {
+        /// The page, from 1.
+        #[serde(default)]
+        #[schema(minimum = 1, maximum = 1_000_000_000_u64, default = 1)]
+        page: Option<u64>,
+        /// The maximum number of entries on a page.
+        #[serde(default)]
+        #[schema(minimum = 1, maximum = 1000, default = 50)]
+        size: Option<u64>,
+        /// A member whose own entry is returned as `me`.
+        #[serde(default)]
+        member: Option<String>,
+    }
+
+    /// One member of a standing.
+    MemberQuery {
+        /// The member.
+        member: String,
+        /// How many neighbours to return on each side.
+        #[serde(default)]
+        #[schema(minimum = 0, maximum = 100)]
+        around: Option<u64>,
+    }
+
+    /// Some members of a standing.
+    SubsetQuery {
+        /// 1 to 500 ids.
+        #[schema(min_items = 1, max_items = 500)]
+        ids: Vec<String>,
+    }
+
+    /// Statistics of a standing.
+    StatsQuery {}
+}
+
+/// One query.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = Query)]
+pub enum QueryBody {
+    /// A page.
+    Page(PageQuery),
+    /// One member.
+    Member(MemberQuery),
+    /// Some members.
+    Subset(SubsetQuery),
+    /// The statistics.
+    Stats(StatsQuery),
+}
+
+/// What the answers have.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct QueryParams {
+    /// Additional fields of entries, separated by commas: `profile` is the member's name, picture and attributes; `data` is
+    /// the data of the event that gave the entry its `reached_at`.
+    #[param(value_type = Option<Vec<Include>>, required = false, style = Form, explode = false, example = json!(["profile"]))]
+    include: Option<String>,
+}
+
+/// Many queries.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Queries {
+    /// The queries. Each has its own result, and they are not one snapshot. In total they may request 10,000 entries: a page
+    /// counts as its `size`, plus one with `member`; a member as 1 + 2 · `around`, but at least 3; a subset as the number of
+    /// its `ids`.
+    #[schema(min_items = 1, max_items = 100)]
+    pub queries: Vec<QueryBody>,
+}
+
+/// The result of one query, with the query's `type`; or `problem`.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum QueryResult {
+    /// The result of a query of type `page`.
+    Page(Box<PageBody>),
+    /// The result of a query of type `member`.
+    Member(Box<MemberBody>),
+    /// The result of a query of type `subset`.
+    Subset(SubsetBody),
+    /// The result of a query of type `stats`.
+    Stats(StatsBody),
+    /// There is no result.
+    Problem(NoAnswer),
+}
+
+/// Why a query has no answer.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct NoAnswer {
+    /// Why there is no result for the query.
+    pub problem: ProblemBody,
+}
+
+/// The results, in the order of the queries.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct QueryResults {
+    /// A result for each query, in the order of the queries.
+    pub results: Vec<QueryResult>,
+}
+
+impl QueryBody {
+    /// How many entries are read for it at the most.
+    fn entries(&self) -> usize {
+        match self {
+            Self::Page(query) => entries_of_page(query.size, query.member.as_deref()),
+            Self::Member(query) => entries_of_member(query.around),
+            Self::Subset(query) => query.ids.len(),
+            Self::Stats(_) => 0,
+        }
+    }
+}
+
+/// Read many standings of any boards.
+///
+/// Pages, members, subsets and statistics, with at most 10,000 entries in total.
+#[utoipa::path(
+    post, path = "/v1/standings/query", operation_id = "query_standings",
+    params(QueryParams, NoCache),
+    request_body(content = Queries, example = json!({"queries": [
+        {"type": "page", "board": "run_hero", "window": "day", "size": 3},
+        {"type": "member", "board": "run_hero", "window": "week", "member": "999", "around": 2},
+        {"type": "subset", "board": "run_hero", "window": "week", "ids": ["999", "alice"]},
+        {"type": "stats", "board": "run_hero", "window": "all"}]})),
+    responses(
+        (status = 200, description = "The result of each query, in the order of the request", body = QueryResults, headers(("Max-Staleness-Ms" = u64, description = "From a replica: the maximum age of the oldest result in milliseconds"))),
+    )
+)]
+pub async fn query(
+    State(app): State<Arc<App>>,
+    Query(params): Query<QueryParams>,
+    caller: Caller,
+    freshness: Freshness,
+    Json(Queries { queries }, _): Json<Queries>,
+) -> Result<Response, Problem> {
+    let includes = includes(params.include.as_deref(), &caller)?;
+    require_count("a request", "queries", queries.len(), QUERIES_MAX)?;
+    let entries: usize = queries.iter().map(QueryBody::entries).sum();
+    if entries > QUERY_ENTRIES_MAX {
+        let detail = format!(
+            "the queries of a request ask for {QUERY_ENTRIES_MAX} entries at the most, all together, not {entries}"
+        );
+        return Err(Problem::invalid_field("/queries", detail));
+    }
+    let size = if entries <= SMALL_ENTRIES_MAX {
+        Size::Small
+    } else {
+        Size::Large
+    };
+    let (app, queries, caller, by) = (&*app, &queries, &caller, &caller.takers());
+    let read = async |freshness| {
+        let entries = entries + entries_of_cohorts(app, queries).await;
+        let taken = app.memory.for_entries(by, entries, includes).await?;
+        let how = (caller, freshness, includes);
+        let found = queries.iter().map(|query| find(app, query, how, size));
+        let (results, as_of) = answers(app, includes, found).await?;
+        let results = results.into_iter().map(|result| {
+            result.unwrap_or_else(|problem| {
+                QueryResult::Problem(NoAnswer {
+                    problem: problem.item(),
+                })
+            })
+        });
+        let results = results.collect();
+        Ok(Dated {
+            value: taken.write(&QueryResults { results })?.into_response(),
+            as_of,
+        })
+    };
+    freshness::answer(app, freshness, read).await
+}
+
+/// The answers of reads, which go on side by side, with the profiles of all of them; and as of when the oldest one is.
+pub(crate) async fn answers<'a, A>(
+    app: &App,
+    includes: Includes,
+    reads: impl Iterator<Item: Future<Output = Result<Found<A>, Problem>> + Send + 'a>,
+) -> Result<(Vec<Result<A, Problem>>, Option<Instant>), Problem> {
+    let found = join_all(reads).await;
+    let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();
+    let profiles = if includes.has(Include::Profile) {
+        let members = found.iter().flatten().flat_map(|found| &found.members);
+        let members: Vec<_> = members.cloned().collect();
+        profiles::work::read(&app.service, members).await?
+    } else {
+        Profiles::default()
+    };
+    let answer = |found: Found<A>| (found.answer)(profiles.clone());
+    let answers = found.into_iter().map(|found| found.map(answer));
+    Ok((answers.collect(), oldest))
+}
+
+/// How many entries are read beside those that queries ask for: with a member of a league, all of its cohort.
+async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
+    let mut entries = 0;
+    for query in queries {
+        if let QueryBody::Member(query) = query
+            && let Ok(board) = BoardId::parse(&query.board)
+        {
+            // A board that can't be read is told with its answer.
+            let more = league_member::entries_with_member(&app.service, &board, 0).await;
+            entries += more.unwrap_or_default();
+        }
+    }
+    entries
+}
+
+/// Reads what one query asks for.
+async fn find(
+    app: &App,
+    query: &QueryBody,
+    how: How<'_>,
+    size: Size,
+) -> Result<Found<QueryResult>, Problem> {
+    match query {
+        QueryBody::Page(query) => {
+            let view = page_view(query.page, query.size, query.member.as_deref())?;
+            read(app, &query.request(how, size)?, view, |view, found| {
+                QueryResult::Page(Box::new(PageBody::new(view, found)))
+            })
+            .await
+        }
+        QueryBody::Member(query) => {
+            let view = member_view(&query.member, query.around)?;
+            let request = query.request(how, size)?.of_member(&view.member);
+            read(app, &request, view, |view, found| {
+                QueryResult::Member(Box::new(MemberBody::new(view, found)))
+            })
+            .await
+        }
+        QueryBody::Subset(query) => {
+            let view = named_members(query.ids.iter().map(String::as_str))?;
+            read(app, &query.request(how, size)?, view, |_, found| {
+                QueryResult::Subset(SubsetBody::new(found))
+            })
+            .await
+        }
+        QueryBody::Stats(query) => {
+            read(app, &query.request(how, size)?, StatsView, |_, found| {
+                QueryResult::Stats(StatsBody::new(found))
+            })
+            .await
+        }
+    }
+}
+
+/// Reads one of many standings. `body` makes its answer.
+pub(crate) async fn read<V: View + Send + 'static, A: 'static>(
+    app: &App,
+    request: &StandingRequest,
+    view: V,
+    body: fn(&V, &FoundIn<V::Found>) -> A,
+) -> Result<Found<A>, Problem> {
+    let found = standing::read(&app.service, request, &view).await;
+    let found = found.map_err(|error| Problem::from(error).beyond_path())?;
+    let members = if request.includes.has(Include::Profile) {
+        V::members(&found.found)
+    } else {
+        Vec::new()
+    };
+    Ok(Found {
+        as_of: found.as_of,
+        members,
+        answer: Box::new(move |profiles| body(&view, &FoundIn { profiles, ..found })),
+    })
+}

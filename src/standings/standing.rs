@@ -1,0 +1,360 @@
+//! Reads a standing: what all kinds of reads have in common.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+
+use super::playing::Playing;
+use crate::core::read::past::Asker;
+use crate::core::read::period::{Choice, CohortChoice, Target};
+use crate::core::read::reader::{Reader, Size};
+use crate::core::read::store::standings::{Entry, Page, Query, Sight};
+use crate::core::read::store::voters::Voters;
+use crate::core::write::store::seats;
+use crate::core::{Error, LiveBoard, Service};
+use crate::domain::board::{Board, Uniques};
+use crate::domain::data::EntryData;
+use crate::domain::edition::Edition;
+use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::include::{Include, Includes};
+use crate::domain::problems::Problem;
+use crate::domain::profile::{Profiles, ShownProfile};
+use crate::domain::series::{Standing, Track};
+use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
+use crate::profiles;
+use crate::redis::{Freshness, random};
+use crate::runtime::join::try_join_all;
+
+/// Which standing is read, and how.
+#[derive(Clone, Debug)]
+pub struct StandingRequest {
+    /// Of which board.
+    pub board: BoardId,
+    /// Of which window.
+    pub window: String,
+    /// Of which period.
+    pub choice: Choice,
+    /// Of which of its cohorts.
+    pub cohort: CohortChoice,
+    /// On which track.
+    pub track: Track,
+    /// What its entries are to have beside their scores.
+    pub includes: Includes,
+    /// How fresh the answer has to be.
+    pub freshness: Freshness,
+    /// How much the request reads that this is a part of.
+    pub size: Size,
+    /// Whose entries it sees.
+    pub sight: Sight,
+    /// Who asks; `None` if nobody is to be bounded.
+    pub asker: Option<Asker>,
+}
+
+impl StandingRequest {
+    /// The same of the cohort of a member, unless it names a cohort.
+    #[must_use]
+    pub fn of_member(mut self, member: &MemberId) -> Self {
+        if self.cohort == CohortChoice::Unnamed {
+            self.cohort = CohortChoice::Of(member.clone());
+        }
+        self
+    }
+}
+
+/// A kind of read: a page, a member, …
+pub trait View: Sync {
+    /// What it finds.
+    type Found: Send + Sync + 'static;
+
+    /// Reads a standing once.
+    fn read(
+        &self,
+        attempt: &Attempt<'_>,
+    ) -> impl Future<Output = Result<Self::Found, Error>> + Send;
+
+    /// The standing before, if what is found depends on that, too.
+    fn before(&self, _: &Attempt<'_>) -> Option<Standing> {
+        None
+    }
+
+    /// Whether an edition tells all that is found, on a board where it tells entries.
+    fn follows_edition(&self, _: &Board) -> bool {
+        true
+    }
+
+    /// The members of the entries that were found.
+    fn members(_: &Self::Found) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+
+    /// The profiles of these members.
+    fn profiles(
+        found: &Self::Found,
+        service: &Service,
+    ) -> impl Future<Output = Result<Profiles, Error>> + Send {
+        profiles::work::read(service, Self::members(found))
+    }
+}
+
+/// Asks for the edition of what a view would find, and reads nothing.
+struct EditionView<'a, V>(&'a V);
+
+impl<V: View> View for EditionView<'_, V> {
+    type Found = ();
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<(), Error> {
+        let (reader, standing) = (&attempt.reader, attempt.target.standing);
+        if attempt.target.is_empty || !self.0.follows_edition(&attempt.live.board) {
+            return Ok(());
+        }
+        let query = Query::Changed([Some(standing), self.0.before(attempt)]);
+        let shards = attempt.live.shards_of(standing.section()).iter();
+        let asked = shards.map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
+        try_join_all(asked).await?;
+        Ok(())
+    }
+
+    fn before(&self, attempt: &Attempt<'_>) -> Option<Standing> {
+        self.0.before(attempt)
+    }
+
+    fn follows_edition(&self, board: &Board) -> bool {
+        self.0.follows_edition(board)
+    }
+}
+
+/// One attempt to read a standing.
+pub struct Attempt<'a> {
+    pub(crate) live: &'a LiveBoard,
+    pub(crate) target: &'a Target,
+    pub(crate) now: Timestamp,
+    /// What is known of the member, where the request names one to find its cohort.
+    pub(crate) playing: Option<Playing>,
+    pub(crate) reader: Reader<'a>,
+}
+
+impl Attempt<'_> {
+    /// Makes sure that the cohort was opened in which nobody was found.
+    pub(crate) async fn require_cohort(&self) -> Result<(), Error> {
+        let (board, standing) = (&self.live.board, &self.target.standing);
+        let (Some(own), Some(name)) = (standing.cohort, &self.target.cohort) else {
+            return Ok(());
+        };
+        let (store, tiers) = (&self.reader.engine.store, [own.tier]);
+        let seats = seats::tier_seats(store, board, &standing.period, &tiers).await?;
+        let opened = seats.first().map_or(0, |seats| seats.taken);
+        let league = board.league_of(&standing.period);
+        let size = league.map_or(1, |league| league.cohort_size);
+        if u64::from(own.number) <= opened.div_ceil(size.into()) {
+            return Ok(());
+        }
+        Err(self.target.cohort_not_found(board, name))
+    }
+
+    /// The voters of entries of the standing, if the board counts them.
+    pub(crate) async fn voters(
+        &self,
+        entries: impl Iterator<Item = &Entry> + Send,
+    ) -> Result<Voters, Error> {
+        if self.live.board.definition.uniques != Some(Uniques::Member) {
+            return Ok(Voters::default());
+        }
+        let periods = self.target.periods(&self.live.board);
+        let engine = self.reader.engine;
+        engine.voters(self.live, &periods, entries).boxed().await
+    }
+
+    /// The voters of a page's entries and of its `me`, which are estimated once for all who share it.
+    pub(crate) async fn voters_of_page(&self, page: &Page) -> Result<Voters, Error> {
+        if self.live.board.definition.uniques != Some(Uniques::Member) {
+            return Ok(Voters::default());
+        }
+        let entries = page.entries.iter().chain(&page.me);
+        let voters = || Box::pin(self.voters(entries));
+        page.voters.get_or_try_init(voters).await.cloned()
+    }
+}
+
+/// What was found in a standing, and which one it was.
+#[derive(Clone, Debug)]
+pub struct FoundIn<T> {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The standing.
+    pub target: Target,
+    /// Its state; `None` where a replica has answered that can't know.
+    pub state: Option<PeriodState>,
+    /// What was found.
+    pub found: T,
+    /// What its entries have beside their scores.
+    pub includes: Includes,
+    /// The profiles of the members of its entries, once they were read.
+    pub profiles: Profiles,
+    /// Those of its members who are hidden, where the request sees everybody.
+    pub hidden: HashSet<Arc<str>>,
+    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    pub as_of: Option<Instant>,
+    /// The edition that was found.
+    pub edition: Edition,
+    /// Whether the edition tells all that was found: nothing of it may change while the edition stays.
+    pub follows_edition: bool,
+}
+
+impl<T> FoundIn<T> {
+    /// What the board shows of a member, if profiles were asked for.
+    pub fn profile(&self, member: &str) -> Option<Option<ShownProfile>> {
+        let names = self.live.board.definition.names;
+        let shown = || ShownProfile::of(self.profiles.of(member)?, names);
+        self.includes.has(Include::Profile).then(shown)
+    }
+
+    /// The data of one of its entries, if data was asked for.
+    pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
+        let data = || entry.data.clone();
+        self.includes.has(Include::Data).then(data)
+    }
+
+    /// Whether no event can change the standing any more.
+    pub fn is_fixed(&self) -> bool {
+        match self.live.board.definition.finalize {
+            Some(_) => self.state == Some(PeriodState::Final),
+            None => self.target.is_late,
+        }
+    }
+}
+
+/// Reads a standing, and the profiles of its entries if they are asked for.
+pub async fn read_with_profiles<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<FoundIn<V::Found>, Error> {
+    let found = read(service, request, view).await?;
+    if !request.includes.has(Include::Profile) {
+        return Ok(found);
+    }
+    let profiles = V::profiles(&found.found, service).boxed().await?;
+    Ok(FoundIn { profiles, ..found })
+}
+
+/// Reads a standing, without profiles.
+pub async fn read<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<FoundIn<V::Found>, Error> {
+    // In boxes, since what is found, and the way there, pass through several futures.
+    let read = |live| read_once(service, live, request, view).boxed();
+    let found = service.engine.with_board(&request.board, read).await?;
+    Ok(*found)
+}
+
+/// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
+pub async fn read_edition<V: View>(
+    service: &Service,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<Option<FoundIn<()>>, Error> {
+    let found = read(service, request, &EditionView(view)).await?;
+    Ok(Some(found).filter(|found| found.follows_edition))
+}
+
+async fn read_once<V: View>(
+    service: &Service,
+    live: Arc<LiveBoard>,
+    request: &StandingRequest,
+    view: &V,
+) -> Result<Box<FoundIn<V::Found>>, Error> {
+    let now = service.engine.clock.now();
+    let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
+    let (target, playing) = choose_cohort(service, &live, target, &request.cohort, now).await?;
+    let attempt = Attempt {
+        live: &live,
+        target: &target,
+        now,
+        playing,
+        reader: Reader::new(&service.engine, &live, request.freshness)
+            .of_size(request.size)
+            .with_data(request.includes.has(Include::Data))
+            .with_sight(request.sight)
+            .asked_by(request.asker.clone()),
+    };
+    let found = view.read(&attempt).await?;
+    let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());
+    let state = live.board.state_of(&target.standing.period, seen, now);
+    let standings = [Some(target.standing), view.before(&attempt)];
+    let (shards, is_torn) = attempt.reader.shards_seen(standings);
+    let nonce = is_torn.then(random::number).transpose()?;
+    let edition = Edition::new(&live.board, shards, state, nonce);
+    // It does not tell what lies elsewhere, or follows from later decisions.
+    let follows_edition = request.includes.is_empty()
+        && request.sight != Sight::Everybody
+        && live.board.definition.uniques != Some(Uniques::Member)
+        && !live.board.is_league()
+        && view.follows_edition(&live.board);
+    let hidden = match request.sight {
+        Sight::Everybody => {
+            let members = V::members(&found);
+            let hidden = hidden_of(service, &request.board, &members);
+            hidden.boxed().await?
+        }
+        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+    };
+    Ok(Box::new(FoundIn {
+        live,
+        target,
+        state,
+        found,
+        includes: request.includes,
+        profiles: Profiles::default(),
+        hidden,
+        as_of,
+        edition,
+        follows_edition,
+    }))
+}
+
+/// Finds the cohort that a request names, on a league; and what is known of a member that it names.
+async fn choose_cohort(
+    service: &Service,
+    live: &LiveBoard,
+    target: Target,
+    choice: &CohortChoice,
+    now: Timestamp,
+) -> Result<(Target, Option<Playing>), Error> {
+    let board = &live.board;
+    match choice {
+        CohortChoice::Of(member) if board.is_league() => {
+            let period = target.standing.period;
+            let found = Playing::read(&service.engine, live, &period, member, now);
+            let playing = found.boxed().await?;
+            let target = match &playing.seat {
+                Some(seat) => target.of_cohort(board, seat.cohort),
+                None => Target {
+                    is_empty: true,
+                    ..target
+                },
+            };
+            Ok((target, Some(playing)))
+        }
+        CohortChoice::All if board.is_league() => Ok((target, None)),
+        CohortChoice::All => Err(Problem::no_league(&board.id).into()),
+        CohortChoice::Named(name) => Ok((target.in_cohort(board, Some(name))?, None)),
+        CohortChoice::Unnamed | CohortChoice::Of(_) => Ok((target.in_cohort(board, None)?, None)),
+    }
+}
+
+/// Which of these members of a board are hidden.
+async fn hidden_of(
+    service: &Service,
+    board: &BoardId,
+    members: &[Arc<str>],
+) -> Result<HashSet<Arc<str>>, Error> {
+    let ids = members.iter().flat_map(|member| MemberId::parse(member));
+    let ids: Vec<MemberId> = ids.collect();
+    let hidden = service.engine.hidden_among(board, &ids).await?.into_iter();
+    Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
+}

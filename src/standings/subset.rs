@@ -1,0 +1,102 @@
+//! Reads some members of a standing, for example a circle of friends.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+use super::standing::{Attempt, View};
+use crate::core::Error;
+use crate::core::read::merge::Merged;
+use crate::core::read::reader::Reader;
+use crate::core::read::scroll::Place;
+use crate::core::read::store::standings::{Entry, Query, Subset};
+use crate::core::read::store::voters::Voters;
+use crate::domain::ids::MemberId;
+use crate::domain::series::Standing;
+
+/// The most members of a subset.
+pub const SUBSET_MAX: usize = 500;
+
+/// Which members.
+#[derive(Clone, Debug)]
+pub struct SubsetView {
+    /// Who: each named once.
+    pub members: Vec<MemberId>,
+}
+
+/// Some members.
+#[derive(Clone, Debug)]
+pub struct FoundSubset {
+    /// How many members the standing has.
+    pub total: u64,
+    /// Those who are members, in the order of the standing.
+    pub entries: Vec<Entry>,
+    /// Their ranks among each other, from 1, as the board's ranking counts.
+    pub positions: Vec<u64>,
+    /// Their voters.
+    pub voters: Voters,
+    /// Those who are not, in the order in which they were named.
+    pub not_found: Vec<MemberId>,
+}
+
+impl View for SubsetView {
+    type Found = FoundSubset;
+
+    async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundSubset, Error> {
+        let standing = attempt.target.standing;
+        let subset = if attempt.target.is_empty {
+            Arc::new(Subset {
+                total: 0,
+                entries: vec![None; self.members.len()],
+            })
+        } else {
+            attempt.reader.subset(standing, &self.members).await?
+        };
+        if subset.total == 0 && !attempt.target.is_empty {
+            attempt.require_cohort().await?;
+        }
+        let mut listed = Vec::new();
+        let mut not_found = Vec::new();
+        for (member, entry) in self.members.iter().zip(&subset.entries) {
+            match entry {
+                Some(entry) => listed.push(entry.clone()),
+                None => not_found.push(member.clone()),
+            }
+        }
+        listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let ranking = attempt.live.board.ranking_of(&standing.period);
+        let mut place = Place::default();
+        let positions = listed.iter();
+        let positions = positions.map(|(mark, _)| place.advance(ranking, mark.score));
+        let positions = positions.collect();
+        let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
+        let voters = attempt.voters(entries.iter()).await?;
+        Ok(FoundSubset {
+            total: subset.total,
+            entries,
+            positions,
+            voters,
+            not_found,
+        })
+    }
+
+    fn members(found: &FoundSubset) -> Vec<Arc<str>> {
+        let members = found.entries.iter().map(|entry| &entry.member);
+        members.cloned().collect()
+    }
+}
+
+impl Reader<'_> {
+    /// Reads some members of a standing.
+    async fn subset(&self, standing: Standing, members: &[MemberId]) -> Result<Arc<Subset>, Error> {
+        let [shard] = self.live.shards_of(standing.section()) else {
+            let merged = Merged::new(self, standing);
+            return Ok(Arc::new(merged.subset(members).boxed().await?));
+        };
+        let query = Query::Subset {
+            standing,
+            members: members.to_vec(),
+        };
+        self.ask(shard, standing.series, query).await
+    }
+}

@@ -1,0 +1,93 @@
+//! The job that hands messages on from the outboxes of boards to the queues of webhooks.
+
+use super::store;
+use crate::core::attempts::until_unchanged;
+use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::core::jobs::faults::Subject;
+use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::{Engine, Error};
+use crate::domain::delivery::{Delivery, NamedDelivery};
+use crate::domain::ids::BoardId;
+use crate::domain::message::{Message, MessageKind};
+use crate::domain::time::Timestamp;
+use crate::domain::webhook::{Webhook, WebhookName};
+use crate::runtime::throttle;
+use crate::webhooks;
+use crate::webhooks::deliveries;
+use crate::webhooks::store::StoredWebhooks;
+
+/// Hands on what boards have posted. A message leaves its outbox once it is queued for all webhooks that want it; to queue it
+/// twice does nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Outboxes;
+
+impl Job for Outboxes {
+    type Item = NotedBoard;
+    const KIND: JobKind = JobKind::Outboxes;
+
+    fn subject(&self, board: &NotedBoard) -> Subject {
+        Subject::part(&board.id, board.generation.to_string())
+    }
+
+    async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
+        Ok(board_notes::noted(&engine.store, NotedFor::Outbox).await?)
+    }
+
+    async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
+        let messages = store::posted(&engine.store, &board.id, board.generation).await?;
+        if messages.is_empty() {
+            board_notes::forget(&engine.store, NotedFor::Outbox, board).await?;
+            return Ok(Progress::Done);
+        }
+        hand_on(engine, &board.id, &messages).await?;
+        let removed = store::remove(&engine.store, &board.id, board.generation, &messages);
+        removed.await?;
+        Ok(Progress::More)
+    }
+}
+
+/// Queues messages of a board for all webhooks that want them.
+async fn hand_on(engine: &Engine, board: &BoardId, messages: &[Message]) -> Result<(), Error> {
+    until_unchanged(async || {
+        let webhooks = webhooks::store::load_all(&engine.store).await?;
+        let (version, now) = (Some(webhooks.version.as_str()), engine.clock.now());
+        for (name, webhook) in readable(&webhooks) {
+            let wanted = wanted(&webhook, board, messages, now);
+            let queued = deliveries::store::queue(&engine.store, version, name, &wanted, now);
+            queued.await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The webhooks that can be read. What a newer release has written, and this one can't read, gets no messages from it.
+fn readable(webhooks: &StoredWebhooks) -> impl Iterator<Item = (&WebhookName, Webhook)> {
+    webhooks.all.iter().filter_map(|(name, stored)| {
+        let read = stored.read();
+        if let Err(error) = &read {
+            throttle::say(&format!("webhook {name}"), |more| {
+                tracing::error!(%name, %error, more, "a webhook is left out");
+            });
+        }
+        Some((name, read.ok()?))
+    })
+}
+
+/// Those of the messages that a webhook gets.
+fn wanted(
+    webhook: &Webhook,
+    board: &BoardId,
+    messages: &[Message],
+    now: Timestamp,
+) -> Vec<NamedDelivery> {
+    let messages = messages.iter().filter(|message| {
+        let kind = MessageKind::of_body(&message.body);
+        kind.is_some_and(|kind| webhook.wants(kind, board))
+    });
+    let deliveries = messages.map(|message| NamedDelivery {
+        id: message.id.clone(),
+        delivery: Delivery::new(message.body.clone(), now),
+    });
+    deliveries.collect()
+}

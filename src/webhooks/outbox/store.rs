@@ -1,0 +1,53 @@
+//! The outboxes of boards: messages that were written in the same step as what they tell of, and not handed on yet.
+//! Whoever posts notes that the board has messages (`board_notes.rs`), also if it finds that they were posted before.
+
+use crate::domain::board::Board;
+use crate::domain::ids::BoardId;
+use crate::domain::message::{Message, MessageId};
+use crate::redis::decode::Done;
+use crate::redis::dispatch::Store;
+use crate::redis::{StoreError, keys, script};
+
+/// How many messages one call reads.
+const CALL_MESSAGES_MAX: u32 = 50;
+
+/// Posts messages of a board, one at least. The caller notes it next ([`crate::core::board::store::board_notes::note`]).
+pub async fn post(store: &Store, board: &Board, messages: &[Message]) -> Result<(), StoreError> {
+    let texts = messages
+        .iter()
+        .flat_map(|message| [message.id.as_str(), &message.body]);
+    let posted = store
+        .call_board(&script::POST, board)
+        .key(keys::outbox(&board.id, board.generation))
+        .arg(board.version())
+        .args(texts);
+    posted.write::<Done>().await.map(drop)
+}
+
+/// Some of the messages in the outbox of a board, in no order; none once the board was deleted.
+pub async fn posted(
+    store: &Store,
+    id: &BoardId,
+    generation: u64,
+) -> Result<Vec<Message>, StoreError> {
+    let (outbox, count) = (keys::outbox(id, generation), CALL_MESSAGES_MAX.to_string());
+    let args = [&outbox, &count, "WITHVALUES"];
+    let found: Vec<(String, String)> = store.command("HRANDFIELD", args).await?;
+    let messages = found.into_iter().map(|(id, body)| Message {
+        id: MessageId::named(id),
+        body,
+    });
+    Ok(messages.collect())
+}
+
+/// Removes messages from the outbox of a board: they were handed on.
+pub async fn remove(
+    store: &Store,
+    id: &BoardId,
+    generation: u64,
+    messages: &[Message],
+) -> Result<(), StoreError> {
+    let ids = messages.iter().map(|message| message.id.to_string());
+    let args = [keys::outbox(id, generation)].into_iter().chain(ids);
+    store.command("HDEL", args).await
+}

@@ -1,0 +1,289 @@
+//! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries. Each call is for a caller that
+//! may go to some boards: a webhook for other boards is refused.
+
+use std::collections::BTreeMap;
+
+use super::deliveries::store::DeliveryMark;
+use super::store::{self, WEBHOOKS_MAX};
+use super::{deliveries, sender};
+use crate::core::attempts::until_unchanged;
+use crate::core::{Error, Outdated, Service};
+use crate::domain::access::{Boards, KeyName};
+use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
+use crate::domain::message::{Message, MessageId};
+use crate::domain::part::Part;
+use crate::domain::problems::{Problem, WEBHOOK_NOT_FOUND};
+use crate::domain::time::Timestamp;
+use crate::domain::webhook::{
+    GRACE, PreviousSecret, SECRET_BYTES, SigningSecret, Wanted, Webhook, WebhookName,
+};
+use crate::redis::stored::{Changed, Stored};
+use crate::redis::{StoreError, random};
+
+/// A webhook and its name.
+#[derive(Clone, Debug)]
+pub struct NamedWebhook {
+    /// Its name.
+    pub name: WebhookName,
+    /// The webhook.
+    pub webhook: Webhook,
+}
+
+/// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
+/// it was disabled. From then on it is a webhook of this stored API key. Returns what was there before, if the webhook is not new, and
+/// what is there now.
+pub async fn put(
+    service: &Service,
+    (may, key): (&Boards, Option<&KeyName>),
+    name: &WebhookName,
+    wanted: Wanted,
+) -> Result<(Option<Webhook>, NamedWebhook), Error> {
+    let kinds = wanted.check(sender::of(&service.engine).allows_private);
+    let events = kinds.map_err(Problem::invalid)?;
+    if !may.cover(&wanted.boards) {
+        return Err(Problem::for_other_boards().into());
+    }
+    let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
+    until_unchanged(async || {
+        let stored = store::load(&service.engine.store, name).await?;
+        let before = stored.as_ref().map(|stored| reachable(stored, may));
+        let before = before.transpose()?;
+        let now = service.engine.clock.now();
+        let kept = before.as_ref();
+        let webhook = Webhook {
+            url: url.clone(),
+            events: events.clone(),
+            boards: boards.clone(),
+            secret: kept.map_or(&secret, |kept| &kept.secret).clone(),
+            previous: kept.and_then(|kept| kept.previous.clone()),
+            created_at: kept.map_or(now, |kept| kept.created_at),
+            key: key.cloned(),
+            disabled: None,
+            tests: kept.map_or(0, |kept| kept.tests),
+        };
+        change(service, name, stored.as_ref(), Some(&webhook)).await?;
+        Ok((before, named(name, webhook)))
+    })
+    .await
+}
+
+/// A webhook.
+pub async fn find(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<NamedWebhook, Error> {
+    let (_, webhook) = stored(service, may, name).await?;
+    Ok(named(name, webhook))
+}
+
+/// Up to `count` webhooks in the order of their names, behind `after`, those that the caller may see. One that can't be
+/// read is left out.
+pub async fn list(
+    service: &Service,
+    may: &Boards,
+    after: Option<&WebhookName>,
+    count: usize,
+) -> Result<Part<NamedWebhook, WebhookName>, Error> {
+    let stored = store::load_all(&service.engine.store)
+        .await?
+        .all
+        .into_iter();
+    let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
+    let webhooks = behind.filter_map(|(name, stored)| {
+        let webhook = reachable(&stored, may).ok()?;
+        Some(NamedWebhook { name, webhook })
+    });
+    let webhooks = webhooks.take(count + 1).collect();
+    let name = |last: &NamedWebhook| last.name.clone();
+    Ok(Part::split(webhooks, count, name))
+}
+
+/// Deletes a webhook with its deliveries, and returns it.
+pub async fn delete(service: &Service, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
+    until_unchanged(async || {
+        let (stored, webhook) = stored(service, may, name).await?;
+        change(service, name, Some(&stored), None).await?;
+        Ok(webhook)
+    })
+    .await
+}
+
+/// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
+pub(crate) async fn of_keys(
+    service: &Service,
+) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
+    let mut of_keys = BTreeMap::<_, Vec<_>>::new();
+    for (name, stored) in store::load_all(&service.engine.store).await?.all {
+        if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
+            of_keys.entry(key).or_default().push(name);
+        }
+    }
+    Ok(of_keys)
+}
+
+/// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
+pub(crate) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<WebhookName>, Error> {
+    let names = of_keys(service).await?.remove(key);
+    let mut deleted = names.unwrap_or_default();
+    let all = Boards::all();
+    for name in &deleted {
+        match delete(service, &all, name).await {
+            // Somebody else has deleted it.
+            Ok(_) => {}
+            Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    deleted.sort_unstable();
+    Ok(deleted)
+}
+
+/// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it
+/// is.
+pub async fn rotate(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<(Webhook, NamedWebhook), Error> {
+    let secret = new_secret()?;
+    revise(service, may, name, |before, now| Webhook {
+        previous: Some(PreviousSecret {
+            secret: before.secret.clone(),
+            until: now.saturating_add(GRACE),
+        }),
+        secret: secret.clone(),
+        ..before.clone()
+    })
+    .await
+}
+
+/// Queues a message for a webhook that tells nothing but that it is a test. Returns its delivery.
+pub async fn queue_test(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<NamedDelivery, Error> {
+    let revised = revise(service, may, name, |before, _| Webhook {
+        tests: before.tests.saturating_add(1),
+        ..before.clone()
+    });
+    let (before, after) = revised.await?;
+    if before.disabled.is_some() {
+        return Err(Problem::webhook_disabled(name).into());
+    }
+    let now = service.engine.clock.now();
+    let webhook = after.webhook;
+    let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
+    let queued = NamedDelivery {
+        id: message.id,
+        delivery: Delivery::new(message.body, now),
+    };
+    let one = std::slice::from_ref(&queued);
+    let store = &service.engine.store;
+    match deliveries::store::queue(store, None, name, one, now).await {
+        Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
+        taken => Ok(taken.map(|()| queued)?),
+    }
+}
+
+/// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+pub async fn list_deliveries(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    status: Option<DeliveryStatus>,
+    after: Option<&DeliveryMark>,
+    count: usize,
+) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
+    stored(service, may, name).await?;
+    let listed = deliveries::store::list(&service.engine.store, name, status, after, count);
+    Ok(listed.await?)
+}
+
+/// Has a delivery tried at once, whatever became of it, and again for a day if it fails.
+pub async fn retry_delivery(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    id: MessageId,
+) -> Result<NamedDelivery, Error> {
+    until_unchanged(async || {
+        let (_, webhook) = stored(service, may, name).await?;
+        let stored = deliveries::store::load(&service.engine.store, name, &id).await?;
+        let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
+        if webhook.disabled.is_some() {
+            return Err(Problem::webhook_disabled(name).into());
+        }
+        let now = service.engine.clock.now();
+        let delivery = stored.read()?.anew(now);
+        let ended = deliveries::store::end(&service.engine.store, name, &stored, &delivery, now);
+        if !ended.await? {
+            return Err(Error::Again(Outdated::Board));
+        }
+        let id = id.clone();
+        Ok(NamedDelivery { id, delivery })
+    })
+    .await
+}
+
+/// Changes a webhook that is there. Returns it as it was, and as it is.
+async fn revise(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+    revise: impl Fn(&Webhook, Timestamp) -> Webhook,
+) -> Result<(Webhook, NamedWebhook), Error> {
+    until_unchanged(async || {
+        let (stored, before) = stored(service, may, name).await?;
+        let webhook = revise(&before, service.engine.clock.now());
+        change(service, name, Some(&stored), Some(&webhook)).await?;
+        Ok((before, named(name, webhook)))
+    })
+    .await
+}
+
+async fn stored(
+    service: &Service,
+    may: &Boards,
+    name: &WebhookName,
+) -> Result<(Stored<Webhook>, Webhook), Error> {
+    let stored = store::load(&service.engine.store, name).await?;
+    let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
+    let webhook = reachable(&stored, may)?;
+    Ok((stored, webhook))
+}
+
+/// Changes a webhook if it is still what was seen; [`Error::Again`] if it is not.
+async fn change(
+    service: &Service,
+    name: &WebhookName,
+    seen: Option<&Stored<Webhook>>,
+    new: Option<&Webhook>,
+) -> Result<(), Error> {
+    let now = service.engine.clock.now();
+    let store = &service.engine.store;
+    match store::change(store, name, seen, new, now).await? {
+        Changed::Done => Ok(()),
+        Changed::Not => Err(Error::Again(Outdated::Board)),
+        Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
+    }
+}
+
+fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
+    let name = name.clone();
+    NamedWebhook { name, webhook }
+}
+
+/// A webhook, if it is for boards that the caller may go to.
+fn reachable(stored: &Stored<Webhook>, may: &Boards) -> Result<Webhook, Error> {
+    let webhook = stored.read()?;
+    if !may.cover(&webhook.boards) {
+        return Err(Problem::for_other_boards().into());
+    }
+    Ok(webhook)
+}
+
+fn new_secret() -> Result<SigningSecret, StoreError> {
+    Ok(SigningSecret::of(random::bytes::<SECRET_BYTES>()?))
+}
