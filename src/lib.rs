@@ -33,7 +33,6 @@ pub mod core;
 pub mod descriptors;
 pub mod domain;
 pub mod embed;
-pub mod env_file;
 pub mod events;
 pub mod http;
 pub mod kafka;

@@ -12,8 +12,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory, FromArgMatches};
 use thiserror::Error;
 
+use super::env_file::Variables;
 use super::{Cli, Command, KafkaArgs};
-use crate::env_file::Variables;
 use crate::kafka::settings::ClientOptions;
 
 /// What the names of all settings begin with.

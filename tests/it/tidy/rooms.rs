@@ -1,4 +1,4 @@
-//! Which file may use which: `rooms.txt` has the rules. `violations.txt` lists what breaks them today, and may only shrink.
+//! Which file may use which: `rooms.txt` has the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,30 +98,17 @@ impl Rooms {
 
 #[test]
 fn rooms_use_only_what_they_may() {
-    let folder = repository().join("tests/it/tidy");
-    let rooms = Rooms::read(&std::fs::read_to_string(folder.join("rooms.txt")).unwrap());
+    let table = std::fs::read_to_string(repository().join("tests/it/tidy/rooms.txt"));
+    let rooms = Rooms::read(&table.unwrap());
     let sources = Sources::read();
     for room in rooms.used.keys() {
         let is_there = sources.texts().any(|(file, _)| room_of(file) == room);
         assert!(is_there, "rooms.txt has {room}, which is gone");
     }
     let found = rooms.violations(&sources);
-    let path = folder.join("violations.txt");
-    if std::env::var_os("STANDINGS_WRITE_VIOLATIONS").is_some() {
-        let lines = found.iter().flat_map(|line| [line, "\n"]);
-        std::fs::write(&path, lines.collect::<String>()).unwrap();
-    }
-    let listed = std::fs::read_to_string(&path).unwrap_or_default();
-    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
-    let new: Vec<_> = found.difference(&listed).collect();
     assert!(
-        new.is_empty(),
-        "these break the rules of rooms.txt: {new:#?}"
-    );
-    let gone: Vec<_> = listed.difference(&found).collect();
-    assert!(
-        gone.is_empty(),
-        "these are fixed; take them off the list: STANDINGS_WRITE_VIOLATIONS=1 cargo test --test it rooms_use: {gone:#?}"
+        found.is_empty(),
+        "these break the rules of rooms.txt: {found:#?}"
     );
 }
 

@@ -1,5 +1,6 @@
 //! The settings: each is a flag, and a variable of the environment or of the file `.env`.
 
+pub mod env_file;
 mod reading;
 
 use std::net::SocketAddr;
@@ -419,8 +420,8 @@ impl ServeArgs {
 mod tests {
     use std::ffi::OsString;
 
+    use super::env_file::Variables;
     use super::*;
-    use crate::env_file::Variables;
 
     fn parse(args: &[&str]) -> ServeArgs {
         Cli::parse_from([&["standings"], args].concat()).serve
@@ -529,8 +530,8 @@ mod tests {
     #[test]
     fn compose_passes_on_every_setting_of_a_copied_example_but_what_the_container_fixes() {
         let (compose, image) = (
-            include_str!("../compose.yaml"),
-            include_str!("../Dockerfile"),
+            include_str!("../../compose.yaml"),
+            include_str!("../../Dockerfile"),
         );
         let service = under(compose, "  standings:").join("\n");
         let has = |line: &str| service.lines().any(|other| other.trim() == line);
@@ -552,9 +553,9 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let own = "STANDINGS_API_KEYS='admin:long-enough'\nSTANDINGS_TRUSTED_PROXIES=10.0.0.0/8\n\
             STANDINGS_CORS_ORIGINS=https://a.example\nSTANDINGS_JWT_KEY=0123456789abcdef0123456789abcdef\n";
-        let copy = format!("{}\n{own}", include_str!("../.env.example"));
+        let copy = format!("{}\n{own}", include_str!("../../.env.example"));
         std::fs::write(folder.path().join(".env"), copy).unwrap();
-        let of_file = crate::env_file::read(folder.path()).unwrap();
+        let of_file = super::env_file::read(folder.path()).unwrap();
         let read = |command: &str, variables: &Variables| {
             Cli::read(["standings", command].map(OsString::from), variables)
                 .unwrap()
