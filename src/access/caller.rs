@@ -14,7 +14,7 @@ use super::access::{Access, For};
 use super::keys::role_of;
 use super::players::Player;
 use crate::core::read::past::Asker;
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
@@ -168,10 +168,10 @@ impl Caller {
     }
 
     /// Whose entries are asked for: those of hidden members are for those who moderate.
-    pub fn sight(&self, hidden: Option<HiddenChoice>) -> Result<Sight, Problem> {
+    pub fn visibility(&self, hidden: Option<HiddenChoice>) -> Result<Visibility, Problem> {
         match hidden {
-            None => Ok(Sight::Visible),
-            Some(HiddenChoice::Include) => self.require(Scope::Moderate).map(|()| Sight::Everybody),
+            None => Ok(Visibility::Visible),
+            Some(HiddenChoice::Include) => self.require(Scope::Moderate).map(|()| Visibility::All),
         }
     }
 

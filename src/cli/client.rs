@@ -79,7 +79,7 @@ pub(super) struct Failure {
 
 /// How long a client repeats requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct RetryLimits {
     /// How long requests may fail, without any success between, before the client gives up.
     pub(super) outage_max: Duration,
     /// The same for the very first request, so that the user soon learns of a wrong address.
@@ -90,7 +90,7 @@ pub(super) struct Patience {
     pub(super) pause_max: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryLimits {
     fn default() -> Self {
         Self {
             outage_max: Duration::from_mins(2),
@@ -115,7 +115,7 @@ pub(super) struct Client {
     url: String,
     board: BoardId,
     purpose: Purpose,
-    pub(super) patience: Patience,
+    pub(super) limits: RetryLimits,
     notice: Box<dyn Fn(&str) + Send + Sync>,
     last_success: Mutex<Option<Instant>>,
     /// Whether requests fail at the moment.
@@ -136,7 +136,7 @@ impl Client {
         args: &ServiceArgs,
         board: BoardId,
         purpose: Purpose,
-        patience: Patience,
+        limits: RetryLimits,
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, ClientError> {
         let url = args.url.trim_end_matches('/').to_owned();
@@ -146,7 +146,7 @@ impl Client {
             url,
             board,
             purpose,
-            patience,
+            limits,
             notice: Box::new(notice),
             last_success: Mutex::new(None),
             is_outage: AtomicBool::new(false),
@@ -326,10 +326,10 @@ impl Retry<'_> {
     /// A random time between half and all of a time that doubles with each repetition, so that requests which failed
     /// together are not repeated together.
     fn growing_pause(&self) -> Duration {
-        let patience = self.client.patience;
+        let limits = self.client.limits;
         let factor = 2_u32.saturating_pow(self.repetition);
-        let whole = patience.pause_min.saturating_mul(factor);
-        let half = whole.min(patience.pause_max) / 2;
+        let whole = limits.pause_min.saturating_mul(factor);
+        let half = whole.min(limits.pause_max) / 2;
         half + half.mul_f64(fastrand::f64())
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::{Client, Patience, Purpose};
+use super::client::{Client, Purpose, RetryLimits};
 use super::text::printable;
 use super::{Failure, ServiceArgs};
 use crate::domain::ids::BoardId;
@@ -45,11 +45,11 @@ pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
     let log = |text: &str| {
         let _ = writeln!(io::stderr(), "{}", printable(text));
     };
-    let patience = Patience {
+    let limits = RetryLimits {
         pause_max: INTERVAL,
-        ..Patience::default()
+        ..RetryLimits::default()
     };
-    let client = Client::new(&args.service, args.board.clone(), PURPOSE, patience, log)?;
+    let client = Client::new(&args.service, args.board.clone(), PURPOSE, limits, log)?;
     let body = json!({ "count": args.shards });
     let begin = || client.board_request(Method::PUT, "/shards").json(&body);
     let mut spread: Spread = client

@@ -22,7 +22,7 @@ pub const MAX_DELAY_MIN: Span = Span::seconds(1);
 /// vain, because the service is down or `finalize` was removed, goes then.
 pub const UNCLOSED_MS_MAX: u64 = 366 * 86_400_000;
 
-/// How far the closings of a board have come. What is in memory may be behind what is stored: see [`Board::pinned`].
+/// How far the closings of a board have come. What is in memory may be behind what is stored: see [`Board::terms_of`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Closings {
     /// The greatest instant for which a closing was decided.
@@ -30,13 +30,13 @@ pub struct Closings {
     /// The results of all periods that end up to this instant are recorded.
     pub results_until: Option<Timestamp>,
     /// What the closings have pinned, in the order of time.
-    pub pinned: Vec<Pinned>,
+    pub terms: Vec<ClosingTerms>,
 }
 
 /// What the definition said when closings were decided, for the periods that end up to an instant and after that of the item
 /// before.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Pinned {
+pub struct ClosingTerms {
     /// The instant of the last of these closings.
     pub until: Timestamp,
     /// The revision of the definition at the first of them.
@@ -50,7 +50,7 @@ pub struct Pinned {
     pub max_delay: Option<Span>,
 }
 
-impl Pinned {
+impl ClosingTerms {
     /// Whether a later closing pins the same.
     fn is_same(&self, later: &Self) -> bool {
         self.ranking == later.ranking
@@ -67,7 +67,7 @@ impl Closings {
 
     /// How long the closing that was decided last waits for queued events at the most; `None`: for all of them.
     pub fn max_delay(&self) -> Option<Span> {
-        self.pinned.last()?.max_delay
+        self.terms.last()?.max_delay
     }
 }
 
@@ -95,22 +95,22 @@ impl Board {
 
     /// What was pinned for a period; `None` if no closing was decided for it, or none that this copy knows of. A copy
     /// knows all closings but those with its own definition, so in both cases the definition says what counts.
-    pub fn pinned(&self, period: &Period) -> Option<&Pinned> {
+    pub fn terms_of(&self, period: &Period) -> Option<&ClosingTerms> {
         let end = self.end_of(period)?;
-        let mut pinned = self.closings.pinned.iter();
-        pinned.find(|pinned| pinned.until >= end)
+        let mut terms = self.closings.terms.iter();
+        terms.find(|terms| terms.until >= end)
     }
 
     /// How ranks count in a period.
     pub fn ranking_of(&self, period: &Period) -> Ranking {
-        let pinned = self.pinned(period);
-        pinned.map_or(self.definition.ranking, |pinned| pinned.ranking)
+        let terms = self.terms_of(period);
+        terms.map_or(self.definition.ranking, |terms| terms.ranking)
     }
 
     /// How long the closing of a period waits for queued events at the most; `None`: for all of them.
     pub fn max_delay_of(&self, period: &Period) -> Option<Span> {
-        let pinned = self.pinned(period);
-        pinned.map_or(self.definition.max_delay, |pinned| pinned.max_delay)
+        let terms = self.terms_of(period);
+        terms.map_or(self.definition.max_delay, |terms| terms.max_delay)
     }
 
     /// The periods that hold an instant and have results once they end, with their ends.
@@ -124,8 +124,8 @@ impl Board {
     /// The rules of the board as they hold for a period, those for other windows too: the index of a rule is what it is
     /// known by.
     pub fn all_rules_of(&self, period: &Period) -> &[Rule] {
-        let pinned = self.pinned(period);
-        pinned.map_or(&self.definition.rewards, |pinned| &pinned.rewards)
+        let terms = self.terms_of(period);
+        terms.map_or(&self.definition.rewards, |terms| &terms.rewards)
     }
 
     /// Those by which members win in a period, with their indexes.
@@ -136,9 +136,9 @@ impl Board {
     }
 
     /// What is pinned when a closing is decided for this instant, together with what was pinned before.
-    pub fn pinned_with(&self, until: Timestamp) -> Vec<Pinned> {
-        let mut all = self.closings.pinned.clone();
-        let new = Pinned {
+    pub fn terms_with(&self, until: Timestamp) -> Vec<ClosingTerms> {
+        let mut all = self.closings.terms.clone();
+        let new = ClosingTerms {
             until,
             revision: self.revision,
             ranking: self.definition.ranking,
@@ -350,9 +350,9 @@ mod tests {
         };
         let mut board = board(&json("ordinal"));
         for day in ["2026-11-02", "2026-11-03"] {
-            board.closings.pinned = board.pinned_with(at(&format!("{day}T00:00:00Z")));
+            board.closings.terms = board.terms_with(at(&format!("{day}T00:00:00Z")));
         }
-        assert_eq!(board.closings.pinned.len(), 1);
+        assert_eq!(board.closings.terms.len(), 1);
         let definition = serde_json::from_str(&json("competition")).unwrap();
         let mut board = board.replaced(definition, 7, at("2026-11-04T12:00:00Z"));
         let of = |board: &Board, day: &str| {
@@ -371,10 +371,10 @@ mod tests {
             assert_eq!(of(&board, "2026-11-01"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-02"), Ranking::Ordinal);
             assert_eq!(of(&board, "2026-11-03"), Ranking::Competition);
-            board.closings.pinned = board.pinned_with(at("2026-11-04T00:00:00Z"));
+            board.closings.terms = board.terms_with(at("2026-11-04T00:00:00Z"));
         }
-        assert_eq!(board.closings.pinned.len(), 2);
-        assert_eq!(board.closings.pinned[1].revision, 7);
+        assert_eq!(board.closings.terms.len(), 2);
+        assert_eq!(board.closings.terms[1].revision, 7);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Placement {
     }
 
     /// Whether events and reads wait.
-    pub fn is_closed(&self) -> bool {
+    pub fn is_paused(&self) -> bool {
         self.is_opening || self.is_closing()
     }
 

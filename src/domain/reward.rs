@@ -2,7 +2,7 @@
 //!
 //! A rule gives its reward to each visible member that is within its ranks, or in its best percent, and has the score that the
 //! rule asks for. Rules add up: one member may win by several of them. Who wins follows from the order of the standing alone,
-//! entry by entry from the first on: see [`Course`].
+//! entry by entry from the first on: see [`RewardScan`].
 
 use std::sync::Arc;
 
@@ -141,35 +141,35 @@ impl Rule {
     }
 
     /// Whether an entry wins.
-    fn wins(&self, basis: &Basis, at: &Spot) -> bool {
+    fn wins(&self, standing: &RankedStanding, at: &Placing) -> bool {
         let is_placed = match (self.ranks, self.top_percent) {
-            (Some([first, last]), _) => (first..=last).contains(&at.rank(basis.ranking)),
-            (None, Some(percent)) => at.place <= percent.last_place(basis.total),
+            (Some([first, last]), _) => (first..=last).contains(&at.rank(standing.ranking)),
+            (None, Some(percent)) => at.place <= percent.last_place(standing.total),
             (None, None) => false,
         };
-        is_placed && self.takes_score(basis, at.score)
+        is_placed && self.takes_score(standing, at.score)
     }
 
     /// Whether an entry behind this one may win.
-    fn may_go_on(&self, basis: &Basis, at: &Spot) -> bool {
+    fn may_go_on(&self, standing: &RankedStanding, at: &Placing) -> bool {
         let may_be_placed = match (self.ranks, self.top_percent) {
-            (Some([_, last]), _) => match basis.ranking {
+            (Some([_, last]), _) => match standing.ranking {
                 Ranking::Ordinal => at.position < last,
                 // Whoever is tied with the last one wins, too.
-                Ranking::Competition | Ranking::Dense => at.rank(basis.ranking) <= last,
+                Ranking::Competition | Ranking::Dense => at.rank(standing.ranking) <= last,
             },
-            (None, Some(percent)) => at.place <= percent.last_place(basis.total),
+            (None, Some(percent)) => at.place <= percent.last_place(standing.total),
             (None, None) => false,
         };
-        may_be_placed && self.takes_score(basis, at.score)
+        may_be_placed && self.takes_score(standing, at.score)
     }
 
-    fn takes_score(&self, basis: &Basis, score: Score) -> bool {
+    fn takes_score(&self, standing: &RankedStanding, score: Score) -> bool {
         // A bound that is no score of the board was refused with the definition.
         let min = self
             .min_score
-            .and_then(|min| min.score(basis.decimals).ok());
-        min.is_none_or(|min| match basis.order {
+            .and_then(|min| min.score(standing.decimals).ok());
+        min.is_none_or(|min| match standing.order {
             Order::Desc => score >= min,
             Order::Asc => score <= min,
         })
@@ -178,7 +178,7 @@ impl Rule {
 
 /// What the rules go by in a final standing, beside its entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Basis {
+pub struct RankedStanding {
     /// How ranks count.
     pub ranking: Ranking,
     /// Which end is rank 1.
@@ -191,7 +191,7 @@ pub struct Basis {
 
 /// Where an entry stands. All numbers count from 1.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-struct Spot {
+struct Placing {
     /// Its rank with ties broken.
     position: u64,
     /// The position of the first that it is tied with.
@@ -202,7 +202,7 @@ struct Spot {
     score: Score,
 }
 
-impl Spot {
+impl Placing {
     fn rank(&self, ranking: Ranking) -> u64 {
         match ranking {
             Ranking::Ordinal => self.position,
@@ -223,15 +223,15 @@ pub struct Won {
 
 /// The way along a standing from the first entry on. It knows how far it has come.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Course(Spot);
+pub struct RewardScan(Placing);
 
-impl Course {
+impl RewardScan {
     /// Goes on to the next entry, which has this score, and tells what it wins by some rules with their indexes.
     pub fn next<'a>(
         &mut self,
         score: Score,
         rules: impl IntoIterator<Item = (usize, &'a Rule)>,
-        basis: &Basis,
+        standing: &RankedStanding,
     ) -> Won {
         let Self(at) = self;
         at.position += 1;
@@ -240,9 +240,11 @@ impl Course {
             at.step += 1;
             at.score = score;
         }
-        let winning = rules.into_iter().filter(|(_, rule)| rule.wins(basis, at));
+        let winning = rules
+            .into_iter()
+            .filter(|(_, rule)| rule.wins(standing, at));
         Won {
-            rank: at.rank(basis.ranking),
+            rank: at.rank(standing.ranking),
             rules: winning.map(|(index, _)| index).collect(),
         }
     }
@@ -256,14 +258,14 @@ impl Course {
     pub fn goes_on<'a>(
         &self,
         rules: impl IntoIterator<Item = (usize, &'a Rule)>,
-        basis: &Basis,
+        standing: &RankedStanding,
     ) -> bool {
         let Self(at) = self;
         let mut rules = rules.into_iter();
         if at.position == 0 {
-            return rules.next().is_some() && basis.total > 0;
+            return rules.next().is_some() && standing.total > 0;
         }
-        at.position < basis.total && rules.any(|(_, rule)| rule.may_go_on(basis, at))
+        at.position < standing.total && rules.any(|(_, rule)| rule.may_go_on(standing, at))
     }
 }
 
@@ -381,22 +383,22 @@ mod tests {
             serde_json::from_str(&json).unwrap()
         });
         let rules: Vec<Rule> = rules.collect();
-        let basis = Basis {
+        let standing = RankedStanding {
             ranking,
             order,
             decimals: Decimals::default(),
             total: scores.len() as u64,
         };
-        let mut course = Course::default();
+        let mut scan = RewardScan::default();
         let mut won = Vec::new();
-        while course.goes_on(rules.iter().enumerate(), &basis) {
+        while scan.goes_on(rules.iter().enumerate(), &standing) {
             let score = Score::from_stored(scores[won.len()]);
-            won.push(course.next(score, rules.iter().enumerate(), &basis).rules);
+            won.push(scan.next(score, rules.iter().enumerate(), &standing).rules);
         }
         // Nobody behind wins anything.
         for score in &scores[won.len()..] {
             let score = Score::from_stored(*score);
-            let behind = course.next(score, rules.iter().enumerate(), &basis);
+            let behind = scan.next(score, rules.iter().enumerate(), &standing);
             assert!(behind.rules.is_empty(), "{scores:?}");
         }
         while won.last().is_some_and(Vec::is_empty) {
@@ -460,18 +462,18 @@ mod tests {
     fn a_course_goes_on_where_it_was_noted() {
         let rule = r#"{"id": "a", "window": "day", "ranks": [1, 3], "reward": 1}"#;
         let rules: [Rule; 1] = [serde_json::from_str(rule).unwrap()];
-        let basis = Basis {
+        let standing = RankedStanding {
             ranking: Ranking::Competition,
             order: Order::Desc,
             decimals: Decimals::default(),
             total: 4,
         };
-        let (mut course, mut ranks) = (Course::default(), Vec::new());
+        let (mut scan, mut ranks) = (RewardScan::default(), Vec::new());
         for score in [7, 5, 5, 1] {
             let score = Score::from_stored(score);
-            ranks.push(course.next(score, rules.iter().enumerate(), &basis).rank);
-            let noted = serde_json::to_string(&course).unwrap();
-            course = serde_json::from_str(&noted).unwrap();
+            ranks.push(scan.next(score, rules.iter().enumerate(), &standing).rank);
+            let noted = serde_json::to_string(&scan).unwrap();
+            scan = serde_json::from_str(&noted).unwrap();
         }
         assert_eq!(ranks, [1, 2, 2, 4]);
     }

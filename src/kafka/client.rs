@@ -113,7 +113,7 @@ impl Settings {
         self.url.topic.as_str()
     }
 
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn request_timeout(&self) -> Duration {
         self.timeouts.times(ANSWER_TIME_MAX)
     }
 
@@ -155,10 +155,12 @@ impl Settings {
 impl Kafka {
     /// Which partitions the topic has.
     pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
-        let (client, patience) = (self.producer.current(), self.settings.patience());
+        let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let topic = self.settings.topic().to_owned();
         blocking(move || {
-            let metadata = client.client().fetch_metadata(Some(&topic), patience)?;
+            let metadata = client
+                .client()
+                .fetch_metadata(Some(&topic), request_timeout)?;
             let found = metadata.topics().iter().find(|found| found.name() == topic);
             let found = found.filter(|found| found.error().is_none());
             let found = found.iter().flat_map(|found| found.partitions());
@@ -173,9 +175,13 @@ impl Kafka {
 
     /// Which records a partition has that can be read: it ends where the first transaction begins that is open.
     pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
-        let (client, patience) = (self.producer.current(), self.settings.patience());
+        let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let Partition { topic, number } = partition.clone();
-        let extent = blocking(move || client.client().fetch_watermarks(&topic, number, patience));
+        let extent = blocking(move || {
+            client
+                .client()
+                .fetch_watermarks(&topic, number, request_timeout)
+        });
         let (first, end) = extent.await?;
         Ok(Extent { first, end })
     }

@@ -29,7 +29,7 @@ pub(super) struct Producer {
 
 impl Producer {
     pub(super) fn new(settings: &Settings) -> Result<Self, String> {
-        let patience_ms = settings.patience().as_millis().to_string();
+        let patience_ms = settings.request_timeout().as_millis().to_string();
         let config = settings.client([
             ("queue.buffering.max.kbytes", BUFFER_KIB),
             ("linger.ms", LINGER_MS),
@@ -138,7 +138,7 @@ mod tests {
                 cluster.broker_round_trip_time(broker, delay).unwrap();
             }
         };
-        answer_after(10 * settings.patience());
+        answer_after(10 * settings.request_timeout());
         let error = append(&producer).await.unwrap_err();
         assert!(matches!(error, Error::Log(_)), "{error}");
         answer_after(Duration::ZERO);

@@ -168,13 +168,14 @@ impl EventLog for Kafka {
 
     fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>> {
         Box::pin(async move {
-            let (partitions, patience) = (self.partitions().await?, self.settings.patience());
+            let (partitions, request_timeout) =
+                (self.partitions().await?, self.settings.request_timeout());
             // Behind the beginning of a transaction that is open nobody reads, and yet records lie there that were confirmed.
             let options = &[("isolation.level", "read_uncommitted")];
             self.beside_the_group(options, move |consumer| {
                 let ends = partitions.into_iter().map(|partition| {
                     let Partition { topic, number } = &partition;
-                    let (_, end) = consumer.fetch_watermarks(topic, *number, patience)?;
+                    let (_, end) = consumer.fetch_watermarks(topic, *number, request_timeout)?;
                     Ok((partition, end))
                 });
                 ends.collect()
@@ -185,13 +186,16 @@ impl EventLog for Kafka {
 
     fn backlog(&self) -> BoxFuture<'_, Result<Vec<Backlog>, Error>> {
         Box::pin(async move {
-            let (extents, patience) = (self.extents().await?, self.settings.patience());
+            let (extents, request_timeout) =
+                (self.extents().await?, self.settings.request_timeout());
             self.beside_the_group(&[], move |consumer| {
                 let mut asked = TopicPartitionList::new();
                 for (Partition { topic, number }, _) in &extents {
                     asked.add_partition(topic, *number);
                 }
-                let committed = consumer.committed_offsets(asked, patience)?.to_topic_map();
+                let committed = consumer
+                    .committed_offsets(asked, request_timeout)?
+                    .to_topic_map();
                 let backlog = extents.into_iter().map(|(partition, extent)| {
                     let place = (partition.topic.to_string(), partition.number);
                     let taken = committed.get(&place).and_then(|offset| offset.to_raw());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Page, Query, Selection, Sight};
+use crate::core::read::store::standings::{Page, Query, Selection, Visibility};
 use crate::core::write::seats::{Reason, TakenSeat};
 use crate::core::write::store::seats;
 use crate::core::{Error, LiveBoard, Service};
@@ -58,7 +58,7 @@ pub async fn history(
     id: &BoardId,
     member: &MemberId,
     (before, count): (Option<&str>, usize),
-    sight: Sight,
+    visibility: Visibility,
 ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
     let engine = &service.engine;
     engine
@@ -79,7 +79,7 @@ pub async fn history(
                 .into_iter();
             let asked = std::slice::from_ref(member);
             let is_seen =
-                sight == Sight::Everybody || engine.hidden_among(id, asked).await?.is_empty();
+                visibility == Visibility::All || engine.hidden_among(id, asked).await?.is_empty();
             let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
             let seats = seats.filter(|played| is_seen && played.start < end);
             let key = |last: &Played| live.board.period_key_at(last.start);

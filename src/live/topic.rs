@@ -16,7 +16,7 @@ use super::progress::{News, Progress, Ranks, Shown};
 use crate::core::read::look::{self, Look, Moment};
 use crate::core::read::period::Choice;
 use crate::core::read::reader::Size;
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::Includes;
 use crate::domain::series::Track;
@@ -296,7 +296,7 @@ impl Topic {
             includes: self.name.includes,
             freshness: Freshness::Current,
             size: Size::Small,
-            sight: Sight::Visible,
+            visibility: Visibility::Visible,
             asker: None,
         }
     }

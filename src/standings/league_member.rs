@@ -6,7 +6,7 @@ use super::member::MemberView;
 use super::playing::Playing;
 use super::standing::Attempt;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Entry, Neighbourhood, Page, Selection, Sight};
+use crate::core::read::store::standings::{Entry, Neighbourhood, Page, Selection, Visibility};
 use crate::core::{Error, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::league::player::{Place, Played};
@@ -90,9 +90,9 @@ impl MemberView {
 
     /// Where the member stands among those who are counted; `None` if it is not one of them.
     async fn edges(&self, attempt: &Attempt<'_>, page: &Arc<Page>) -> Result<Option<Edges>, Error> {
-        let counted = match attempt.reader.sight() {
-            Sight::Visible => Arc::clone(page),
-            Sight::Everybody | Sight::HiddenUpTo(_) => {
+        let counted = match attempt.reader.visibility() {
+            Visibility::Visible => Arc::clone(page),
+            Visibility::All | Visibility::HiddenUpTo(_) => {
                 let engine = attempt.reader.engine;
                 let reader = Reader::new(engine, attempt.live, Freshness::Current);
                 attempt.cohort(&reader).await?
@@ -119,7 +119,7 @@ impl MemberView {
         let asked = std::slice::from_ref(&self.member);
         if is_over
             || attempt.playing.is_none()
-            || (reader.sight() != Sight::Everybody
+            || (reader.visibility() != Visibility::All
                 && !reader.engine.hidden_among(id, asked).await?.is_empty())
         {
             return Err(self.not_found(attempt));

@@ -28,7 +28,7 @@ use super::stats::StatsView;
 use crate::access::Caller;
 use crate::core::read::look;
 use crate::core::read::period::{Choice, CohortChoice, Target};
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
@@ -52,7 +52,7 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
     let is_fixed = is_fixed && !is_player;
     Caching::of(app, &found.live.board, request.includes)
         .fixed_if(is_fixed && found.as_of.is_none() && names_period)
-        .restricted_if(request.track == Track::Raw || request.sight == Sight::Everybody)
+        .restricted_if(request.track == Track::Raw || request.visibility == Visibility::All)
 }
 
 /// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.

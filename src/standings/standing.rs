@@ -10,7 +10,7 @@ use super::playing::Playing;
 use crate::core::read::past::Asker;
 use crate::core::read::period::{Choice, CohortChoice, Target};
 use crate::core::read::reader::{Reader, Size};
-use crate::core::read::store::standings::{Entry, Page, Query, Sight};
+use crate::core::read::store::standings::{Entry, Page, Query, Visibility};
 use crate::core::read::store::voters::Voters;
 use crate::core::write::store::seats;
 use crate::core::{Error, LiveBoard, Service};
@@ -48,7 +48,7 @@ pub struct StandingRequest {
     /// How much the request reads that this is a part of.
     pub size: Size,
     /// Whose entries it sees.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// Who asks; `None` if nobody is to be bounded.
     pub asker: Option<Asker>,
 }
@@ -279,7 +279,7 @@ async fn read_once<V: View>(
         reader: Reader::new(&service.engine, &live, request.freshness)
             .of_size(request.size)
             .with_data(request.includes.has(Include::Data))
-            .with_sight(request.sight)
+            .with_visibility(request.visibility)
             .asked_by(request.asker.clone()),
     };
     let found = view.read(&attempt).await?;
@@ -291,17 +291,17 @@ async fn read_once<V: View>(
     let edition = Edition::new(&live.board, shards, state, nonce);
     // It does not tell what lies elsewhere, or follows from later decisions.
     let follows_edition = request.includes.is_empty()
-        && request.sight != Sight::Everybody
+        && request.visibility != Visibility::All
         && live.board.definition.uniques != Some(Uniques::Member)
         && !live.board.is_league()
         && view.follows_edition(&live.board);
-    let hidden = match request.sight {
-        Sight::Everybody => {
+    let hidden = match request.visibility {
+        Visibility::All => {
             let members = V::members(&found);
             let hidden = hidden_of(service, &request.board, &members);
             hidden.boxed().await?
         }
-        Sight::Visible | Sight::HiddenUpTo(_) => HashSet::new(),
+        Visibility::Visible | Visibility::HiddenUpTo(_) => HashSet::new(),
     };
     Ok(Box::new(FoundIn {
         live,

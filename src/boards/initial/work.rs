@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::core::read::merge::{Merged, Start};
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Entry, Mark, Sight};
+use crate::core::read::store::standings::{Entry, SortKey, Visibility};
 use crate::core::write::store::initial::{self, CALL_MEMBERS_MAX, Initialized};
 use crate::core::{Error, LiveBoard, Service};
 use crate::domain::board::{Board, FieldError};
@@ -130,11 +130,11 @@ pub async fn scores(
         .with_board(id, async |live| {
             let begin = match after {
                 Some(cursor) => behind(&live.board, cursor)?,
-                None => Mark::FIRST,
+                None => SortKey::FIRST,
             };
             // Whoever may set initial scores sees those of hidden members too.
             let reader = Reader::new(&service.engine, &live, Freshness::Current)
-                .with_sight(Sight::Everybody);
+                .with_visibility(Visibility::All);
             let list = Merged::new(&reader, live.board.initial_scores());
             let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
             let (total, entries) = read.await?;
@@ -154,11 +154,11 @@ fn cursor(board: &Board, entry: &Entry) -> String {
 }
 
 /// The place that a [`cursor`] names: the entry need not be there any more.
-fn behind(board: &Board, cursor: &str) -> Result<Mark, Error> {
+fn behind(board: &Board, cursor: &str) -> Result<SortKey, Error> {
     let parsed = cursor.split_once(':').and_then(|(score, member)| {
         let score = Score::parse(score, board.definition.decimals).ok()?;
         let member = MemberId::parse(member).ok()?;
-        Some(Mark::behind(board, score, Timestamp::MIN, &member))
+        Some(SortKey::behind(board, score, Timestamp::MIN, &member))
     });
     let detail = "is not what `next` of the part before says";
     parsed.ok_or_else(|| Problem::invalid_parameter("after", detail).into())

@@ -60,7 +60,7 @@ use self::rejects::REJECTS;
 use self::rows::Batch;
 use self::sender::{BoardFacts, Sender};
 use self::summary::Summary;
-use super::client::{Client, ClientError, Patience, Purpose};
+use super::client::{Client, ClientError, Purpose, RetryLimits};
 use super::{ServiceArgs, tell};
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
@@ -286,7 +286,7 @@ async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
         }
     };
     let surroundings = Surroundings {
-        patience: Patience::default(),
+        limits: RetryLimits::default(),
         drain_time_max: DRAIN_TIME_MAX,
         fallback: PathBuf::from("."),
         progress: Progress::on_stderr,
@@ -296,7 +296,7 @@ async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
 
 /// What tests set otherwise.
 struct Surroundings<P> {
-    patience: Patience,
+    limits: RetryLimits,
     drain_time_max: Duration,
     /// Where the record lies if it can't lie beside the file.
     fallback: PathBuf,
@@ -323,7 +323,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         &args.service,
         args.board.clone(),
         PURPOSE,
-        surroundings.patience,
+        surroundings.limits,
         notice,
     )?;
     // The next run may begin in another folder.

@@ -56,9 +56,9 @@ impl Sender {
     /// before anything is sent.
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
         let request = || self.client.board_request(Method::GET, "/summary");
-        let patience = self.client.patience.first_contact_max;
+        let limits = self.client.limits.first_contact_max;
         self.client
-            .ask(request, "the question for the board", patience)
+            .ask(request, "the question for the board", limits)
             .await
     }
 
@@ -81,7 +81,7 @@ impl Sender {
         let unsure = memory.unsure_at(first_row);
         let (mut is_resent, mut until) = (unsure.is_some(), unsure.and_then(|rows| rows.until));
         let mut last = "the import was interrupted".to_owned();
-        let mut retry = self.client.retry(self.client.patience.outage_max);
+        let mut retry = self.client.retry(self.client.limits.outage_max);
         loop {
             let sent = Instant::now();
             if until.is_some_and(|until| sent >= until) {

@@ -92,7 +92,7 @@ struct Scene {
     url: String,
     folder: TempDir,
     shown: Shown,
-    patience: Patience,
+    limits: RetryLimits,
 }
 
 #[derive(Clone, Default)]
@@ -130,7 +130,7 @@ impl Scene {
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
         let (minute, ms) = (Duration::from_mins(1), Duration::from_millis(1));
-        let patience = Patience {
+        let limits = RetryLimits {
             outage_max: minute,
             first_contact_max: minute,
             pause_min: ms,
@@ -141,7 +141,7 @@ impl Scene {
             url,
             folder: tempfile::tempdir().unwrap(),
             shown: Shown::default(),
-            patience,
+            limits,
         }
     }
 
@@ -205,7 +205,7 @@ impl Scene {
     ) -> Result<Summary, ImportError> {
         let shown = self.shown.clone();
         let surroundings = Surroundings {
-            patience: self.patience,
+            limits: self.limits,
             drain_time_max: Duration::from_secs(30),
             fallback: self.folder.path().join("elsewhere"),
             progress: move |bytes| Progress::lines(bytes, Box::new(shown)),
@@ -827,7 +827,7 @@ async fn an_outage_ends_the_import_which_goes_on_later() {
         _ => Reply::Take,
     })
     .await;
-    scene.patience.outage_max = Duration::from_millis(50);
+    scene.limits.outage_max = Duration::from_millis(50);
     scene.write("a.csv", rows(25));
     let args = scene.one_by_one("a.csv");
     let error = scene.run(args.clone()).await.unwrap_err();
@@ -955,7 +955,7 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
         "{message}"
     );
 
-    scene.patience.first_contact_max = Duration::from_millis(5);
+    scene.limits.first_contact_max = Duration::from_millis(5);
     let nobody = "http://127.0.0.1:1".to_owned();
     let message = scene
         .run(ImportArgs {
@@ -973,7 +973,7 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
         "{message}"
     );
 
-    scene.patience.first_contact_max = scene.patience.outage_max;
+    scene.limits.first_contact_max = scene.limits.outage_max;
     for (content, expected) in [
         ("", "line 1: the header has no column member"),
         (

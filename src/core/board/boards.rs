@@ -155,7 +155,7 @@ impl Engine {
         loop {
             let stored = boards::load(&self.store, id).await?;
             let closed = match &stored {
-                Some(Ok(board)) if board.placement.is_closed() => board,
+                Some(Ok(board)) if board.placement.is_paused() => board,
                 _ => return Ok(stored),
             };
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {

@@ -1,6 +1,6 @@
 //! Reads a board of several shards: merges the lists of the shards, and fetches no more of them than it needs.
 //!
-//! Each shard sorts its own members. [`Mark`]s of all shards together sort as one list would. So
+//! Each shard sorts its own members. [`SortKey`]s of all shards together sort as one list would. So
 //! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/read.lua`);
 //! - a page asks each shard for its share of the page and some more, and asks a shard again if too few of its entries came;
 //! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries that are
@@ -15,7 +15,7 @@ use futures::FutureExt;
 
 use super::reader::Reader;
 use super::store::standings::{
-    Answer, Entry, Line, Mark, Neighbourhood, Page, Query, Selection, Slice, Spread, Subset,
+    Answer, Entry, Line, Neighbourhood, Page, Query, Selection, Slice, SortKey, Spread, Subset,
 };
 use crate::core::{Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::board::Ranking;
@@ -66,7 +66,7 @@ pub(crate) enum Start<'a> {
     /// Behind so many entries.
     Behind(u64),
     /// At a mark.
-    At(&'a Mark),
+    At(&'a SortKey),
 }
 
 /// A part of a list.
@@ -79,7 +79,7 @@ struct Gathered {
 }
 
 /// A sample: where it stands, in which shard and at which position there.
-type Sample = (Mark, usize, u64);
+type Sample = (SortKey, usize, u64);
 
 impl<'a> Merged<'a> {
     /// A standing of this board.
@@ -132,7 +132,7 @@ impl<'a> Merged<'a> {
         match selection {
             Selection::Behind(offset) => Ok(everything(offset)),
             Selection::Around { score, ahead } => {
-                let positions = self.positions(vec![Mark::of(score)]).await?;
+                let positions = self.positions(vec![SortKey::of(score)]).await?;
                 let position = positions[0].min(self.listed_behind(0));
                 Ok(everything(position.saturating_sub(ahead)))
             }
@@ -141,8 +141,8 @@ impl<'a> Merged<'a> {
                 last,
                 offset,
             } => {
-                let start = first.map_or(Mark::FIRST, Mark::of);
-                let stop = last.map_or(Mark::LAST, |last| Mark::of(last + 1));
+                let start = first.map_or(SortKey::FIRST, SortKey::of);
+                let stop = last.map_or(SortKey::LAST, |last| SortKey::of(last + 1));
                 let positions = self.positions(vec![start, stop]).await?;
                 let cut = |position: u64| position.min(self.listed_behind(0));
                 let (start, stop) = (cut(positions[0]), cut(positions[1]));
@@ -162,7 +162,7 @@ impl<'a> Merged<'a> {
 
     /// How many members there are.
     pub(crate) async fn total(&self) -> Result<u64, Error> {
-        let slices = self.slices(&Mark::FIRST, |_| (0, 0)).await?;
+        let slices = self.slices(&SortKey::FIRST, |_| (0, 0)).await?;
         Ok(slices.iter().map(|slice| slice.total).sum())
     }
 
@@ -174,7 +174,9 @@ impl<'a> Merged<'a> {
         let Some(line) = self.lines(Start::Behind(position), 1).await?.pop() else {
             return Ok(position);
         };
-        let worse = self.positions(vec![Mark::of(line.mark.score + 1)]).await?;
+        let worse = self
+            .positions(vec![SortKey::of(line.mark.score + 1)])
+            .await?;
         let worse = worse[0].min(self.listed_behind(0));
         // It is read after the entry, which may have moved.
         Ok(position.max(worse.saturating_sub(1)))
@@ -256,10 +258,10 @@ impl<'a> Merged<'a> {
                 entries[*index].clone_from(entry);
             }
         }
-        let listed: Vec<Mark> = entries
+        let listed: Vec<SortKey> = entries
             .iter()
             .flatten()
-            .filter(|(_, entry): &&(Mark, Entry)| entry.rank.is_some())
+            .filter(|(_, entry): &&(SortKey, Entry)| entry.rank.is_some())
             .map(|(mark, _)| mark.clone())
             .collect();
         let mut ranks = self.ranks(&listed).await?.into_iter();
@@ -277,7 +279,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
-    pub(crate) async fn find(&self, member: &MemberId) -> Result<Option<(Mark, Entry)>, Error> {
+    pub(crate) async fn find(&self, member: &MemberId) -> Result<Option<(SortKey, Entry)>, Error> {
         let shard = &self.shards[self.live.index_of(self.standing.section(), member)];
         let query = Query::Subset {
             standing: self.standing,
@@ -375,8 +377,8 @@ impl<'a> Merged<'a> {
     }
 
     /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.
-    async fn begin_of(&self, offset: u64) -> Result<Mark, Error> {
-        let mut begin = Mark::FIRST;
+    async fn begin_of(&self, offset: u64) -> Result<SortKey, Error> {
+        let mut begin = SortKey::FIRST;
         if offset <= SKIP_MAX {
             return Ok(begin);
         }
@@ -438,14 +440,14 @@ impl<'a> Merged<'a> {
     }
 
     /// The ranks of marks, `None` behind the last that is listed.
-    async fn ranks(&self, marks: &[Mark]) -> Result<Vec<Option<u64>>, Error> {
+    async fn ranks(&self, marks: &[SortKey]) -> Result<Vec<Option<u64>>, Error> {
         if marks.is_empty() {
             return Ok(Vec::new());
         }
         let positions = self.positions(marks.to_vec()).await?;
         let ranks = match self.ranking {
             Ranking::Competition => {
-                let marks = marks.iter().map(Mark::of_score).collect();
+                let marks = marks.iter().map(SortKey::of_score).collect();
                 self.positions(marks).await?
             }
             Ranking::Ordinal | Ranking::Dense => positions.clone(),
@@ -457,7 +459,7 @@ impl<'a> Merged<'a> {
     }
 
     /// How many entries are ahead of marks.
-    pub(crate) async fn positions(&self, marks: Vec<Mark>) -> Result<Vec<u64>, Error> {
+    pub(crate) async fn positions(&self, marks: Vec<SortKey>) -> Result<Vec<u64>, Error> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Positions {
             standing: self.standing,
@@ -475,7 +477,7 @@ impl<'a> Merged<'a> {
     /// What lies around a mark in each shard; `count`: how many entries ahead of it and from it on.
     async fn slices(
         &self,
-        mark: &Mark,
+        mark: &SortKey,
         count: impl Fn(usize) -> (u64, u64),
     ) -> Result<Vec<Arc<Slice>>, Error> {
         let queries = (0..self.shards.len()).map(|shard| {
@@ -508,7 +510,7 @@ impl<'a> Merged<'a> {
 
 /// Leaves of each shard's part what samples show that the position `offset` can lie in. Returns the last sample that is
 /// known to be no further than that position, where all parts begin then; `None` if there is none.
-fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<Mark> {
+fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey> {
     let mut samples: Vec<Sample> = Vec::new();
     for (shard, spread) in spreads.iter().enumerate() {
         let marks = spread.entries.iter();
@@ -562,13 +564,13 @@ mod tests {
 
     use super::*;
 
-    fn mark((score, member): (i64, u16)) -> Mark {
+    fn mark((score, member): (i64, u16)) -> SortKey {
         let member = Bytes::copy_from_slice(&member.to_be_bytes());
-        Mark { score, member }
+        SortKey { score, member }
     }
 
     /// Some positions of a list, evenly spread, as `scripts/read.lua` chooses them.
-    fn spread(list: &[Mark], part: Part, count: u64) -> Spread {
+    fn spread(list: &[SortKey], part: Part, count: u64) -> Spread {
         let listed = list.len() as u64;
         let (from, to) = (part.from, part.to.min(listed));
         let length = to.saturating_sub(from);
@@ -591,14 +593,14 @@ mod tests {
             offset in 0_u64..120,
             samples in 1_u64..6,
         ) {
-            let mut lists: Vec<Vec<Mark>> = entries
+            let mut lists: Vec<Vec<SortKey>> = entries
                 .into_iter()
                 .map(|(entries, _)| entries.into_iter().map(mark).collect())
                 .collect();
             for list in &mut lists {
                 list.sort_unstable();
             }
-            let mut all: Vec<(&Mark, usize)> = Vec::new();
+            let mut all: Vec<(&SortKey, usize)> = Vec::new();
             for (shard, list) in lists.iter().enumerate() {
                 all.extend(list.iter().map(|mark| (mark, shard)));
             }

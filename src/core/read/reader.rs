@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::past::{Asker, Turn};
-use super::store::standings::{self, Answer, Query, ShardAnswer, Sight};
+use super::store::standings::{self, Answer, Query, ShardAnswer, Visibility};
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
 use crate::domain::series::{Series, Standing};
@@ -86,7 +86,7 @@ impl Work for Reading {
             &self.store,
             &self.shard,
             &queries,
-            Sight::Visible,
+            Visibility::Visible,
             self.freshness,
         );
         match read.await {
@@ -109,7 +109,7 @@ pub(crate) struct Reader<'a> {
     freshness: Mutex<Freshness>,
     size: Size,
     has_data: bool,
-    sight: Sight,
+    visibility: Visibility,
     asker: Option<Asker>,
     /// Once standings of the past had to be built.
     turn: OnceCell<Turn>,
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             freshness: Mutex::new(freshness),
             size: Size::default(),
             has_data: false,
-            sight: Sight::default(),
+            visibility: Visibility::default(),
             asker: None,
             turn: OnceCell::new(),
             calls: Mutex::default(),
@@ -210,13 +210,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The same for a request that sees the entries of these members.
-    pub(crate) fn with_sight(self, sight: Sight) -> Self {
-        Self { sight, ..self }
+    pub(crate) fn with_visibility(self, visibility: Visibility) -> Self {
+        Self { visibility, ..self }
     }
 
     /// Whose entries it sees.
-    pub(crate) fn sight(&self) -> Sight {
-        self.sight
+    pub(crate) fn visibility(&self) -> Visibility {
+        self.visibility
     }
 
     /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
@@ -274,8 +274,8 @@ impl<'a> Reader<'a> {
             query
         });
         let fault = || StoreError::Unexpected("a read without its answer".into());
-        let Dated { value: seen, as_of } = match self.sight {
-            Sight::Visible => {
+        let Dated { value: seen, as_of } = match self.visibility {
+            Visibility::Visible => {
                 let freshness = *self.freshness.lock();
                 let reading = shard.reading(freshness, self.size);
                 let answer = reading.submit(Arc::clone(&query)).await;
@@ -287,7 +287,7 @@ impl<'a> Reader<'a> {
                     answer
                 }
             }
-            sight => self.ask_alone(shard, &query, sight).boxed().await?,
+            visibility => self.ask_alone(shard, &query, visibility).boxed().await?,
         };
         match seen.answer {
             Answer::Incomplete(start_ms) => {
@@ -338,8 +338,8 @@ impl<'a> Reader<'a> {
         while let Answer::Unlisted(standing) = answer.value.answer {
             let followed = shard.follow_hides(standing).await?;
             let number = *known_to.get_or_insert(followed.number);
-            let sight = Sight::HiddenUpTo(number);
-            answer = self.ask_alone(shard, query, sight).await?;
+            let visibility = Visibility::HiddenUpTo(number);
+            answer = self.ask_alone(shard, query, visibility).await?;
             // It may leave out less than the shard says that it has changed.
             self.calls.lock().is_torn = true;
         }
@@ -351,10 +351,10 @@ impl<'a> Reader<'a> {
         &self,
         shard: &LiveShard,
         query: &Query,
-        sight: Sight,
+        visibility: Visibility,
     ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, &[query]);
-        let read = standings::read(store, &shard.shard, queries, sight, Freshness::Current);
+        let read = standings::read(store, &shard.shard, queries, visibility, Freshness::Current);
         let Dated { mut value, as_of } = read.await?;
         let fault = || StoreError::Unexpected("a read without its answer".into());
         let value = value.pop().ok_or_else(fault)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::merge::{Merged, Start};
 use super::reader::{Reader, Size};
-use super::store::standings::{Entry, Line, Mark};
+use super::store::standings::{Entry, Line, SortKey};
 use crate::core::{Engine, Error};
 use crate::domain::board::{Board, Ranking};
 use crate::domain::ids::BoardId;
@@ -24,7 +24,7 @@ pub(crate) struct Scroll {
     /// How far it has come.
     pub(crate) place: Place,
     /// Right behind the last entry that this scroll has read; `None`: none yet.
-    mark: Option<Mark>,
+    mark: Option<SortKey>,
 }
 
 /// How far a standing was read: up to an entry, which it does not name.

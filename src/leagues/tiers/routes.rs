@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Caller, HiddenChoice};
 use crate::core::read::period::CohortChoice;
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::domain::include::Includes;
 use crate::domain::league::Share;
 use crate::http::App;
@@ -213,10 +213,11 @@ pub async fn history(
 ) -> Result<Response, Problem> {
     let (id, member) = (board_id(&board)?, member_id(&member)?);
     let limit = list_limit(params.limit, 100, 100)?;
-    let sight = caller.sight(params.hidden)?;
+    let visibility = caller.visibility(params.hidden)?;
     let taken = app.memory.for_read(&caller.takers(), limit).await?;
     let part = (params.before.as_deref(), limit);
-    let (live, seats) = leagues::work::history(&app.service, &id, &member, part, sight).await?;
+    let (live, seats) =
+        leagues::work::history(&app.service, &id, &member, part, visibility).await?;
     let board = &live.board;
     let (seats, next) = seats.shown(|played| PlayedBody::new(board, &played));
     let body = HistoryBody {
@@ -226,6 +227,6 @@ pub async fn history(
         next,
     };
     let caching = Caching::of(&app, board, Includes::default());
-    let caching = caching.restricted_if(sight == Sight::Everybody);
+    let caching = caching.restricted_if(visibility == Visibility::All);
     Ok(Rendered::new(&body, taken)?.answer(&headers, caching))
 }

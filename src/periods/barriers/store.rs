@@ -14,7 +14,7 @@ use crate::redis::{StoreError, keys, script};
 
 /// How long a closing waits for events that were queued before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Patience {
+pub struct QueueWait {
     /// The time now, by a clock that is trusted.
     pub now: Timestamp,
     /// How long it waits at the most, from the first call on that says so.
@@ -52,12 +52,12 @@ pub enum Raised {
 /// Raises the barrier of a shard to this instant. From then on the shard refuses every event that lies before it, but for
 /// those that it has taken already, and for those that wait in its queue or in the log. A barrier that is higher stays. Reads see the barrier
 /// once nothing waits any more that was queued by then, or it has waited for as long as it may, and the replicas have the barrier that
-/// have to have what is written. Without a `patience` it waits for all events.
+/// have to have what is written. Without a `wait` it waits for all events.
 pub async fn raise(
     store: &Store,
     shard: &Shard,
     until: Timestamp,
-    patience: Option<Patience>,
+    wait: Option<QueueWait>,
     ends: LogEnds<'_>,
 ) -> Result<Raised, StoreError> {
     let log = match ends {
@@ -78,8 +78,8 @@ pub async fn raise(
             .arg(shard.version())
             .arg(until)
             .arg(is_confirmed)
-            .arg(patience.map(|patience| patience.now))
-            .arg(patience.map(|patience| patience.max_delay.ms()))
+            .arg(wait.map(|wait| wait.now))
+            .arg(wait.map(|wait| wait.max_delay.ms()))
             .arg(log.clone())
             .write()
             .await?;

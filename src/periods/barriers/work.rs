@@ -1,6 +1,6 @@
 //! Raising the barriers of a board's shards.
 
-use super::store::{self, LogEnds, Patience, Raised};
+use super::store::{self, LogEnds, QueueWait, Raised};
 use crate::core::jobs::Progress;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
@@ -38,15 +38,15 @@ pub(crate) async fn raise_barriers(
     engine: &Engine,
     board: &Board,
     until: Timestamp,
-    patience: Option<Patience>,
+    wait: Option<QueueWait>,
 ) -> Result<Progress, Error> {
     closings::store::confirm(&engine.store, board).await?;
-    close_shards(engine, &board.id, until, patience).await
+    close_shards(engine, &board.id, until, wait).await
 }
 
 /// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
 /// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
-/// when the barriers were raised, also in the log; then it is to be called again. With a `patience` it waits for them no longer than that
+/// when the barriers were raised, also in the log; then it is to be called again. With a `wait` it waits for them no longer than that
 /// says. The closing has to be decided before.
 ///
 /// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
@@ -54,7 +54,7 @@ pub async fn close_shards(
     engine: &Engine,
     id: &BoardId,
     until: Timestamp,
-    patience: Option<Patience>,
+    wait: Option<QueueWait>,
 ) -> Result<Progress, Error> {
     // It waits while the board is being moved from one sharding to another.
     engine
@@ -65,14 +65,14 @@ pub async fn close_shards(
                 .filter(|_| !live.board.is_league());
             let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-            let mut raised = raise(engine, &shards, until, patience, unasked).await?;
+            let mut raised = raise(engine, &shards, until, wait, unasked).await?;
             let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
             let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
                 // Their barriers stand. So what counts and is not in their queues lies before these.
                 let ends = log.ends().await?;
                 let known = LogEnds::Known(&ends);
-                raised.extend(raise(engine, &asking, until, patience, known).await?);
+                raised.extend(raise(engine, &asking, until, wait, known).await?);
             }
             if log.is_some() {
                 for waits in [true, false] {
@@ -107,12 +107,12 @@ async fn raise<'a>(
     engine: &Engine,
     shards: &[&'a Shard],
     until: Timestamp,
-    patience: Option<Patience>,
+    wait: Option<QueueWait>,
     ends: LogEnds<'_>,
 ) -> Result<Vec<(&'a Shard, Raised)>, Error> {
     let mut raised = Vec::with_capacity(shards.len());
     for shard in shards {
-        let of_shard = store::raise(&engine.store, shard, until, patience, ends).await?;
+        let of_shard = store::raise(&engine.store, shard, until, wait, ends).await?;
         raised.push((*shard, of_shard));
     }
     Ok(raised)

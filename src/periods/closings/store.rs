@@ -57,7 +57,7 @@ pub async fn decide(
         .call_head(&script::DECIDE, board)
         .arg(board.version())
         .arg(until)
-        .json(&board.pinned_with(until))
+        .json(&board.terms_with(until))
         .arg(since)
         .write()
         .await

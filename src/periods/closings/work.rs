@@ -25,7 +25,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
-use crate::periods::barriers::store::Patience;
+use crate::periods::barriers::store::QueueWait;
 use crate::periods::turnover::work::Turnover;
 use crate::periods::{barriers, results};
 use crate::queue;
@@ -74,13 +74,13 @@ impl Job for ClosePeriods {
 }
 
 /// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
-async fn patience(engine: &Engine, max_delay: Option<Span>) -> Result<Option<Patience>, Error> {
+async fn wait(engine: &Engine, max_delay: Option<Span>) -> Result<Option<QueueWait>, Error> {
     let Some(max_delay) = max_delay else {
         return Ok(None);
     };
     match trusted_now(engine).await {
         Err(Error::ClockDoubted(_)) => Ok(None),
-        now => Ok(Some(Patience {
+        now => Ok(Some(QueueWait {
             now: now?,
             max_delay,
         })),
@@ -317,8 +317,8 @@ impl Closing {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
-            let patience = patience(engine, closings.max_delay()).await?;
-            let raised = barriers::work::raise_barriers(engine, &live.board, until, patience);
+            let wait = wait(engine, closings.max_delay()).await?;
+            let raised = barriers::work::raise_barriers(engine, &live.board, until, wait);
             if raised.await? == Progress::More {
                 return Ok(Step::WaitsForQueues);
             }

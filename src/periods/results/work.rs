@@ -123,7 +123,7 @@ pub(crate) async fn make(
         return Err(Error::Again(Outdated::Read));
     }
     handing.position.clear();
-    let pinned = board.pinned(period);
+    let terms = board.terms_of(period);
     let hides = before.iter();
     Ok(PeriodResult {
         starts_at: period.start(),
@@ -133,7 +133,7 @@ pub(crate) async fn make(
         winner: winner_of(&page),
         revision,
         rewards,
-        definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+        definition: terms.map_or(board.revision, |terms| terms.revision),
         hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
         walked: before,
         league: turning::summary_of(engine, live, section).await?,

@@ -21,7 +21,7 @@ use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Mark, Sight};
+use crate::core::read::store::standings::{SortKey, Visibility};
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
@@ -356,8 +356,8 @@ async fn find(
     live: &LiveBoard,
     section: &Section,
     member: &MemberId,
-) -> Result<Option<Mark>, Error> {
-    let reader = Reader::new(engine, live, Freshness::Current).with_sight(Sight::Everybody);
+) -> Result<Option<SortKey>, Error> {
+    let reader = Reader::new(engine, live, Freshness::Current).with_visibility(Visibility::All);
     let list = Merged::new(&reader, standing_of(&live.board, section));
     let found = list.find(member).boxed().await?;
     Ok(found.map(|(mark, _)| mark))
@@ -458,7 +458,7 @@ async fn revised_members<'l>(
     for (line, mark) in lines.iter().zip(join_all(marks).await) {
         found.extend(mark?.map(|mark| (line, mark.of_score())));
     }
-    let (lines, marks): (Vec<&JournalLine>, Vec<Mark>) = found.into_iter().unzip();
+    let (lines, marks): (Vec<&JournalLine>, Vec<SortKey>) = found.into_iter().unzip();
     let reader = Reader::new(engine, live, Freshness::Current);
     let list = Merged::new(&reader, standing_of(&live.board, section));
     let ahead = list.positions(marks).boxed().await?;

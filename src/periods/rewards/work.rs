@@ -23,12 +23,12 @@ use super::store::{self, HANDED_OUT_MAX, RewardWalk, Winner};
 use crate::core::jobs::lease::Lease;
 use crate::core::read::merge::{Merged, Start};
 use crate::core::read::reader::{Reader, Size};
-use crate::core::read::store::standings::Mark;
+use crate::core::read::store::standings::SortKey;
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Unit;
-use crate::domain::reward::{Basis, Course};
+use crate::domain::reward::{RankedStanding, RewardScan};
 use crate::periods::results;
 use crate::periods::results::store::Moderated;
 use crate::periods::results::work::standing_of;
@@ -54,7 +54,8 @@ struct Position {
     before: BTreeMap<String, Moderated>,
     /// How many members the standing shows.
     total: u64,
-    course: Course,
+    #[serde(rename = "course")]
+    scan: RewardScan,
     taken_back: TakenBack,
 }
 
@@ -75,10 +76,10 @@ struct Walk<'a> {
     live: &'a LiveBoard,
     section: &'a Section,
     lease: &'a Lease,
-    basis: Basis,
+    standing: RankedStanding,
     at: Position,
     /// Right behind the last entry that it has met; `None`: it has met none since it was taken up.
-    mark: Option<Mark>,
+    mark: Option<SortKey>,
     /// Where it is noted how far it has come.
     noted: &'a mut String,
 }
@@ -203,7 +204,7 @@ impl<'a> Walk<'a> {
             live,
             section,
             lease,
-            basis: Basis {
+            standing: RankedStanding {
                 ranking: board.ranking_of(&section.period),
                 order: board.definition.order,
                 decimals: board.definition.decimals,
@@ -216,7 +217,7 @@ impl<'a> Walk<'a> {
                 walk: lease.number,
                 before: BTreeMap::new(),
                 total: 0,
-                course: Course::default(),
+                scan: RewardScan::default(),
                 taken_back: TakenBack::default(),
             },
             mark: None,
@@ -230,7 +231,7 @@ impl<'a> Walk<'a> {
             Some(last) => walk.at = last,
             None => walk.at.total = walk.total().await?,
         }
-        walk.basis.total = walk.at.total;
+        walk.standing.total = walk.at.total;
         Ok(walk)
     }
 
@@ -262,7 +263,7 @@ impl<'a> Walk<'a> {
 
     fn goes_on(&self) -> bool {
         let rules = self.live.board.rules_of(&self.section.period);
-        self.at.course.goes_on(rules, &self.basis)
+        self.at.scan.goes_on(rules, &self.standing)
     }
 
     /// Hands out what the next entries win.
@@ -271,21 +272,21 @@ impl<'a> Walk<'a> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
         let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
-        let behind = Start::Behind(self.at.course.entries());
+        let behind = Start::Behind(self.at.scan.entries());
         let start = self.mark.as_ref().map_or(behind, Start::At);
         let lines = list.lines(start, count).boxed().await?;
         let Some(final_line) = lines.last() else {
             // There were more when the walk began.
             return Err(Error::Again(Outdated::Read));
         };
-        let mut course = self.at.course;
+        let mut scan = self.at.scan;
         let mut of_shards = vec![Vec::new(); self.shards().len()];
         for line in &lines {
             let entry = line.entry(board, None)?;
-            let won = course.next(
+            let won = scan.next(
                 entry.score,
                 board.rules_of(&self.section.period),
-                &self.basis,
+                &self.standing,
             );
             if !won.rules.is_empty() {
                 of_shards[self.shard_of(&entry.member)?].push(Winner {
@@ -297,7 +298,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.note(of_shards, false).await?;
-        self.at.course = course;
+        self.at.scan = scan;
         self.mark = Some(final_line.mark.behind_it());
         Ok(())
     }

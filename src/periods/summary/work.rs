@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::core::read::period::{Choice, CohortChoice};
 use crate::core::read::reader::Size;
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::core::{Error, LiveBoard, Outdated, Service};
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
@@ -69,7 +69,7 @@ pub async fn summarize(
                 includes: Includes::default(),
                 freshness,
                 size: Size::Small,
-                sight: Sight::Visible,
+                visibility: Visibility::Visible,
                 asker: None,
             });
             let requests: Vec<StandingRequest> = requests.collect();

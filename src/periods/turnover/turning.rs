@@ -13,7 +13,7 @@ use crate::core::board::store::boards;
 use crate::core::jobs::clock::trusted_now;
 use crate::core::read::merge::{Merged, Start};
 use crate::core::read::reader::{Reader, Size};
-use crate::core::read::store::standings::Sight;
+use crate::core::read::store::standings::Visibility;
 use crate::core::write::store::seats::{
     self, CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer,
 };
@@ -198,7 +198,7 @@ async fn placed(
     let visible = read(reader).await?;
     let all = if may_be_hidden {
         let reader = Reader::new(engine, reader.live, Freshness::Current);
-        read(&reader.with_sight(Sight::Everybody)).await?
+        read(&reader.with_visibility(Visibility::All)).await?
     } else {
         visible.clone()
     };

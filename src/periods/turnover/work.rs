@@ -200,7 +200,7 @@ async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progr
 async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<(), Error> {
     let (board, section) = (&live.board, Section::from(*period));
     let (window, key) = (window_of(&section), board.section_key(&section));
-    let pinned = board.pinned(period);
+    let terms = board.terms_of(period);
     let result = PeriodResult {
         starts_at: period.start(),
         ends_at: board.end_of(period),
@@ -209,7 +209,7 @@ async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Re
         winner: None,
         revision: 1,
         rewards: 0,
-        definition: pinned.map_or(board.revision, |pinned| pinned.revision),
+        definition: terms.map_or(board.revision, |terms| terms.revision),
         hides: BTreeMap::new(),
         walked: BTreeMap::new(),
         league: None,

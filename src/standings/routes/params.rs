@@ -134,7 +134,7 @@ impl Named<'_> {
     ) -> Result<StandingRequest, Problem> {
         Ok(StandingRequest {
             includes: includes(self.include, caller)?,
-            sight: caller.sight(self.hidden)?,
+            visibility: caller.visibility(self.hidden)?,
             cohort: self.cohort.map(str::to_owned).into(),
             board: board_id(board)?,
             window,

@@ -610,7 +610,7 @@ async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
         let stored = boards::load(&other.service.engine.store, &id)
             .await
             .unwrap();
-        if stored.unwrap().unwrap().placement.is_closed() {
+        if stored.unwrap().unwrap().placement.is_paused() {
             // Nobody else can do anything until it has moved.
             end_move(&world, &id).await;
         }

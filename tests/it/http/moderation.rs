@@ -595,7 +595,7 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
                 .await
                 .unwrap();
             let is_there = stored.is_some();
-            if stored.is_some_and(|board| board.unwrap().placement.is_closed()) {
+            if stored.is_some_and(|board| board.unwrap().placement.is_paused()) {
                 closed += 1;
             }
             let announcing = Announcements {

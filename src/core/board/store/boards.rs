@@ -70,11 +70,11 @@ pub enum Defined {
 pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, StoreError> {
     let fields = [&keys::head(id.as_str()), "version", "definition"];
     let fields = fields.into_iter().chain(CLOSINGS);
-    let (version, json, until, results_until, pinned) = store.command("HMGET", fields).await?;
+    let (version, json, until, results_until, terms) = store.command("HMGET", fields).await?;
     let (Some::<String>(version), Some::<String>(json)) = (version, json) else {
         return Ok(None);
     };
-    let closings = closings_of([until, results_until], pinned)?;
+    let closings = closings_of([until, results_until], terms)?;
     let stored: Stored = match serde_json::from_str(&json) {
         Ok(stored) => stored,
         Err(error) => {
@@ -98,9 +98,9 @@ pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, St
 pub async fn closings(store: &Store, id: &BoardId) -> Result<Option<Closings>, StoreError> {
     let fields = [&keys::head(id.as_str()), "version"];
     let fields = fields.into_iter().chain(CLOSINGS);
-    let (version, until, results_until, pinned): (Option<String>, _, _, _) =
+    let (version, until, results_until, terms): (Option<String>, _, _, _) =
         store.command("HMGET", fields).await?;
-    let closings = closings_of([until, results_until], pinned)?;
+    let closings = closings_of([until, results_until], terms)?;
     Ok(version.map(|_| closings))
 }
 
@@ -363,14 +363,14 @@ fields_as_text! {
 /// What the fields [`CLOSINGS`] say.
 fn closings_of(
     [until, results_until]: [Option<i64>; 2],
-    pinned: Option<String>,
+    terms: Option<String>,
 ) -> Result<Closings, StoreError> {
     let instant = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
-    let pinned = pinned.map(|pinned| read_json("what closings have pinned", &pinned));
+    let terms = terms.map(|terms| read_json("what closings have pinned", &terms));
     Ok(Closings {
         until: instant(until),
         results_until: instant(results_until),
-        pinned: pinned.transpose()?.unwrap_or_default(),
+        terms: terms.transpose()?.unwrap_or_default(),
     })
 }
 

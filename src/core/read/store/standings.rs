@@ -15,27 +15,27 @@ use self::query::{Encoder, QueryArgs};
 
 pub use self::answer::{Answer, ShardAnswer};
 pub use self::entries::{
-    Amounts, Entry, Line, MadeWith, Mark, Memo, Neighbourhood, Page, Slice, Spread, Subset,
+    Amounts, Entry, Line, MadeWith, Memo, Neighbourhood, Page, Slice, SortKey, Spread, Subset,
 };
-pub use self::query::{Query, Selection, Sight};
+pub use self::query::{Query, Selection, Visibility};
 
 /// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
 pub async fn read(
     store: &Store,
     shard: &Shard,
     queries: &[&Query],
-    sight: Sight,
+    visibility: Visibility,
     freshness: Freshness,
 ) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
-    let mut encoder = Encoder::new(shard, sight);
+    let mut encoder = Encoder::new(shard, visibility);
     let queries: Vec<_> = queries.iter().map(|query| encoder.add(query)).collect();
-    let erasing = (sight == Sight::Everybody || encoder.keeps_lines()).then(|| {
+    let erasing = (visibility == Visibility::All || encoder.keeps_lines()).then(|| {
         encoder.keys.push(keys::single(shard, Kind::Erasing));
         encoder.keys.len()
     });
-    let followed = match sight {
-        Sight::HiddenUpTo(number) => Some(number),
-        Sight::Visible | Sight::Everybody => None,
+    let followed = match visibility {
+        Visibility::HiddenUpTo(number) => Some(number),
+        Visibility::Visible | Visibility::All => None,
     };
     let (mut keys, args) = store
         .call(&script::READ, shard.tag())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::redis::Value;
 
-use super::entries::{Amounts, Entry, Line, Mark, Neighbourhood, Page, Slice, Spread, Subset};
+use super::entries::{Amounts, Entry, Line, Neighbourhood, Page, Slice, SortKey, Spread, Subset};
 use super::query::{Indexed, Query, Selection};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
@@ -227,9 +227,9 @@ fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
 }
 
 /// The next one of a flat list of members and scores.
-fn mark(flat: &mut Reply) -> Result<Mark, StoreError> {
+fn mark(flat: &mut Reply) -> Result<SortKey, StoreError> {
     let (member, score) = (flat.bytes()?, flat.integer()?);
-    Ok(Mark { score, member })
+    Ok(SortKey { score, member })
 }
 
 /// The same as a line, without its data.
@@ -273,7 +273,7 @@ fn page(
         None
     } else {
         let (rank, score, member) = (rank(&mut me)?, me.integer()?, me.bytes()?);
-        Some(Mark { score, member }.entry(board, rank)?)
+        Some(SortKey { score, member }.entry(board, rank)?)
     };
     Ok(Page {
         total,
@@ -303,7 +303,7 @@ fn neighbourhood(
         (index, Some(reply.count()?))
     } else {
         let (score, member) = (reply.integer()?, reply.bytes()?);
-        entries.push(Mark { score, member }.entry(board, None)?);
+        entries.push(SortKey { score, member }.entry(board, None)?);
         (entries.len() - 1, None)
     };
     if index >= entries.len() {
@@ -328,7 +328,7 @@ fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreE
         }
         let _position = one.integer()?;
         let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
-        let mark = Mark { score, member };
+        let mark = SortKey { score, member };
         let entry = mark.entry(board, rank)?;
         Ok(Some((mark, entry)))
     });

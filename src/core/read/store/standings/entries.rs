@@ -103,12 +103,12 @@ pub struct Subset {
     /// How many members the standing has.
     pub total: u64,
     /// For each that was asked for where it stands and its entry, if it is a member.
-    pub entries: Vec<Option<(Mark, Entry)>>,
+    pub entries: Vec<Option<(SortKey, Entry)>>,
 }
 
 /// Where an entry stands: marks sort as the entries of a standing do, those of all shards together.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Mark {
+pub struct SortKey {
     /// The stored score.
     pub score: i64,
     /// The sorted-set member; empty: ahead of all that have this score.
@@ -118,7 +118,7 @@ pub struct Mark {
 /// What stands behind a member in the mark right behind it. No id has a zero byte: between the two there is none.
 const BEHIND: &[u8] = b"\0";
 
-impl Mark {
+impl SortKey {
     /// Ahead of all.
     pub const FIRST: Self = Self {
         score: -(1 << 62),
@@ -201,7 +201,7 @@ impl Mark {
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Line {
     /// Where it stands.
-    pub mark: Mark,
+    pub mark: SortKey,
     /// Its data, where that was asked for.
     pub data: Option<EntryData>,
 }
@@ -224,7 +224,7 @@ pub struct Spread {
     /// How many entries the list has that it is a part of.
     pub listed: u64,
     /// Positions, and what stands there.
-    pub entries: Vec<(u64, Mark)>,
+    pub entries: Vec<(u64, SortKey)>,
 }
 
 /// Some entries of a shard, around a mark.

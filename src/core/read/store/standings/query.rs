@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
-use super::entries::Mark;
+use super::entries::SortKey;
 use crate::domain::board::{Board, Order};
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
@@ -120,7 +120,7 @@ pub enum Query {
         /// Of this standing.
         standing: Standing,
         /// The mark.
-        mark: Mark,
+        mark: SortKey,
         /// How many ahead of it.
         before: u64,
         /// How many from it on.
@@ -131,7 +131,7 @@ pub enum Query {
         /// Of this standing.
         standing: Standing,
         /// The marks.
-        marks: Vec<Mark>,
+        marks: Vec<SortKey>,
     },
     /// Nothing but what every answer comes with, of a standing and of the one before.
     Changed([Option<Standing>; 2]),
@@ -188,14 +188,14 @@ impl Query {
 
 /// Whose entries a read sees.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Sight {
+pub enum Visibility {
     /// All but those of members who are hidden.
     #[default]
     Visible,
     /// All but those of members who were hidden up to the line of the journal with this number, or later.
     HiddenUpTo(u64),
     /// Those of all members.
-    Everybody,
+    All,
 }
 
 /// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, and its
@@ -209,21 +209,21 @@ pub(super) struct Encoder<'a> {
     named: Vec<Standing>,
     pub(super) standings: Vec<StandingArgs>,
     turnouts: HashMap<Period, usize>,
-    sight: Sight,
+    visibility: Visibility,
 }
 
 /// A query, and which of the standings of its call it names: their indexes count from 1, and 0 stands for none.
 pub(super) type Indexed<'a> = (&'a Query, [usize; 2]);
 
 impl<'s> Encoder<'s> {
-    pub(super) fn new(shard: &'s Shard, sight: Sight) -> Self {
+    pub(super) fn new(shard: &'s Shard, visibility: Visibility) -> Self {
         Self {
             shard,
             keys: vec![keys::head(shard.tag())],
             named: Vec::new(),
             standings: Vec::new(),
             turnouts: HashMap::new(),
-            sight,
+            visibility,
         }
     }
 
@@ -258,7 +258,7 @@ impl<'s> Encoder<'s> {
         } else {
             (0, 0)
         };
-        let shows_hidden = u8::from(self.sight == Sight::Everybody);
+        let shows_hidden = u8::from(self.visibility == Visibility::All);
         let ranking = self.shard.ranking_of(&standing.period);
         let ranking = (ranking != self.shard.definition.ranking).then(|| ranking_name(ranking));
         let ends = self.shard.keeps_lines_from(&standing).map(Timestamp::ms);
