@@ -6,8 +6,7 @@ use std::process::ExitCode;
 
 use standings::cli::Failure;
 use standings::commands;
-use standings::config::env_file;
-use standings::config::{self, Cli, CliError, Command};
+use standings::config::{self, Cli, CliError, Command, env_file};
 use standings::log::Log;
 
 #[global_allocator]

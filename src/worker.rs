@@ -25,7 +25,7 @@ use crate::periods::closings::work::ClosePeriods;
 use crate::periods::revisions::work::Revisions;
 use crate::queue::applying::ApplyQueues;
 use crate::queue::listing::ListQueues;
-use crate::queue::{self, room};
+use crate::queue::{self, capacity};
 use crate::runtime::throttle;
 use crate::webhooks::deliveries;
 use crate::webhooks::outbox::job::Outboxes;
@@ -41,7 +41,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Staleness => Ok(engine.store.register_staleness().await?),
         JobKind::Instances => engine.tell_presence().await,
         JobKind::QueueSizes => {
-            room::sample(engine).await;
+            capacity::sample(engine).await;
             Ok(())
         }
         JobKind::Rollover => engine.run(&Rollover).await,

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde::Deserialize;
 
-use standings::boards::draft::model::{Draft, Fields};
+use standings::boards::draft::{Draft, Fields};
 use standings::domain::board::{Board, FieldError};
 use standings::domain::document::{self, DocumentError};
 use standings::domain::ids::BoardId;

@@ -10,9 +10,9 @@ use futures::FutureExt;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::access::{Access, For};
-use super::keys::role_of;
+use super::configured_keys::role_of;
 use super::players::Player;
+use super::requirement::{Access, For};
 use crate::core::read::past::Asker;
 use crate::core::read::store::standings::Visibility;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 
-use super::access::Access;
 use super::caller::{Bounds, Caller, KnownBy};
+use super::configured_keys::{ApiKeys, bearer};
 use super::keyring::{self, LiveKey, SECRET_PREFIX, Unfit};
-use super::keys::{ApiKeys, bearer};
 use super::players::PlayerKeys;
+use super::requirement::Access;
 use crate::domain::access::{Boards, Grant, KeyName, Scope, Spent};
 use crate::domain::secret::Digest;
 use crate::domain::session::{BegunBy, Session};

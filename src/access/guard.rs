@@ -15,9 +15,9 @@ use futures::future::{BoxFuture, Either, ready};
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
-use super::access::{Access, For};
 use super::caller::{Caller, KnownBy, board_of};
 use super::gate::{Gate, check_rate};
+use super::requirement::{Access, For};
 use crate::core::Error;
 use crate::domain::access::{Boards, Scope, Scopes, Spent};
 use crate::http::problem::{FORBIDDEN, Problem};

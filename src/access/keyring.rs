@@ -1,6 +1,8 @@
 //! The API keys in memory, by the digests of their secrets: a copy of what is stored, which has to be confirmed again and
 //! again.
 
+pub mod store;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,8 +14,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
-use super::api_keys;
-use super::api_keys::store::ApiKey;
+use self::store::ApiKey;
 use crate::core::board::news::Heard;
 use crate::core::board::store::boards;
 use crate::core::{Engine, Error};
@@ -260,11 +261,11 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
         .unread
         .extend(changed.flat_map(|name| KeyName::parse(name)));
     let names = if known.is_all_unread {
-        api_keys::store::all_names(&engine.store).await?
+        store::all_names(&engine.store).await?
     } else {
         known.unread.iter().cloned().collect()
     };
-    let stored = api_keys::store::load(&engine.store, &names).await?;
+    let stored = store::load(&engine.store, &names).await?;
     let mut held = of(engine).held.write();
     if known.is_all_unread {
         let listed: BTreeSet<&KeyName> = names.iter().collect();
@@ -285,7 +286,7 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
 /// Notes in Redis when API keys were last used on this instance.
 pub async fn note_uses(engine: &Engine) -> Result<(), Error> {
     let used = of(engine).take_used();
-    Ok(api_keys::store::note_uses(&engine.store, &used).await?)
+    Ok(store::note_uses(&engine.store, &used).await?)
 }
 
 /// An API key that can be read whole: one that a newer release has written may be restricted by what this one does not know.
@@ -299,7 +300,7 @@ fn readable(name: &KeyName, stored: &Stored<ApiKey>) -> Option<ApiKey> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::api_keys::store::Previous;
+    use super::super::keyring::store::Previous;
     use super::*;
     use crate::domain::access::{Boards, Scope, Scopes};
 

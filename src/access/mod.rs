@@ -1,7 +1,7 @@
 //! Who calls, and whether they may.
 //!
-//! Each route of the table says what it needs (`access.rs`); there is none without that. The gate (`gate.rs`) finds out who
-//! calls: an API key of the configuration (`keys.rs`), a stored one (`keyring.rs`), a player by its token (`players.rs`), a
+//! Each route of the table says what it needs (`requirement.rs`); there is none without that. The gate (`gate.rs`) finds out who
+//! calls: an API key of the configuration (`configured_keys.rs`), a stored one (`keyring.rs`), a player by its token (`players.rs`), a
 //! session of the console, a stream token, or nobody. The guard before the route (`guard.rs`) lets in who may. What a route
 //! can't know before it has read the body, its handler asks the `Caller`.
 //!
@@ -17,22 +17,21 @@
 //! - A stream outlasts what has let its reader in, so the guard is not enough: see `live/`.
 //! - Without any key the service is open, and serves its own machine only (`http/local.rs`).
 
-mod access;
-pub mod api_keys;
 mod caller;
+pub(crate) mod configured_keys;
 mod gate;
 mod guard;
 pub mod keyring;
-mod keys;
 pub mod players;
+pub(crate) mod requirement;
 pub mod sessions;
 pub mod stream_tokens;
 mod streams;
 
-pub use self::access::{Access, For};
 pub(crate) use self::caller::caller_of;
 pub use self::caller::{Caller, HiddenChoice};
+pub use self::configured_keys::ApiKeys;
 pub(crate) use self::gate::Holder;
 pub use self::gate::{Admitted, Gate};
-pub use self::keys::ApiKeys;
+pub use self::requirement::{Access, For};
 pub(crate) use self::streams::Needs;

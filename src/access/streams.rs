@@ -6,10 +6,10 @@ use axum::http::header;
 use axum::http::request::Parts;
 use url::form_urlencoded;
 
-use super::access::Access;
 use super::caller::{Bounds, Caller, KnownBy};
 use super::gate::{Gate, Holder, unfit_for_use, unknown};
 use super::players::Player;
+use super::requirement::Access;
 use super::stream_tokens::model::{Maker, SentToken, StreamToken};
 use super::{keyring, stream_tokens};
 use crate::domain::access::{Boards, Scope, Scopes};

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::draft::model::{Draft, Fields};
-use super::preview::model::FieldChange;
+use super::draft::{Draft, Fields};
+use super::preview::FieldChange;
 use super::work::{self, Precondition, Preview, Terms};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 
-use super::draft::model::Draft;
-use super::preview;
-use super::preview::model::FieldChange;
+use super::draft::Draft;
+use super::preview::{self, FieldChange};
 use crate::core::attempts::until_unchanged;
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
 use crate::core::board::store::moving;
@@ -192,8 +191,8 @@ pub async fn preview(
         let before = change.seen().map(|board| &board.definition);
         Ok(Preview {
             is_new: before.is_none(),
-            changes: preview::model::changes(before, &board.definition),
-            boundaries: preview::model::boundaries(&board, now),
+            changes: preview::changes(before, &board.definition),
+            boundaries: preview::boundaries(&board, now),
             board,
         })
     })

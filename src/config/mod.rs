@@ -24,7 +24,7 @@ use crate::embed::EmbedOrigins;
 use crate::http::cors::CorsOrigins;
 use crate::http::proxies::TrustedProxies;
 use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
-use crate::queue::room::QueueBounds;
+use crate::queue::capacity::QueueBounds;
 use crate::runtime::timeouts::TimeoutFactor;
 
 pub use self::reading::{CliError, settings, warnings};
@@ -420,8 +420,8 @@ impl ServeArgs {
 mod tests {
     use std::ffi::OsString;
 
-    use super::env_file::Variables;
     use super::*;
+    use crate::config::env_file::Variables;
 
     fn parse(args: &[&str]) -> ServeArgs {
         Cli::parse_from([&["standings"], args].concat()).serve
@@ -555,7 +555,7 @@ mod tests {
             STANDINGS_CORS_ORIGINS=https://a.example\nSTANDINGS_JWT_KEY=0123456789abcdef0123456789abcdef\n";
         let copy = format!("{}\n{own}", include_str!("../../.env.example"));
         std::fs::write(folder.path().join(".env"), copy).unwrap();
-        let of_file = super::env_file::read(folder.path()).unwrap();
+        let of_file = crate::config::env_file::read(folder.path()).unwrap();
         let read = |command: &str, variables: &Variables| {
             Cli::read(["standings", command].map(OsString::from), variables)
                 .unwrap()

@@ -513,7 +513,7 @@ mod tests {
     use super::super::board::FieldError;
     use super::super::ids::BoardId;
     use super::*;
-    use crate::boards::draft::model::Draft;
+    use crate::boards::draft::Draft;
 
     fn defined(fields: &Value) -> Definition {
         let draft = Draft::Whole(serde_json::from_str(&fields.to_string()).unwrap());

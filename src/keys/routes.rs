@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::work::{self, DeletedKey, FoundKey};
-use crate::access::api_keys::store::ApiKey;
+use crate::access::keyring::store::ApiKey;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;

@@ -1,7 +1,6 @@
 //! Making, listing, renewing and deleting API keys.
 
-use crate::access::api_keys;
-use crate::access::api_keys::store::{API_KEYS_MAX, ApiKey, Previous};
+use crate::access::keyring::store::{API_KEYS_MAX, ApiKey, Previous};
 use crate::access::keyring::{self, SECRET_PREFIX};
 use crate::core::{ATTEMPTS_MAX, Error, Service};
 use crate::domain::access::{Grant, KeyName};
@@ -137,9 +136,9 @@ pub async fn list(
     after: Option<&KeyName>,
     count: usize,
 ) -> Result<Part<FoundKey, KeyName>, Error> {
-    let names = api_keys::store::names(&service.engine.store, after, count + 1).await?;
+    let names = keyring::store::names(&service.engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(names, count, KeyName::clone);
-    let stored = api_keys::store::load(&service.engine.store, &items).await?;
+    let stored = keyring::store::load(&service.engine.store, &items).await?;
     let keys = items.into_iter().zip(stored);
     let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
     let items = found(service, keys.collect()).await?;
@@ -148,14 +147,14 @@ pub async fn list(
 
 async fn stored(service: &Service, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
     let (store, names) = (&service.engine.store, std::slice::from_ref(name));
-    let stored = api_keys::store::load(store, names).await?.pop().flatten();
+    let stored = keyring::store::load(store, names).await?.pop().flatten();
     stored.ok_or_else(|| Problem::key_not_found(name).into())
 }
 
 /// Adds when keys were last used, and which webhooks are theirs.
 async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
     let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
-    let noted = api_keys::store::last_uses(&service.engine.store, &names).await?;
+    let noted = keyring::store::last_uses(&service.engine.store, &names).await?;
     let mut webhooks = webhooks::work::of_keys(service).await?;
     let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
         let here = keyring::of(&service.engine).get(&name);
@@ -177,7 +176,7 @@ async fn change(
     seen: Option<&Stored<ApiKey>>,
     new: Option<&ApiKey>,
 ) -> Result<bool, Error> {
-    match api_keys::store::change(&service.engine.store, name, seen, new).await? {
+    match keyring::store::change(&service.engine.store, name, seen, new).await? {
         Changed::Done => {}
         Changed::Not => return Ok(false),
         Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::job::{Position, lease_of};
 use crate::boards;
-use crate::boards::draft::model::Draft;
+use crate::boards::draft::Draft;
 use crate::boards::work::Terms;
 use crate::core::{Error, Service};
 use crate::domain::ids::BoardId;

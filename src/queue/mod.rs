@@ -65,6 +65,7 @@
 
 pub mod applying;
 pub mod burying;
+pub mod capacity;
 pub mod dead_letters;
 pub mod event_status;
 mod fate;
@@ -74,7 +75,6 @@ pub mod listing;
 pub mod putting;
 pub mod refusal;
 pub mod replaying;
-pub mod room;
 pub mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -84,9 +84,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use self::capacity::Rooms;
 use self::hold::Hold;
 use self::intake::EventLog;
-use self::room::Rooms;
 use self::store::queues::{IndexedQueue, QueueName};
 use crate::core::Engine;
 use crate::domain::ids::BoardId;

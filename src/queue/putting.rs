@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 
 use super::Queues;
+use super::capacity::Rooms;
 use super::intake::EventLog;
-use super::room::Rooms;
 use super::store::queues::{self, Put, QueueName};
 use crate::core::write::applier::{Reply, one_each, share_out};
 use crate::core::write::events::Incoming;

@@ -6,6 +6,7 @@ mod sources;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use regex::Regex;
 use standings::core::jobs::JobKind;
 
 use crate::harness::repository;
@@ -110,6 +111,39 @@ fn keys_are_made_in_one_place_and_scripts_make_none() {
             "{} makes a key",
             path.display()
         );
+    }
+}
+
+#[test]
+fn files_that_comments_and_pages_name_are_there() {
+    let root = repository();
+    let path =
+        Regex::new(r"\b((?:src/|scripts/|tests/it/)?(?:[a-z_]+/)+[a-z_]+\.(?:rs|lua))\b").unwrap();
+    let mut texts = files(&root.join("src"), "rs");
+    texts.extend(files(&root.join("scripts"), "lua"));
+    let page = root.join("ARCHITECTURE.md");
+    texts.push((page.clone(), std::fs::read_to_string(page).unwrap()));
+    for (file, text) in texts {
+        let is_rust = file.extension().is_some_and(|ending| ending == "rs");
+        let comments = text
+            .lines()
+            .filter(|line| !is_rust || line.trim_start().starts_with("//"));
+        for line in comments {
+            for found in path.find_iter(line) {
+                let name = found.as_str();
+                let folder = file.parent().unwrap();
+                let roots = [
+                    root.clone(),
+                    root.join("src"),
+                    root.join("scripts"),
+                    root.join("tests/it"),
+                    folder.to_owned(),
+                    folder.parent().unwrap().to_owned(),
+                ];
+                let is_there = roots.iter().any(|root| root.join(name).exists());
+                assert!(is_there, "{} names {name}, which is gone", file.display());
+            }
+        }
     }
 }
 

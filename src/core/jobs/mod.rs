@@ -33,7 +33,7 @@
 //! | `warnings` | `operations/warnings/job.rs` | everyone's: looks at the settings of Redis | 10 s |
 //! | `staleness` | `redis/staleness.rs` | everyone's: registers how far behind replicas may be that this instance reads from | 1 s |
 //! | `instances` | `core/jobs/instances.rs` | everyone's: tells others that the instance is there | 10 s |
-//! | `queue-sizes` | `queue/room.rs` | everyone's: looks how much waits in queues | 1 s |
+//! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks how much waits in queues | 1 s |
 //! | `rollover` | `core/read/rollover.rs` | completes derived standings ahead of time | 500 ms |
 //! | `purge` | `core/board/purge.rs` | unlinks data that nothing needs | 1 s |
 //! | `sweep` | `core/board/sweep.rs` | lease: looks among all keys for what deleted boards have left | 1 min |

@@ -17,11 +17,11 @@ use crate::domain::reward::{Reward, Rule, RuleId};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::periods::results::histories;
 use crate::periods::results::periods::unit_of;
 use crate::periods::results::store::PeriodResult;
+use crate::periods::results::{self, histories};
+use crate::periods::revisions;
 use crate::periods::revisions::store::Revision;
-use crate::periods::{results, revisions};
 use crate::runtime::join::try_join_all;
 
 /// The most changes of rewards that are shown of one revision.

@@ -18,9 +18,8 @@ use crate::domain::delivery::DeliveryStatus;
 use crate::domain::webhook::{Disabled, Webhook, WebhookName};
 use crate::redis::stored::Changed;
 use crate::runtime::throttle;
-use crate::webhooks;
-use crate::webhooks::sender;
 use crate::webhooks::store::WEBHOOKS_MAX;
+use crate::webhooks::{self, sender};
 
 /// How many deliveries of a webhook are under way at once on an instance.
 const AT_ONCE: usize = 2;

@@ -12,9 +12,8 @@ use crate::domain::message::{Message, MessageKind};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Webhook, WebhookName};
 use crate::runtime::throttle;
-use crate::webhooks;
-use crate::webhooks::deliveries;
 use crate::webhooks::store::StoredWebhooks;
+use crate::webhooks::{self, deliveries};
 
 /// Hands on what boards have posted. A message leaves its outbox once it is queued for all webhooks that want it; to queue it
 /// twice does nothing.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::access::api_keys::store::ApiKey;
+use standings::access::keyring::store::ApiKey;
 use standings::access::{api_keys, keyring};
 use standings::core::jobs::JobKind;
 use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};

@@ -343,7 +343,7 @@ async fn data_of_another_format_is_left_alone() {
         .await;
     let detail = told.expect_problem(503, problem);
     assert!(
-        detail.contains("format 1") && detail.contains("works with 2"),
+        detail.contains("format 1") && detail.contains("supports 2"),
         "{detail}"
     );
     for path in ["/v1/boards/old", "/v1/boards/old/standings/all"] {

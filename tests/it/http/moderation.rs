@@ -5,9 +5,9 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 use standings::boards;
-use standings::boards::draft::model::Draft;
+use standings::boards::draft::Draft;
 use standings::boards::work::Terms;
-use standings::core::board::store;
+use standings::core::board;
 use standings::domain::ids::BoardId;
 
 use super::api_keys::make_key;
@@ -488,7 +488,7 @@ async fn who_is_hidden_on_all_boards_is_hidden_on_boards_that_are_created_later(
     for board in ["one", "many", "later"] {
         assert_eq!(hidden_on(client, board).await, ["m0", "m2"]);
     }
-    let begun = store::boards::unfinished_changes(&world.service().engine.store, 0).await;
+    let begun = board::store::boards::unfinished_changes(&world.service().engine.store, 0).await;
     assert_eq!(begun.unwrap(), []);
 }
 
@@ -591,7 +591,7 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
             let sent = break_off(create(&world, &id, shards), waits).await;
             // What it has sent arrives before it is missed.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let stored = store::boards::load(&world.service().engine.store, &id)
+            let stored = board::store::boards::load(&world.service().engine.store, &id)
                 .await
                 .unwrap();
             let is_there = stored.is_some();

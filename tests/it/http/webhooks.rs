@@ -15,8 +15,7 @@ use standings::domain::message::{Message, MessageId, MessageKind};
 use standings::domain::time::{Span, Timestamp};
 use standings::domain::webhook::WebhookName;
 use standings::redis::StoreError;
-use standings::webhooks;
-use standings::webhooks::{deliveries, outbox};
+use standings::webhooks::{self, deliveries, outbox};
 use standings::worker;
 
 use super::api_keys::make_key;

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use standings::queue::capacity::QueueBounds;
 use standings::queue::intake::LogEvent;
-use standings::queue::room::QueueBounds;
 
 use super::log::{Consumer, PARTITIONS, Site, instant, record};
 use crate::harness::Instance;

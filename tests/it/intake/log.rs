@@ -18,8 +18,8 @@ use standings::domain::intake::{Extent, Partition};
 use standings::domain::problems::Problem;
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
+use standings::queue::capacity::QueueBounds;
 use standings::queue::intake::{DeadRecord, EventLog, Intake, LogEvent, Sought, Taking, start};
-use standings::queue::room::QueueBounds;
 
 use crate::harness::jobs::ApplyQueues;
 use crate::harness::redis::eventually;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use standings::domain::intake::Extent;
 use standings::domain::problems::QUEUE_FULL;
+use standings::queue::capacity::QueueBounds;
 use standings::queue::intake::{DeadCause, Intake, Taking, start};
-use standings::queue::room::QueueBounds;
 
 use super::log::{NOW, PARTITIONS, Site, instant, partition, record};
 

@@ -10,9 +10,9 @@ use standings::domain::event::Origin;
 use standings::domain::ids::{BoardId, EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
+use standings::queue::capacity::QueueBounds;
 use standings::queue::dead_letters;
 use standings::queue::dead_letters::store::LetterId;
-use standings::queue::room::QueueBounds;
 
 use super::applying::{
     EVENTS, assert_clean, drain, length, queue, queue_all, run, total, world, world_at,

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use standings::core::jobs::JobKind;
 use standings::domain::ids::{BoardId, MemberId};
-use standings::queue::room::QueueBounds;
+use standings::queue::capacity::QueueBounds;
 use standings::worker;
 
 use crate::harness::jobs::ApplyQueues;
