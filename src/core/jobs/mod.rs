@@ -82,7 +82,7 @@ pub trait Job: fmt::Debug + Send + Sync {
     const PAUSE: Duration = Duration::ZERO;
     /// How many items are worked on at once.
     const AT_ONCE: usize = 4;
-    /// How long the steps of other items may delay the next question for due items.
+    /// How long steps may run before the job is asked again what is due.
     const LOOK_INTERVAL: Duration = Duration::MAX;
 
     /// What the faults of an item are recorded under.

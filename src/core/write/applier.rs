@@ -34,7 +34,7 @@ pub struct Applier {
     pub store: Arc<Store>,
     /// The shard.
     pub shard: Shard,
-    /// Whether more events come in than one call takes.
+    /// Whether more events are put into the shard's queue than one call takes.
     pub is_flooded: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Work for Applier {
         *cost_us
     }
 
-    /// While more events come in than one call takes, as at a peak, fewer calls leave them more of Redis.
+    /// While more events are put into the queue than one call takes, as at a peak, this leaves them more of Redis.
     fn makes_way(&self) -> bool {
         self.is_flooded.load(Ordering::Relaxed)
     }

@@ -265,7 +265,7 @@ impl Reservation {
         }
     }
 
-    /// Prepares the event to be sent, unless it waits. One that a quota refuses is sent too: its id may be known.
+    /// Prepares the event to be sent, if it is planned. One that a quota refuses is sent too: its id may be known.
     fn complete(&mut self, is_in_time: bool) {
         self.judge();
         match &mut self.submission.state {

@@ -139,7 +139,7 @@ pub(crate) enum Obstacle {
     Full,
     /// The member was erased at this instant, which is not before the step.
     Erased(Timestamp),
-    /// The erased member's data may not be removed completely.
+    /// Some data of the erased member may be left.
     Erasing,
     /// The step failed.
     Failed(Error),
