@@ -26,8 +26,7 @@ where
 }
 
 impl Engine {
-    /// Does something with the board in memory. Whenever the board turns out to have changed, it is read and the attempt
-    /// repeated.
+    /// Does something with the board in memory. Whenever the board has changed, it is read and the attempt repeated.
     ///
     /// # Errors
     ///
@@ -49,8 +48,7 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// Takes one step with the board in memory. If the board has changed meanwhile, it is read, and the caller repeats the
-    /// step.
+    /// Takes one step with the board in memory. If the board has changed, it is read, and the caller repeats the step.
     pub(crate) async fn step_with_board<F>(
         &self,
         id: &BoardId,

@@ -49,8 +49,7 @@ pub struct Hooks {
 
     /// When a member needs a seat in a league whose last period can't be closed yet: helps with the closing before it.
     pub help_closing: for<'a> fn(&'a Engine, &'a BoardId) -> Called<'a>,
-    /// Closes the periods of a league that end up to an instant, without their results; [`Error::LeagueTurning`] if that
-    /// can't be done yet.
+    /// Closes a league's periods that end up to an instant, without results; [`Error::LeagueTurning`] if that must wait.
     pub close_league_until: for<'a> fn(&'a Engine, &'a BoardId, Timestamp) -> Called<'a>,
     /// Turns the seat of a member whose period is over; [`Error::LeagueTurning`] while the period can't be closed.
     pub turn_seat: for<'a> fn(&'a Engine, &'a BoardId, &'a MemberId) -> Called<'a>,

@@ -1,5 +1,4 @@
-//! What all capabilities build on: boards in memory, writing events, merged reads, hidden and erased members, background
-//! work.
+//! What all capabilities build on: boards in memory, writing events, merged reads, hides and erasures, background work.
 //!
 //! It is one room because its parts need each other: an event completes a sum, a read removes an erased member, a seat
 //! waits for a closing. The folders:

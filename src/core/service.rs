@@ -1,4 +1,4 @@
-//! The use cases, a file for each subject. They know no HTTP; the machinery under them is [`crate::core::engine`].
+//! What HTTP handlers and workers share: the engine ([`crate::core::engine`]), and counters of events.
 
 use std::sync::Arc;
 

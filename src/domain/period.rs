@@ -340,8 +340,7 @@ impl Calendar {
             if at_s < end {
                 return (start, end);
             }
-            // The clock was turned back over midnight: by its date, `at_s` is in the period before, but the next one has
-            // begun.
+            // The clock was turned back over midnight: `at_s` has a date of the period before, but the next one has begun.
             (first, start) = (next, end);
         }
     }
@@ -365,8 +364,7 @@ impl Calendar {
         self.change(by_after, by_before)
     }
 
-    /// The first second in `(low, high]` whose offset is not that at `low`, provided that the offset changes once in
-    /// between.
+    /// The first second in `(low, high]` whose offset is not that at `low`, if the offset changes once in between.
     fn change(&self, mut low: i64, mut high: i64) -> i64 {
         let offset = self.offset(low);
         while high - low > 1 {

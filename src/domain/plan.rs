@@ -1,8 +1,7 @@
 //! The plan of an event: which standings it is added to, and with what amount.
 //!
 //! This is the heart of the service. A [`Plan`] is a pure function of a board, an event and the time; the store carries it
-//! out in one atomic step. Most of it, the [`Route`], is the same for all events in the same periods, so routes are made
-//! once and shared.
+//! out in one atomic step. Most of it, the [`Route`], is the same for all events in the same periods, and is shared.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -80,8 +79,7 @@ impl Plan {
         )
     }
 
-    /// On a board that keeps the last value: up to which instant (exclusive) the event would have this plan if it counted
-    /// for a later one.
+    /// On a board that keeps the last value: up to which instant (exclusive) it could count and keep this plan.
     pub fn until(&self, board: &Board) -> Option<Timestamp> {
         let definition = &board.definition;
         if definition.update != Update::Last {

@@ -60,8 +60,7 @@ pub trait Work: Send + Sync + 'static {
     /// About how long a call with this load keeps Redis busy, in microseconds.
     fn cost_us(load: &Self::Load) -> usize;
 
-    /// Whether a second call must not begin next to the first now, since other work goes first, or since waiting saves
-    /// work.
+    /// Whether no second call must begin next to the first now, since other work goes first, or since waiting saves work.
     fn makes_way(&self) -> bool {
         false
     }
@@ -192,8 +191,7 @@ impl<W: Work> Batcher<W> {
         while let Some(call) = self.next_call() {
             call.await;
             // Let the tasks run that were just answered, or whose requests have arrived: they may have jobs for the next
-            // call, unless it is full already. Under load a call then has half as many jobs again, and each costs Redis and
-            // this program less.
+            // call, unless it is full already. Under load a call then has half as many jobs again, and each costs less.
             if !self.is_behind() {
                 tokio::task::yield_now().await;
             }

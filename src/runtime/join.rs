@@ -9,8 +9,7 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, JoinAll, TryJoinAll};
 
-/// The results of all futures, in their order. The futures are made when this is called, in order, and polled when the
-/// returned future is.
+/// The results of all futures, in order. They are made, in order, when this is called, and polled with the returned future.
 pub(crate) fn join_all<'a, T>(
     futures: impl IntoIterator<Item: Future<Output = T> + Send + 'a>,
 ) -> JoinAll<BoxFuture<'a, T>> {

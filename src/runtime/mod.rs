@@ -3,8 +3,7 @@
 //! - `batcher.rs`: jobs that come in during a call share the next one. That at least halves what a request costs Redis, and
 //!   adds nothing to a request that comes alone.
 //! - `join.rs`: several futures at once, of one type for all callers.
-//! - `supervise.rs`: background tasks restart when they panic. A task that runs until the process ends returns
-//!   `Infallible`.
+//! - `supervise.rs`: background tasks restart when they panic. One that runs until the process ends returns `Infallible`.
 //! - `throttle.rs`: one log line a second for each cause. Every line that requests could repeat goes through it.
 //! - `timeouts.rs`: time limits, and the factor for all of them.
 

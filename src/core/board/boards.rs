@@ -1,7 +1,6 @@
 //! The boards in memory. An instance reads a board from Redis when it needs it, and again when the board has changed.
 //!
-//! What an instance holds is a copy. Redis refuses a call with an outdated copy as stale; then the instance reads the board
-//! again.
+//! What an instance holds is a copy. Redis refuses a call with an outdated copy; then the instance reads the board again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -69,8 +68,7 @@ impl Boards {
         self.held.read().boards.keys().cloned().collect()
     }
 
-    /// Held while background work is planned from the boards in memory, so that the last plan is made from the latest
-    /// boards.
+    /// Held while background work is planned from the boards in memory, so that the last plan uses the latest boards.
     pub(crate) fn planning(&self) -> MutexGuard<'_, ()> {
         self.planning.lock()
     }
@@ -246,8 +244,7 @@ impl Engine {
         }
     }
 
-    /// Makes the stored definition newer than what shards know: the server with the definition has gone back, and theirs
-    /// have not.
+    /// Makes the stored definition newer than what shards know, after its server, but not theirs, has gone back.
     async fn overtake(
         &self,
         board: &Arc<Board>,

@@ -60,8 +60,7 @@ pub struct LiveShard {
     pub(crate) putter: OnceLock<Box<dyn Any + Send + Sync>>,
     /// By the freshness of their answers, and by size.
     readings: [[Arc<Batcher<Reading>>; 2]; 2],
-    /// Held while a call of this instance hands out the rewards of this shard, or of all shards if this is the first: one
-    /// at a time.
+    /// Held while a call hands out the rewards of this shard, or of all shards if this is the first: one at a time.
     pub(crate) handing: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -86,8 +86,7 @@ impl Engine {
         }
     }
 
-    /// Makes sure that all shards of a league have the last erasure of a member: the call that wrote it may have broken
-    /// off.
+    /// Makes sure that all shards of a league have the last erasure of a member: the call that wrote it may have failed.
     ///
     /// # Errors
     ///

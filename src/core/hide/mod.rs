@@ -17,24 +17,21 @@
 //! - A board on which nobody was ever hidden pays nothing: the head has no `hides`, and no script looks further.
 //! - A read needs only the hides made before it, so it is repeated at most once for each of its standings. If Redis takes
 //!   no writes, the read fails rather than show the member. A replica whose list is outdated is not used.
-//! - The hidden list follows from the journal and the entries, so it is never copied; `flush` updates it when entries
-//!   change.
+//! - The hidden list follows from the journal and the entries, so it is never copied; `flush` keeps it current.
 //! - With `keep_top`, the sorted set has a spare for hidden members. The state of a hidden list says how many entries are
 //!   certainly the best. Once half of the spare is used up, a job walks over all members to find more (`widen_list.lua`). A
 //!   read that finds too few does so itself, and fails if that takes too long.
 //! - In a league, hides and erasures are written to all shards, since a member may sit in any of them. A hide is written to
 //!   the first shard last, and then again to all until the first one says that nothing changed (`settle`), so two
 //!   moderators at once leave all shards alike. An erasure is written to the home last; before data is removed, shards that
-//!   lack the erasure get it. Before an erased member is seated again, the first shard gets its hide back
-//!   (`hide_again.lua`).
+//!   lack it get it. Before an erased member is seated again, `hide_again.lua` gives the first shard its hide back.
 //!
 //! Notes on erasures (`scripts/lib/erasures.lua`, `nameless.lua`):
 //!
 //! - An erasure is kept under a keyed hash of the member's id, since the shard must forget the id. Its line in the journal
 //!   is written in the same step, so reads leave the member out at once.
 //! - While something may be left, no script writes data of the member: `apply.lua` and `initial.lua` refuse, and the
-//!   service removes the rest first; `advance.lua` leaves the member out of its lists. So the walk over the registry misses
-//!   nothing.
+//!   service removes the rest first; `advance.lua` leaves the member out. So the walk over the registry misses nothing.
 //! - `apply.lua` compares the `at` of an event with the erasure's instant; for an event from a queue it compares the time
 //!   of queuing, since the event may have been in the log when the queue was searched. A record ends with the number of the
 //!   erasure before it, so a retry of an event applied before the last erasure returns no scores, wherever the record is.
@@ -45,15 +42,12 @@
 //!   scores move to that line. Rolling sums leave such lines out. A read of a final standing waits for the removal
 //!   (`ERASING` of `read.lua`), so that no entry moves for a moment. An erasure notes the barrier at that time: lines of
 //!   periods that were closed by then stay, however much later the removal comes.
-//! - `erase.lua` waits until all results are revised by earlier hides of the member (`BEHIND`): afterwards the member can't
-//!   be found in the standings.
+//! - `erase.lua` waits until all results are revised by earlier hides of the member (`BEHIND`): later it can't be found.
 //! - A hide, even one made meanwhile, stays with the erasure until the member has data again. A standing order for an
 //!   erased member is kept under the same hash, and puts its hide into all shards of a new board (`keep_hides.lua`), since
 //!   the hash doesn't say in which of them the member will be.
-//! - Erasures are noted among the keys of all boards before they are made, under their stamps; the note is deleted when
-//!   nothing is left.
-//! - A move copies erasures to all new shards, since nobody knows whose they are. Of two lines of one member the later one
-//!   is kept.
+//! - Erasures are noted among the keys of all boards, under their stamps, from before they are made until nothing is left.
+//! - A move copies erasures to all new shards, since their members are unknown. Of two lines of a member the later stays.
 
 pub mod erasures;
 pub mod hidden;

@@ -1,14 +1,13 @@
 //! The background work of an instance: one runner for all jobs.
 //!
-//! A `Job` says which items are due, and takes one item a bounded step further. The runner:
+//! A `Job` says which items are due, and takes one item a bounded step further. The runner does the rest:
 //!
 //! - Items take turns, step by step, four at a time (16 for queues). When all have had a turn, the runner asks again what
 //!   is due, so a long item does not hold up a short one, even one that comes later. For queues it asks every 100 ms, also
 //!   while steps run (`LOOK_INTERVAL`).
 //! - The result of each item is recorded separately (`faults.rs`). An item that fails is retried after growing pauses, and
-//!   `/readyz` and a metric show it. A server that does not answer is not a fault of the item: the other items take their
-//!   turns, and then the run ends with that error. Nor is it a fault that another instance works on the item: the next run
-//!   checks what remains.
+//!   `/readyz` and a metric show it. A server that does not answer is no fault of the item: the other items take their
+//!   turns, and then the run ends with that error. Nor is it one that another instance works on the item.
 //! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/lease.lua`). The
 //!   lease says how far the last holder came, so any instance can go on from there; its number grows with each holder, so
 //!   late writes of an earlier one are refused.
@@ -18,9 +17,8 @@
 //!
 //! A schedule in memory is enough, also for what falls due while no instance runs: an instance that starts reads all
 //! definitions, and each board is due once. Then the job computes what to do from the definition, the time, and what Redis
-//! says was done. So a job notes in Redis what it has done, as a field of the board or as the position of its lease. A
-//! durable index of due times would be in another slot than the boards, so no step could change both, and a new calendar
-//! would make it wrong.
+//! says was done. So a job notes in Redis what it has done, as a field of the board or as the position of its lease.
+//! (No step could change both a board and a durable index in another slot, and a new calendar would make that wrong.)
 //!
 //! Names and intervals are here; `worker.rs` says what each kind does, and has a loop for each, which sleeps and then does
 //! all that is due. *Everyone's* loops run on every instance, to keep its memory and its clock right. The others run where

@@ -2,8 +2,7 @@
 //!
 //! Each shard sorts its own members. The [`SortKey`]s of all shards together sort as one list would. So
 //! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/read.lua`);
-//! - a page asks each shard for its share of the page and a few more, and asks a shard again if too few of its entries
-//!   came;
+//! - a page asks each shard for its share of the page and a few more, and again if too few of its entries came;
 //! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries, evenly
 //!   spread over the range in question. These bound the positions of all entries, and leave a smaller range.
 //!
@@ -509,7 +508,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// Reduces each shard's range to where the position `offset` can be by the samples. Returns the last sample that is known
+/// Narrows each shard's range to where, by the samples, the position `offset` can be. Returns the last sample that is known
 /// not to be after that position, at which all ranges then begin; `None` if there is none.
 fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey> {
     let mut samples: Vec<Sample> = Vec::new();
@@ -518,9 +517,9 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey
         samples.extend(marks.map(|(position, mark)| (mark.clone(), shard, *position)));
     }
     samples.sort_unstable();
-    // What is certainly before a sample in each shard begins after the last sample there, …
+    // Up to where each shard's entries are certainly before the current sample: after its last sample, …
     let mut ahead: Vec<u64> = parts.iter().map(|part| part.from).collect();
-    // … and what may be ends with the next.
+    // … and up to where they may be before it: its next samples, the nearest last.
     let mut next: Vec<Vec<u64>> = spreads
         .iter()
         .zip(&*parts)

@@ -25,7 +25,7 @@
 //!
 //! **Leagues** are read cohort by cohort. The standing of a cohort is in one shard, so every kind of read works as on a
 //! board with one shard. A member is read with its whole cohort, in one call that all readers of the cohort share, so its
-//! rank, neighbours and zone come from one snapshot. Whether a cohort was opened is asked only if it has no entries.
+//! rank, neighbours and zone come from one snapshot. Whether a cohort was opened is asked only if no entry is found there.
 
 pub mod look;
 pub mod merge;

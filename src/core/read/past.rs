@@ -128,8 +128,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come within this time, or the client has used up
-    /// its allowance.
+    /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come in time, or the allowance is used up.
     pub(crate) async fn turn(
         &self,
         asker: &Asker,

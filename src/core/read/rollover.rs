@@ -71,8 +71,7 @@ use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 
-/// The job completes the next period's standing at most this early, in milliseconds: earlier, every event would be written
-/// to it in vain.
+/// How early, at most, the job completes the next period's standing, in ms: earlier, events would write to it in vain.
 const AHEAD_MS_MAX: u64 = 3_600_000;
 
 /// A derived standing: the tag of its shard, the version, its series and where its newest period begins.
@@ -107,8 +106,7 @@ impl Completing {
 }
 
 impl Engine {
-    /// Completes the standing of a derived series whose newest period begins at this instant. With a turn the steps are
-    /// paced.
+    /// Completes the standing of a derived series whose newest period begins at this instant; with a turn, at its pace.
     pub(crate) async fn complete_from(
         &self,
         shard: &Shard,

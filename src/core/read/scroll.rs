@@ -1,5 +1,4 @@
-//! Reads a whole standing in rank order, in parts. The standing may change between two parts; a final one changes only by a
-//! hide or an erasure.
+//! Reads a whole standing in rank order, in parts, between which it may change; a final one only by a hide or an erasure.
 
 use std::sync::Arc;
 

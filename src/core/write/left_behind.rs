@@ -102,8 +102,7 @@ impl Engine {
     ) -> Result<Option<Settlement>, Error> {
         let token = open.token;
         if open.age_ms > VOID_MS {
-            // The record of its event may have expired, so its outcome can't be found out. Better one vote too few than one
-            // too many.
+            // The record may have expired, so the outcome can't be found out. Better one vote too few than one too many.
             return Ok(Some(Settlement {
                 token,
                 is_kept: true,

@@ -2,8 +2,7 @@
 //!
 //! `submission.rs` draws the steps. All events of a request for one board go through them together, in attempts:
 //!
-//! 1. `domain/plan.rs` plans which standings change, and by how much. Events of the same periods share most of a plan, the
-//!    *route*.
+//! 1. `domain/plan.rs` plans which standings change, and by how much. Events of the same periods share the *route*.
 //! 2. `recall.rs` asks former shards and earlier cohorts whether they remember the id.
 //! 3. `sittings.rs` and `seats.rs` find the member's cohort, in a league.
 //! 4. `reservations.rs` reserves quotas whose counts are in other slots than the member.
@@ -17,8 +16,7 @@
 //! **Ids.** A record is a key of its own, with the outcome and a fingerprint of the event's content. `apply.lua` looks it
 //! up, writes the event and stores the record in one step. A known id with another fingerprint is refused. An event with an
 //! id goes to the script even if its time is refused, since only the script knows whether it was applied before. On a board
-//! that closes periods all refused events go to the script: it knows which periods are closed, and clients then get that as
-//! the reason.
+//! that closes periods all refused events go there: the script knows which periods are closed, and that is then the reason.
 //!
 //! **Times of several instances.** With `update: last`, two instances whose clocks differ must not reverse two requests
 //! that a client sent one after the other. So `apply.lua` (`follow`) moves an event without `at` to directly after its
@@ -35,12 +33,11 @@
 //! its window plus `accept_late`, because an event can fall into it for that long, and for the day that an event may wait
 //! in a queue (`quota::waiting_ms`).
 //!
-//! **Reservations.** If the pools are in other slots, an event takes three steps: `reserve.lua`, `apply.lua`, `settle.lua`
-//! (`reservations.rs`).
+//! **Reservations** (`reservations.rs`). For pools in other slots an event takes three steps: `reserve.lua`, `apply.lua`,
+//! `settle.lua`.
 //!
 //! - An event is refused only because of what others have *taken*. If open reservations leave too little, or if it would
-//!   use an extra allowance only because of them, it waits. So its outcome is as if the three steps were one, at the moment
-//!   when it is applied.
+//!   use an extra allowance only because of them, it waits. So its outcome is as if the three steps were one.
 //! - It also waits for earlier waiting events of its request that may take from the same pool. An event that has waited in
 //!   vain reserves in one shard after another, in their order, so two events can't wait for each other endlessly.
 //! - A job settles notes that are left behind (`left_behind.rs`). `void.lua` asks the member's shard: if the record ends
@@ -56,9 +53,8 @@
 //! planned, in memory or at the homes. Memory may be wrong after an erasure: then `apply.lua` returns `UNSEATED`, and the
 //! cohort is looked up again.
 //!
-//! Weights, voters and lists that keep only the best (`keep_top`) are written in the same step as the event. Such a list is
-//! exact without a search, because it exists only on boards where no event can lower a score; a lowered initial score makes
-//! the list again.
+//! Weights, voters and lists that keep only the best (`keep_top`) are written in the event's step. Such a list is exact
+//! without a search: on its board no event can lower a score, and a lowered initial score makes the list again.
 
 pub mod applier;
 pub mod events;

@@ -204,8 +204,7 @@ impl Engine {
     }
 }
 
-/// The shard of the cohort of an earlier period that may remember the event's id, as long as ids of that period are
-/// remembered.
+/// The shard of an earlier period's cohort that may remember the event's id, as long as that period's ids are remembered.
 fn earlier_shard(board: &Board, submission: &Submission, now: Timestamp) -> Option<usize> {
     let earlier = submission.sitting.before?;
     let plan = &submission.planned()?.plan;

@@ -30,9 +30,8 @@
 //!
 //! - A member's *home* is its shard, as on any board. A cohort is in one shard, chosen by a hash, with the entries of all
 //!   of its members; so is the list of a tier's seats. The member as a *player* is stored at home, as JSON
-//!   (`domain/league/player.rs`), and is written only if nothing has changed it meanwhile. In which periods a member could
-//!   have been seated is known once they are closed, from the list of final periods and the indexes of periods
-//!   (`seated.lua`).
+//!   (`domain/league/player.rs`), and is written only if nothing has changed it meanwhile. In which closed periods a member
+//!   could have been seated is known from the list of final periods and the indexes of periods (`seated.lua`).
 //! - `take_seat.lua` counts the seats of a tier, cohort after cohort: none gets more than its size. The same member gets
 //!   the same number again, also after a crash, so no seat is lost.
 //! - A seat that is not listed does not count: it is not shown, and has no consequences. `apply.lua` refuses events of
@@ -47,8 +46,7 @@
 //! - Refused events take no seat: before a member is seated for an event, the quotas judge the event, and what that
 //!   reserves is given back (`reservations::judge`). A seat whose event was lost in a crash stays empty.
 //! - An erased member is seated again, perhaps in another cohort. Before that, ids are looked up in all shards, so a retry
-//!   takes no seat. While earlier ids are remembered, `apply.lua` returns `ELSEWHERE` for an unknown id, and all shards are
-//!   asked.
+//!   takes no seat: `apply.lua` demands it for an unknown id (`ELSEWHERE`), while earlier ids are remembered.
 //! - A member's first event is added to its opening score, which the cohort has.
 
 use std::sync::Arc;
@@ -187,8 +185,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for an event of a member
-    /// that left.
+    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for events after it left.
     pub async fn seat(
         &self,
         id: &BoardId,
@@ -209,8 +206,7 @@ impl Engine {
             .await
     }
 
-    /// Orders the tier in which a member plays from the next period on. Returns what is known of the member before and
-    /// after.
+    /// Orders the tier in which a member plays from the next period on. Returns what was known of it before, and is after.
     pub async fn order_tier(
         &self,
         id: &BoardId,
@@ -270,8 +266,7 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// The periods before this one, which has begun, that a player has missed: others had a seat, and it had none. All of
-    /// them must be final.
+    /// The periods before this one, which has begun, that a player has missed: only others had a seat. All must be final.
     async fn missed_periods(
         &self,
         live: &LiveBoard,

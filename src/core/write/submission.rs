@@ -17,8 +17,7 @@
 //! - clears the obstacles of the others.
 //!
 //! Any step may end an event, or find an `Obstacle` in its way; the later steps then skip it. An event with an obstacle has
-//! changed nothing, and the next attempt plans it again. Each event has its own result. If one event fails, the others go
-//! on.
+//! changed nothing, and the next attempt plans it again. Each event has its own result; a failed one stops no other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
@@ -302,8 +301,7 @@ impl Engine {
     }
 }
 
-/// How often events are sent again. Events that wait for others are sent again while some of them make progress, and a
-/// little longer.
+/// How often events are sent again. Those that wait for others are sent again while some make progress, and a bit longer.
 #[derive(Default)]
 pub(crate) struct Budget {
     attempts: usize,
@@ -494,8 +492,7 @@ impl Submission {
         }
     }
 
-    /// In a league: its next state if it is planned and its member has no seat in its period, so that no cohort knows its
-    /// id.
+    /// The next state of a planned event of a league whose member has no seat in its period: no cohort knows its id.
     fn without_seat(&self, attempt: &Attempt) -> Option<State> {
         let (board, plan) = (&attempt.live.board, &self.planned()?.plan);
         let period = board.calendar.containing(board.league_unit()?, plan.at);

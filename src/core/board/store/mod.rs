@@ -1,4 +1,4 @@
-//! The script calls for definitions, their announcement, and the leftovers of deleted boards.
+//! Script calls for definitions, their announcement, and the leftovers of deleted boards.
 
 pub mod board_notes;
 pub mod boards;

@@ -23,8 +23,7 @@ pub struct Unneeded {
     pub id: BoardId,
     /// The shards that have it.
     pub sharding: Sharding,
-    /// Why. A deletion has a mark of its own: a mark for a move may be removed at the end of a purge that did not see the
-    /// deletion.
+    /// Why. A deletion has a mark of its own: a purge that did not see it may, at its end, remove the mark of a move.
     pub cause: Cause,
 }
 

@@ -1,5 +1,4 @@
-//! Unlinks keys of deleted boards that no registry names: remembered events, counts of quotas, and other keys that
-//! expire by themselves.
+//! Unlinks keys of deleted boards that no registry names: remembered events, counts of quotas, and others that expire.
 //!
 //! Registering each of those keys would make every event more expensive. So the sweep searches all keys of all servers for
 //! them, a bounded part at a time, once for all boards deleted since the last sweep. It may miss a key that moves to

@@ -103,8 +103,7 @@ pub enum Answer {
         /// The change counter of its shard after the call.
         changed: Option<Changed>,
     },
-    /// Its id was known: the first outcome, and the change counter of the shard that remembers it, unless that is another
-    /// shard than its own.
+    /// Its id was known: the first outcome, and the change counter of the shard, unless another shard remembers the id.
     Duplicate(Outcome, Option<Changed>),
     /// It was refused and has changed nothing.
     Rejected(Rejection),

@@ -23,8 +23,7 @@ use crate::redis::protocol::record::TOKEN_BYTES;
 use crate::redis::reply::{Reply, unknown_code};
 use crate::redis::{StoreError, keys, protocol, script};
 
-/// How long a token stays void, and the least time for which an applied event is remembered, in milliseconds: longer than
-/// any call may take.
+/// How long a token stays void, and applied events are remembered at least, in milliseconds: longer than any call takes.
 pub const VOID_MS: i64 = 600_000;
 /// About how many reservations one call reads.
 const SCAN_COUNT: u32 = 200;
@@ -123,9 +122,8 @@ pub struct OpenReservation {
     void: String,
 }
 
-/// Reserves what events would take of the quotas that this shard counts. No event of a request overtakes another one that
-/// waits. The answers are in their order. The call comes after those for which this was called before, whenever its future
-/// is polled.
+/// Reserves what events would take of the quotas that this shard counts. No event of a request overtakes one that waits.
+/// The answers are in their order. The call comes after those for which this was called before, whenever it is polled.
 pub fn reserve<'a>(
     store: &'a Store,
     home: &Shard,
@@ -179,7 +177,7 @@ pub fn settle<'a>(
     kept: &[Token],
     given_back: &[Token],
 ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
-    // If it is lost, it can be found out again.
+    // The job can find out again what a lost call would have settled.
     let settled = store
         .call(&script::SETTLE, home.tag())
         .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))

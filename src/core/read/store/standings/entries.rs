@@ -67,8 +67,7 @@ pub struct Page {
     pub memo: Memo,
 }
 
-/// A rendered answer, once for all requests that share it, want the same fields and get the same state: the text, and a
-/// hash of the content.
+/// A rendered answer, for all requests that share it, with the same fields and state: the text, and a hash of the content.
 #[derive(Debug, Default)]
 pub struct Memo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
 

@@ -1,4 +1,4 @@
-//! The results of apply.lua.
+//! Decodes the results of apply.lua.
 
 use crate::redis::Value;
 use bytes::{Buf, Bytes};

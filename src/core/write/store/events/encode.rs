@@ -210,8 +210,7 @@ struct Encoder<'a> {
     members: HashMap<&'a str, usize>,
 }
 
-/// The keys and arguments of a call that carries out these events. `confirm`: whether the call is followed by a wait for
-/// replicas.
+/// The keys and arguments of a call that carries out these events. `confirm`: whether a wait for replicas follows.
 pub(super) fn call(
     shard: &Shard,
     events: &[Ready],
