@@ -89,7 +89,7 @@ impl LiveShard {
 }
 
 impl Engine {
-    /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
+    /// Finds more members for a list that is kept short, until it has enough. A changed definition is read again.
     pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
         let left = || {
             let id = &shard.id;

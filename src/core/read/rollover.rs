@@ -1,6 +1,6 @@
 //! Completes derived standings: when a read needs them, and ahead of time in a job.
 //!
-//! Rolling windows are sums of periods; windows with initial scores are the sum of a period and the initial scores. With R(i)
+//! Rolling windows are sums of periods; windows with initial scores are the sum of a period and the initial scores. R(i) is
 //! the standing of period i, and S(i) the derived one that ends with it:
 //!
 //! ```text
@@ -48,9 +48,9 @@
 //! | `d:last-3-days:2026-11-22` | S(i) | 10 | 15 |
 //! | `d:last-3-days:2026-11-23` | S(i+1) | once it is started | 15 − 10 = 5 |
 //!
-//! S(i+1) = S(i) + R(i+1) − R(i−2) is started in the last quarter of the period, an hour before its end at the earliest. From
-//! then on an event writes R, S and the next S: three writes for the window, whatever N is. An event that is k periods late
-//! writes each S that contains it.
+//! S(i+1) = S(i) + R(i+1) − R(i−2) is started in the last quarter of the period, at most an hour before its end. From
+//! then on an event writes R, S and the next S: three writes for the window, whatever N is. An event that is k periods
+//! late writes each S that contains it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

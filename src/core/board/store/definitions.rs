@@ -53,7 +53,7 @@ impl From<&Board> for Stored {
     }
 }
 
-/// A board whose stored definition can't be read, since a newer release may have written it, or whose data has another format.
+/// A board whose stored definition can't be read, as a newer release may have written it, or whose data has another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
     /// What could be read of it.
