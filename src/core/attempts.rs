@@ -1,5 +1,5 @@
-//! Attempts at work that goes by something that may change meanwhile: the definition of a board, or what else is stored. Whoever
-//! finds it changed says [`Error::Again`], which goes through `?` up to here. Then the work begins again.
+//! Attempts at work that depends on something that may change meanwhile: the definition of a board, or other stored data.
+//! Code that finds it changed returns [`Error::Again`], which `?` carries up to here. Then the work starts again.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::jobs::Progress;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
 
-/// Makes an attempt until nothing that it begins with changes meanwhile.
+/// Repeats an attempt until nothing that it depends on changes meanwhile.
 ///
 /// # Errors
 ///
@@ -26,8 +26,7 @@ where
 }
 
 impl Engine {
-    /// Does something with the board in memory. Each time that the board has changed meanwhile, it is read, and the attempt is made
-    /// again.
+    /// Does something with the board in memory. Whenever the board has changed, it is read and the attempt repeated.
     ///
     /// # Errors
     ///
@@ -49,7 +48,7 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// Takes one step with the board in memory. If the board has changed meanwhile, it is read, and the step is to be taken again.
+    /// Takes one step with the board in memory. If the board has changed, it is read, and the caller repeats the step.
     pub(crate) async fn step_with_board<F>(
         &self,
         id: &BoardId,
@@ -63,7 +62,7 @@ impl Engine {
         Ok(progress.unwrap_or(Progress::More))
     }
 
-    /// What an attempt with the board in memory has come to; `None`: it is to be made again, and the board was read where it had changed.
+    /// The result of an attempt with the board in memory; `None`: repeat it, and the board was read if it had changed.
     pub(crate) async fn unless_again<T>(
         &self,
         id: &BoardId,
@@ -77,11 +76,11 @@ impl Engine {
         }
     }
 
-    /// Makes sure that the board in memory is still this one, so that nobody is refused by a definition that holds no more.
+    /// Makes sure that the board in memory is still this one, so that no request is refused by an outdated definition.
     ///
     /// # Errors
     ///
-    /// [`Error::Again`] if it is another one by now.
+    /// [`Error::Again`] if it has changed.
     pub(crate) fn require_current(&self, live: &LiveBoard) -> Result<(), Error> {
         let held = self.boards.get(&live.board.id);
         let is_current = held.is_some_and(|held| held.board.version() == live.board.version());

@@ -1,9 +1,5 @@
-//! The machinery under the use cases: it holds boards in memory, gathers what comes in at the same time into calls, merges
-//! the shards of a board, carries events through their steps, and does the background work.
-//!
-//! Everything here may run on any number of instances at once. A definition in memory may be out of date, so each script
-//! call names the version that it was made for. A script that meets another version does nothing and says so. Then the
-//! engine reads the definition again and starts the work again (`attempts.rs`).
+//! The machinery under the use cases: it holds boards in memory, batches calls, merges the shards of a board, writes
+//! events, and does the background work. How it stays right on many instances is in `core/mod.rs`.
 
 use std::sync::Arc;
 
@@ -15,7 +11,7 @@ use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::redis::Store;
 
-/// How many attempts a call makes: it begins again when the definition has changed, or a rolling standing was not complete.
+/// How many attempts a call makes: it is repeated if the definition has changed, or a rolling standing was not complete.
 pub const ATTEMPTS_MAX: usize = 8;
 
 /// The machinery of one instance.
@@ -25,7 +21,7 @@ pub struct Engine {
     pub store: Arc<Store>,
     /// The time.
     pub clock: Clock,
-    /// What other rooms do on its occasions.
+    /// What other rooms do on the core's occasions.
     pub(crate) hooks: &'static super::hooks::Hooks,
     /// What the background work fails at.
     pub faults: Faults,
@@ -36,15 +32,15 @@ pub struct Engine {
     pub(crate) past: super::read::past::Line,
     /// When the periods of boards are to be closed.
     pub(crate) closings: super::jobs::schedule::Schedule<BoardId>,
-    /// One request at a time makes a digest.
+    /// Held while a request makes a digest: one at a time.
     pub(crate) digesting: tokio::sync::Mutex<()>,
     pub(crate) left_behind: super::write::left_behind::Homes,
-    /// What this instance tells of itself.
+    /// What this instance announces of itself.
     pub presence: super::jobs::instances::Presence,
 }
 
 impl Engine {
-    /// Puts the engine together; nothing is read or written yet.
+    /// Puts the engine together, without reading or writing anything.
     pub fn new(store: Store, clock: Clock, hooks: &'static super::hooks::Hooks) -> Self {
         Self {
             store: Arc::new(store),

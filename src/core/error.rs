@@ -18,20 +18,20 @@ use crate::domain::quota::QuotaWindow;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 
-/// What has to be read anew before work begins again.
+/// What must be read again before the work is repeated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outdated {
     /// The definition of the board in memory.
     Board,
-    /// What was read with it: it has changed, or was not complete, and is now.
+    /// What was read with the board: it changed, or was not complete and is now.
     Read,
-    /// The queue that an event came out of: it has left that, or another instance works on it by now.
+    /// The queue that an event came from: the event has left it, or another instance works on it by now.
     Queue,
-    /// What an intake knows: a shard has lost what it knew, since its Redis is as it was earlier.
+    /// What an intake knows: a shard's Redis went back to older data, so the shard has lost what it knew.
     Intake,
 }
 
-/// Why a request was not carried out. What the service itself reacts to is a variant of its own.
+/// Why a request was not carried out. What the service itself reacts to has its own variant.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
     /// Something is wrong with the request.
@@ -40,10 +40,10 @@ pub enum Error {
     /// There is no such board.
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
-    /// Too much of the past was built for who asks, or too many ask for that; try again after this time.
+    /// This client had too much of the past built, or too many clients ask for that; try again after this time.
     #[error("so many standings of the past are being built that this one has to wait")]
     TooMuchPast(Duration),
-    /// The last period of a league is being turned over: for so many milliseconds at the least.
+    /// The last period of a league is being turned over, for at least this many milliseconds more.
     #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
     LeagueTurning(u64),
     /// The stored definition can't be read: a newer release may have written it.
@@ -54,30 +54,30 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
-    /// The data of a board has another format than this release works with.
+    /// The data of a board is not in the format of this release.
     #[error("{0}")]
     OtherFormat(String),
-    /// An event is not taken.
+    /// An event was refused.
     #[error("{detail}")]
     Rejected {
         /// Why.
         rejection: Rejection,
-        /// The same for people.
+        /// The reason for people.
         detail: String,
     },
     /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),
-    /// The log of queued events does not do what was asked of it.
+    /// The log of queued events fails, or refuses the call.
     #[error("the log of queued events can't be used: {0}")]
     Log(String),
-    /// The time may be wrong by much, so that nothing is done that can't be undone.
+    /// The time may be far off, so nothing irreversible is done.
     #[error("no period is made final: {0}")]
     ClockDoubted(String),
-    /// Others change the same, or have it in hand: it is to be tried again.
+    /// Others change it, or are working on it: try again.
     #[error("{0}")]
     Busy(String),
-    /// What the work began with is out of date: it is to begin again (`attempts.rs`). No client gets this.
+    /// What the work began with is out of date: the work is repeated (`attempts.rs`). No client gets this.
     #[error("what is to be changed changes too quickly")]
     Again(Outdated),
     /// Redis failed.
@@ -91,7 +91,7 @@ impl From<Problem> for Error {
     }
 }
 
-/// What clients are told of what the service itself reacts to.
+/// The problem that clients get for an error that the service itself reacts to.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
@@ -166,7 +166,7 @@ impl Error {
         matches!(self, Self::Problem(problem) if problem.kind == kind)
     }
 
-    /// Says why a board does not take an event of that instant.
+    /// Says why a board does not take an event at this instant.
     pub(crate) fn rejected(
         board: &Board,
         rejection: Rejection,
@@ -254,8 +254,7 @@ impl Error {
         }))
     }
 
-    /// Whether it is a fault of what was asked about, such as a key of another type, and not a matter of the server or
-    /// of the request.
+    /// Whether it is a fault of what was asked about, such as a key of another type, and not of the server or the request.
     pub(crate) fn is_fault(&self) -> bool {
         matches!(
             self,
@@ -267,18 +266,18 @@ impl Error {
         )
     }
 
-    /// The call was begun anew too often.
+    /// The call was repeated too often.
     pub(crate) fn busy() -> Self {
         Self::Busy("what is to be changed changes too quickly".to_owned())
     }
 
-    /// Whether nothing is wrong, and others are about to do the same, or something that comes first.
+    /// Whether nothing is wrong, but others are about to do this, or something that must come first.
     pub(crate) fn is_turn_of_others(&self) -> bool {
         matches!(self, Self::Busy(_) | Self::LeagueTurning(_))
     }
 }
 
-/// From when and until when a board takes events, as far as it has such bounds.
+/// From when and until when a board takes events, if it has such bounds.
 fn open_time(definition: &Definition) -> String {
     let from = definition.opens_at.map(|opens| format!(" from {opens}"));
     let until = definition

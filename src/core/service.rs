@@ -1,4 +1,4 @@
-//! The use cases, a file for each subject. They know no HTTP; the machinery under them is [`crate::core::engine`].
+//! What HTTP handlers and workers share: the engine ([`crate::core::engine`]), and counters of events.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use metrics::{Counter, counter};
 use super::Engine;
 pub use super::Error;
 
-/// How many events there were, by what became of them.
+/// How many events there were, by outcome.
 #[derive(Debug)]
 pub(crate) struct EventCounters {
     pub(crate) queued: Counter,
@@ -17,7 +17,7 @@ pub(crate) struct EventCounters {
 }
 
 impl EventCounters {
-    /// Those of the recorder of metrics that there is by now.
+    /// The counters of the current metrics recorder.
     fn new() -> Self {
         let of = |status| counter!("standings_events_total", "status" => status);
         Self {
@@ -32,7 +32,7 @@ impl EventCounters {
 /// The service: what HTTP handlers and workers call. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Service {
-    /// What does the work.
+    /// The machinery.
     pub engine: Arc<Engine>,
     pub(crate) events: EventCounters,
 }

@@ -1,4 +1,4 @@
-//! What other rooms keep in memory for the engine, by its type. So the core knows none of these types.
+//! What other rooms keep in memory, by type. So the core knows none of these types.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct States(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
 impl States {
-    /// Keeps the state of a room from now on.
+    /// Adds the state of a room.
     pub fn adopt<T: Any + Send + Sync>(&mut self, state: T) {
         self.0.insert(TypeId::of::<T>(), Box::new(state));
     }

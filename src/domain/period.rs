@@ -1,9 +1,8 @@
 //! Periods: how time is cut into minutes, hours, days and so on, and the key of each piece.
 //!
-//! All periods of one unit in one [`Calendar`] tile time: they are half-open intervals
-//! `[start, end)`, each begins where the one before it ends, and each instant lies in exactly one.
-//! So the boundaries are found first. Which period an instant lies in follows from them, not from the local
-//! time; the two differ if a clock is turned back over midnight. The rules:
+//! All periods of one unit in one [`Calendar`] tile time: they are half-open intervals `[start, end)`, each begins where
+//! the one before it ends, and each instant is in exactly one. So the boundaries are found first. The period of an instant
+//! follows from them, not from the local time; the two differ if a clock is turned back over midnight. The rules:
 //!
 //! - **Day, week, month, year** begin at the first instant whose local date is on or after their
 //!   first date. (`java.time`'s `LocalDate.atStartOfDay(zone)` is the same rule.) Hence
@@ -14,12 +13,12 @@
 //!     day has begun with the first midnight, and the second 23:01 to 24:00 is part of it;
 //!   - a date that is skipped whole (Apia 2011-12-30) has no instant, so there is no such day: the
 //!     day after the 29th is the 31st, and the last seven days are seven days that took place.
-//! - **Hours** begin when the local time is a whole hour, and whenever the offset from UTC changes.
-//!   An hour is thus a longest run of instants with one offset in one local hour: a repeated hour
-//!   is two periods, and half an hour that is repeated or skipped (Lord Howe Island) leaves a
-//!   period of its own or a shorter one. None is longer than 60 minutes, and none lies in two days.
-//! - **Minutes** are those of UTC. They are the local minutes too wherever the offset is of whole
-//!   minutes, which is everywhere since 1972-01-07 (Monrovia was the last).
+//! - **Hours** begin when the local time is a whole hour, and whenever the offset from UTC changes. So an hour is a longest
+//!   run of instants with one offset in one local hour: a repeated hour is two periods, and half an hour that is repeated
+//!   or skipped (Lord Howe Island) leaves a period of its own or a shorter one. None is longer than 60 minutes, and none is
+//!   in two days.
+//! - **Minutes** are those of UTC. They are also the local minutes wherever the offset is in whole minutes, which is
+//!   everywhere since 1972-01-07 (Monrovia was the last).
 //! - **Seasons** have a fixed length in UTC, counted from a base instant in both directions.
 //! - **All** is one period without beginning or end.
 //!
@@ -72,9 +71,8 @@ words! {
 }
 
 impl Unit {
-    /// A length in milliseconds that no period of this unit exceeds, in any time zone. Dates are
-    /// given a day more than they count, as a clock that is turned back makes a day longer (by 23
-    /// hours on Kwajalein, 1969-09-30).
+    /// A length in milliseconds that no period of this unit exceeds, in any time zone. Dates get an extra day, as a clock
+    /// that is turned back makes a day longer (by 23 hours on Kwajalein, 1969-09-30).
     pub const fn longest_ms(self) -> u64 {
         let days = match self {
             Self::Minute => return Span::minutes(1).ms(),
@@ -161,21 +159,20 @@ impl Season {
     }
 }
 
-/// One period of a [`Calendar`], which makes it: a half-open interval of time.
+/// A period of a [`Calendar`], which creates it: a half-open interval of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Period {
     /// The kind of period.
     pub unit: Unit,
-    /// The first instant, in milliseconds since 1970-01-01T00:00:00Z. May lie outside the range of
-    /// [`Timestamp`], as the year that holds [`Timestamp::MIN`] began before it; `i64::MIN` where
-    /// there is no beginning.
+    /// The first instant, in milliseconds since 1970-01-01T00:00:00Z. May be outside the range of [`Timestamp`], as the
+    /// year that contains [`Timestamp::MIN`] began before it; `i64::MIN` if there is no beginning.
     pub start_ms: i64,
-    /// The first instant after the period, likewise; `i64::MAX` where there is no end.
+    /// The first instant after the period, likewise; `i64::MAX` if there is no end.
     pub end_ms: i64,
 }
 
 impl Period {
-    /// The one that holds every instant.
+    /// The one that contains every instant.
     pub const fn endless(unit: Unit) -> Self {
         Self {
             unit,
@@ -184,19 +181,18 @@ impl Period {
         }
     }
 
-    /// The first instant of the period. `None` if it has no beginning, as `all`, or began before
-    /// [`Timestamp::MIN`].
+    /// The first instant of the period. `None` if it has no beginning, like `all`, or began before [`Timestamp::MIN`].
     pub fn start(&self) -> Option<Timestamp> {
         Timestamp::from_ms(self.start_ms).ok()
     }
 
-    /// The first instant after the period, which is the start of the next one. `None` if it has no
-    /// end, as `all`, or ends after [`Timestamp::MAX`].
+    /// The first instant after the period, which is the start of the next one. `None` if it has no end, like `all`, or ends
+    /// after [`Timestamp::MAX`].
     pub fn end(&self) -> Option<Timestamp> {
         Timestamp::from_ms(self.end_ms).ok()
     }
 
-    /// Whether `at` lies in the period: on or after its start, and before its end.
+    /// Whether `at` is in the period: on or after its start, and before its end.
     pub const fn contains(&self, at: Timestamp) -> bool {
         self.start_ms <= at.ms() && at.ms() < self.end_ms
     }
@@ -205,7 +201,7 @@ impl Period {
 /// Why a text is not the key of a period.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// The text is not written as the keys of this unit are, or is no date, as `2026-02-30`.
+    /// The text does not have the form of this unit's keys, or is not a date, like `2026-02-30`.
     #[error("not a valid key for `{unit}`: such a key has the form `{example}`")]
     Malformed {
         /// The unit asked for.
@@ -218,19 +214,18 @@ pub enum KeyError {
     NotAStart {
         /// The unit asked for.
         unit: Unit,
-        /// The key of the period that holds the instant or the date, or, for a date that was
-        /// skipped, of the period that follows it.
+        /// The key of the period that contains the instant or the date; for a skipped date, of the period after it.
         holder: String,
     },
-    /// The key names a period that no [`Timestamp`] lies in.
+    /// The key names a period that contains no [`Timestamp`].
     #[error("the key must name a period in the years 1900 to 2185")]
     OutOfRange,
 }
 
 /// What decides where periods begin: the time zone, the first day of the week, and the seasons.
 ///
-/// Without a `season`, the unit [`Unit::Season`] is one period that holds the whole of time, with
-/// the key `all`. (It is for the board to refuse a window of seasons without their definition.)
+/// Without a `season`, the unit [`Unit::Season`] is one period that contains all of time, with the key `all`. (The board
+/// must refuse a window of seasons without their definition.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
     /// The time zone in which hours, dates, months and years are counted.
@@ -242,7 +237,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// The period of the given unit that holds `at`; there is always exactly one.
+    /// The period of the given unit that contains `at`; there is always exactly one.
     pub fn containing(&self, unit: Unit, at: Timestamp) -> Period {
         let at_s = at.ms().div_euclid(1_000);
         let (start_s, end_s) = match unit {
@@ -266,20 +261,18 @@ impl Calendar {
         }
     }
 
-    /// The period that begins where this one of the same calendar ends. `None` for `all`, and if
-    /// that is after [`Timestamp::MAX`].
+    /// The period that begins where this one ends. `None` for `all`, and if that is after [`Timestamp::MAX`].
     pub fn next(&self, period: &Period) -> Option<Period> {
         Some(self.containing(period.unit, period.end()?))
     }
 
-    /// The period that ends where this one of the same calendar begins. `None` for `all`, and if
-    /// that is at or before [`Timestamp::MIN`].
+    /// The period that ends where this one begins. `None` for `all`, and if that is at or before [`Timestamp::MIN`].
     pub fn previous(&self, period: &Period) -> Option<Period> {
         let last = Timestamp::from_ms(period.start_ms.saturating_sub(1)).ok()?;
         Some(self.containing(period.unit, last))
     }
 
-    /// The key of a period of this calendar. No two periods of one unit have the same.
+    /// The key of a period of this calendar. No two periods of a unit share a key.
     pub fn key(&self, period: &Period) -> String {
         let start_s = period.start_ms.div_euclid(1_000);
         match period.unit {
@@ -294,8 +287,7 @@ impl Calendar {
     /// The period that has the given key: the exact inverse of [`Self::key`].
     ///
     /// # Errors
-    /// [`KeyError`] if no period has it, with the form of a key or with the key that may have been
-    /// meant.
+    /// [`KeyError`] if no period has it, with the form of a key or with the key that may have been meant.
     pub fn parse_key(&self, unit: Unit, key: &str) -> Result<Period, KeyError> {
         let (start_ms, example) = match unit {
             Unit::Minute | Unit::Hour => (read_instant(key), "2026-11-01T05:30Z"),
@@ -307,7 +299,7 @@ impl Calendar {
             Unit::Year => (self.read_date(unit, key), "2026"),
         };
         let start_ms = start_ms.ok_or(KeyError::Malformed { unit, example })?;
-        // The first period of all may begin before the first timestamp: it is found all the same.
+        // The very first period may begin before the first timestamp: it is found all the same.
         let period = self.containing(unit, Timestamp::from_ms_clamped(start_ms));
         let holder = self.key(&period);
         if holder == key {
@@ -319,7 +311,7 @@ impl Calendar {
         }
     }
 
-    /// The start and end, in seconds, of the hour that holds `at_s`.
+    /// The start and end, in seconds, of the hour that contains `at_s`.
     fn hour(&self, at_s: i64) -> (i64, i64) {
         let offset = self.offset(at_s);
         let start = at_s - (at_s + offset).rem_euclid(HOUR_S);
@@ -338,7 +330,7 @@ impl Calendar {
         )
     }
 
-    /// The start and end, in seconds, of the day, week, month or year that holds `at_s`.
+    /// The start and end, in seconds, of the day, week, month or year that contains `at_s`.
     fn dates(&self, unit: Unit, at_s: i64) -> (i64, i64) {
         let mut first = self.first_date(unit, self.local_date(at_s));
         let mut start = self.begin(first);
@@ -348,8 +340,7 @@ impl Calendar {
             if at_s < end {
                 return (start, end);
             }
-            // The clock was turned back over midnight: by date `at_s` is in the period before, but
-            // the next one has begun.
+            // The clock was turned back over midnight: `at_s` has a date of the period before, but the next one has begun.
             (first, start) = (next, end);
         }
     }
@@ -357,7 +348,7 @@ impl Calendar {
     /// The first second whose local date is on or after `date`.
     fn begin(&self, date: NaiveDate) -> i64 {
         let midnight = date.and_time(NaiveTime::MIN).and_utc().timestamp();
-        // One day is more than any offset, so the instant lies between these two.
+        // One day is more than any offset, so the instant is between these two.
         let before = self.offset(midnight - DAY_S);
         let after = self.offset(midnight + DAY_S);
         let by_before = midnight - before;
@@ -369,12 +360,11 @@ impl Calendar {
         if self.offset(by_after) == after {
             return by_after;
         }
-        // Neither offset ever shows midnight: the change leaps over it.
+        // Neither offset ever shows midnight: the change skips it.
         self.change(by_after, by_before)
     }
 
-    /// The first second in `(low, high]` whose offset is not the one at `low`, provided that there
-    /// is one change of offset among them.
+    /// The first second in `(low, high]` whose offset is not that at `low`, if the offset changes once in between.
     fn change(&self, mut low: i64, mut high: i64) -> i64 {
         let offset = self.offset(low);
         while high - low > 1 {
@@ -487,8 +477,7 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
-    /// The periods from the one that holds `from` on: each key, and the start where the key does
-    /// not say it.
+    /// The periods from the one that contains `from` on: each key, and the start where the key does not say it.
     fn periods(zone: &str, unit: Unit, from: &str, count: usize) -> Vec<String> {
         let calendar = calendar(zone);
         let first = calendar.containing(unit, at(from));

@@ -1,8 +1,7 @@
 //! The plan of an event: which standings it is added to, and with what amount.
 //!
-//! This is the heart of the service. A [`Plan`] is a pure function of a board, an event and the time; the
-//! store carries it out in one atomic step. Its greater part, the [`Route`], is the same for all events that lie
-//! in the same periods, so routes are made once and shared.
+//! This is the heart of the service. A [`Plan`] is a pure function of a board, an event and the time; the store carries it
+//! out in one atomic step. Most of it, the [`Route`], is the same for all events in the same periods, and is shared.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -21,7 +20,7 @@ use super::window::Window;
 
 /// How many routes of a board are kept for reuse.
 const ROUTES_MAX: usize = 16;
-/// How many periods the sums of a board that are kept for reuse may name: about 2 MB.
+/// How many periods the sums of a board's kept routes may name: about 2 MB.
 const SUM_PERIODS_MAX: usize = 100_000;
 
 /// What to do with one event.
@@ -31,20 +30,20 @@ pub struct Plan {
     pub event: Event,
     /// The instant that it counts for.
     pub at: Timestamp,
-    /// Why it is not taken, unless its id shows that it was taken before.
+    /// Why it is refused, unless its id shows that it was applied before.
     pub rejection: Option<Rejection>,
-    /// Where it goes.
+    /// The standings that it changes.
     pub route: Arc<Route>,
-    /// What it adds to the standings, by [`Amount::column`].
+    /// What it adds to them, by [`Amount::column`].
     pub amounts: Vec<Score>,
     /// What it takes of the board's quotas.
     pub quotas: Vec<QuotaUse>,
-    /// In a league, the cohort in which its member sits in the period of that instant.
+    /// In a league, its member's cohort in the period of `at`.
     pub cohort: Option<Cohort>,
 }
 
 impl Plan {
-    /// The plan of an event of these instants, which takes this route.
+    /// The plan of an event with these instants, which takes this route.
     pub fn new(board: &Board, event: Event, instants: Instants, route: Arc<Route>) -> Self {
         let Instants { at, came_in, .. } = instants;
         let rejection = reject(board, event.score, at, came_in);
@@ -80,7 +79,7 @@ impl Plan {
         )
     }
 
-    /// On a board that keeps the last value: up to which instant (exclusive) the event would have this plan, if it counted for a later one.
+    /// On a board that keeps the last value: up to which instant (exclusive) it could count and keep this plan.
     pub fn until(&self, board: &Board) -> Option<Timestamp> {
         let definition = &board.definition;
         if definition.update != Update::Last {
@@ -93,7 +92,7 @@ impl Plan {
         Some(ends.fold(of_route, Timestamp::min))
     }
 
-    /// In a league, the cohort that it is an event of.
+    /// In a league, the cohort that it counts in.
     pub fn section(&self) -> Option<Section> {
         // A league records one unit, on one track.
         let period = self.route.writes.first()?.standing.period;
@@ -102,24 +101,24 @@ impl Plan {
     }
 }
 
-/// The standings of all events whose instants lie in the same periods.
+/// The standings of all events whose instants are in the same periods.
 #[derive(Debug, PartialEq)]
 pub struct Route {
-    /// The instants of events, in milliseconds, that take this route.
+    /// The instants, in milliseconds, of events that take this route.
     at_ms: Range<i64>,
-    /// The times of the clock, in milliseconds, at which it can be used.
+    /// The clock times, in milliseconds, at which it can be used.
     now_ms: Range<i64>,
-    /// The periods' standings.
+    /// The standings of single periods.
     pub writes: Vec<Write>,
     /// The standings that are sums.
     pub sums: Vec<Arc<Sum>>,
-    /// The periods in which the event and its voter are counted, and when that may be dropped.
+    /// The periods in which the event and its voter are counted, and when those counts may be dropped.
     pub turnouts: Vec<(Period, Option<i64>)>,
     /// The names of the standings in which outcomes report changes.
     names: Vec<(Window, StandingName)>,
 }
 
-/// What a standing of a board is called in answers.
+/// The name of a board's standing in answers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StandingName {
     /// Its window.
@@ -131,7 +130,7 @@ pub struct StandingName {
 impl fmt::Display for StandingName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { window, key } = self;
-        // Of all time there is one only.
+        // For all time there is only one standing.
         if window == key {
             write!(f, "{window}")
         } else {
@@ -159,14 +158,14 @@ pub struct Write {
     pub amount: Amount,
     /// The window as which the outcome reports it.
     pub reported: Option<Window>,
-    /// When it may be dropped, in milliseconds since the epoch; past that it is not written any more.
+    /// When it may be dropped, in milliseconds since the epoch; after that it is not written any more.
     pub expires_at_ms: Option<i64>,
 }
 
 /// Which of an event's amounts a standing gets.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Amount {
-    /// By the weights, or without them.
+    /// With weights, or without.
     pub track: Track,
     /// The share that is carried over, by its index in the board's `carryover`; `None`: the score itself.
     pub carried: Option<usize>,
@@ -184,7 +183,7 @@ impl Amount {
     }
 }
 
-/// A derived series that an event is added to: every standing of it that exists and contains the event's period.
+/// A derived series that an event is added to: every existing standing of it that contains the event's period.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sum {
     /// The series.
@@ -203,23 +202,23 @@ pub struct Sum {
     pub history: Vec<Period>,
     /// Whether that standing is probably not stored, so that `history` should be sent at once.
     pub is_past: bool,
-    /// When the oldest of the history may be dropped; past that the standing is not reported.
+    /// When the oldest of `history` may be dropped; after that the standing is not reported.
     pub expires_at_ms: Option<i64>,
 }
 
-/// The instants that decide on an event.
+/// The instants that decide about an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Instants {
-    /// When it counts.
+    /// The instant that it counts for.
     pub at: Timestamp,
-    /// When it came in: by this it is too late, or in the future.
+    /// When it came in: this decides whether it is too late, or in the future.
     pub came_in: Timestamp,
-    /// By this it is known which standings there are. Of an event that waited in a queue it is later.
+    /// Decides which standings exist. It is later than `came_in` if the event waited in a queue.
     pub now: Timestamp,
 }
 
 impl Instants {
-    /// Those of an event that has just come in.
+    /// For an event that has just come in.
     pub fn of(event: &Event, arrived_at: Timestamp) -> Self {
         Self {
             at: event.at.unwrap_or(arrived_at),
@@ -229,11 +228,11 @@ impl Instants {
     }
 }
 
-/// What a [`Sum`] follows from: a derived series, the event's period or the one that it is carried over to, the running period, and what is
-/// added.
+/// What a [`Sum`] is made from: a derived series, the event's period or the one that it is carried over to, the running
+/// period, and what is added.
 type Term = (Derived, Period, Period, Amount);
 
-/// What was planned last for a board's events, for reuse.
+/// The latest routes of a board's events, for reuse.
 #[derive(Debug, Default)]
 pub struct Routes {
     latest: VecDeque<Arc<Route>>,
@@ -250,7 +249,7 @@ impl Routes {
         Plan::new(board, event, instants, route)
     }
 
-    /// The route of an event of these instants.
+    /// The route of an event with these instants.
     pub fn route(&mut self, board: &Board, instants: Instants) -> Arc<Route> {
         let Instants { at, now, .. } = instants;
         let usable = |route: &&Arc<Route>| {
@@ -307,7 +306,7 @@ fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
     Ok(amounts)
 }
 
-/// Whether the board takes events of that score and instant now.
+/// Why the board does not take events with this score and instant now, if so.
 fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let definition = &board.definition;
     if let Some(rejection) = reject_in_league(board, at, now) {
@@ -329,8 +328,8 @@ fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<
     (!definition.takes_score(score)).then_some(Rejection::ScoreBounds)
 }
 
-/// Whether the period of that instant has not begun in a league, or is closed: nobody has a seat before it begins, and deciding
-/// a cohort needs a clock that shows the end of the wait.
+/// Refuses events of periods of a league that have not begun, or are closed: no member has a seat before the beginning, and
+/// deciding a cohort requires that the clock has passed the end of the wait.
 fn reject_in_league(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let period = board.calendar.containing(board.league_unit()?, at);
     if period.start_ms > now.ms() {
@@ -392,12 +391,12 @@ impl Route {
         route
     }
 
-    /// The name of the standing of a window in which an event of this instant is reported.
+    /// The name of the standing of a window in which an event at this instant is reported.
     pub fn name(&self, board: &Board, window: Window, at: Timestamp) -> StandingName {
         let known = self.names.iter().find(|(known, _)| *known == window);
         match known.filter(|_| self.at_ms.contains(&at.ms())) {
             Some((_, name)) => name.clone(),
-            // The outcome of a duplicate tells of another time, or of an older definition.
+            // The outcome of a duplicate may be for another time, or for an older definition.
             None => StandingName::new(board, window, at),
         }
     }
@@ -433,7 +432,7 @@ impl Route {
     }
 }
 
-/// Where a share of a period's scores is carried over to, and its index in the board's `carryover`.
+/// The period to which a share of a period's scores is carried over, and the share's index in the board's `carryover`.
 fn carried_to(board: &Board, period: &Period) -> Option<(usize, Period)> {
     let mut units = board.definition.carryover.keys();
     let index = units.position(|unit| *unit == period.unit)?;

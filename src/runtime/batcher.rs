@@ -1,26 +1,26 @@
-//! Group commit: jobs that come in while a call is under way go together in the next call.
+//! Group commit: jobs that come in while a call is in flight share the next call.
 //!
-//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call those
-//! run first whom it has answered, and those whose requests have come in meanwhile; then the next call is made. A second call is
-//! begun beside the first when as many jobs wait as that has, or more than go into a call, so that Redis has work while the
-//! answers of the first are taken apart. Fewer are not enough: what is asked twice costs a call only once, and each call costs Redis
-//! something for itself. Work that makes way for other work has one call under way at a time.
+//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call,
+//! the tasks that it answered and those whose requests have arrived run first; then the next call is made. A second call
+//! begins next to the first when at least as many jobs wait as the first one has, or more than fit into a call, so that
+//! Redis has work while the answers of the first are taken apart. Fewer are not enough: equal jobs cost a call only once,
+//! and each call costs Redis something by itself. Work that makes way for other work has one call in flight at a time.
 //!
-//! Order: jobs are taken from the queue, and their call is made, under one lock and without an `.await` in between. So
-//! calls are made in the order of their jobs, whichever tasks make them.
+//! Order: jobs are taken from the queue, and their call is made, under one lock without an `.await` in between. So calls
+//! are made in the order of their jobs, whichever tasks make them.
 //!
 //! Tasks: a task that submits a small job to an idle batcher carries out the call itself. All other calls are carried out
-//! by a task of the batcher, which ends when nothing is left to do. Either way a client that goes away does not take
-//! its neighbours' answers along: a call whose submitter is gone goes on in a task of its own. The tasks on a job's way are
-//! that of the client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken so often:
+//! by a task of the batcher, which ends when nothing is left to do. Either way a client that disconnects does not lose its
+//! neighbours' answers: a call whose submitter is dropped continues in a task of its own. A job involves the task of the
+//! client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken this often:
 //!
-//! | | wakes | of them new tasks |
+//! | | wakes | new tasks |
 //! | --- | --- | --- |
 //! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
-//! | the same, if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
-//! | n jobs that share a call, while others are under way | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+//! | one alone if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | n jobs that share a call, while others are in flight | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
 //!
-//! A write that has to wait for a turn on its connection (`redis/writer.rs`) is woken once more, when it has been sent.
+//! A write that waits for its turn on its connection (`redis/writer.rs`) causes one more wake, once it is sent.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -38,38 +38,38 @@ use tokio::sync::oneshot;
 
 use super::supervise::restarted;
 
-/// The greatest cost of a call, in microseconds of Redis, that the task of a submitter carries out itself. Reading the
-/// answers of a larger call would hold up what else that task has to do.
+/// The greatest cost, in microseconds of Redis, of a call that the submitter's task carries out itself. Reading the answers
+/// of a larger call would hold up the other work of that task.
 const SMALL_COST_US_MAX: usize = 100;
-/// Calls that a batcher has under way at one time, at the most.
+/// The most calls of a batcher in flight at once.
 const CALLS_MAX: usize = 2;
 
 /// What a batcher does with its jobs.
 pub trait Work: Send + Sync + 'static {
-    /// What is to be done.
+    /// One thing to do.
     type Job: Send;
-    /// What came of it.
+    /// The result of a job.
     type Answer: Send;
-    /// What the jobs of a call amount to.
+    /// The sum of the jobs of a call.
     type Load: Default + Send;
 
-    /// Whether a call with this load takes a job. If so the load contains the job from then on; otherwise it stays as it is. An
+    /// Whether a call with this load takes a job. If so, the job is added to the load; otherwise the load is unchanged. An
     /// empty call takes any job.
     fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
 
     /// About how long a call with this load keeps Redis busy, in microseconds.
     fn cost_us(load: &Self::Load) -> usize;
 
-    /// Whether a second call is not to begin beside the first now, since other work goes first, or since waiting saves work.
+    /// Whether no second call must begin next to the first now, since other work goes first, or since waiting saves work.
     fn makes_way(&self) -> bool {
         false
     }
 
-    /// Called under the lock of the queue whenever that changes: whether more waits than goes into the next call.
+    /// Called under the queue's lock whenever this changes: whether more waits than fits into the next call.
     fn note_behind(&self, _is_behind: bool) {}
 
-    /// Makes a call for some jobs, which amount to this load; the answers are in their order. What must be done in the order of
-    /// the calls is done before this returns its future.
+    /// Makes a call for jobs, whose sum is `load`; the answers are in their order. What must be done in the order of the
+    /// calls is done before this returns its future.
     fn call(
         &self,
         jobs: Vec<Self::Job>,
@@ -77,7 +77,7 @@ pub trait Work: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Self::Answer>> + Send;
 }
 
-/// Adds a job to a load that is a number, unless that becomes more than `max`. An empty call takes any job.
+/// Adds a job to a load that is a number, unless the sum exceeds `max`. An empty call takes any job.
 pub fn admit(load: &mut usize, job: usize, max: usize) -> bool {
     let is_admitted = *load == 0 || *load + job <= max;
     if is_admitted {
@@ -91,21 +91,21 @@ pub struct Batcher<W: Work> {
     work: W,
     /// `None` while it is idle, as most are.
     queue: Mutex<Option<Box<Queue<W>>>>,
-    /// Held from taking jobs until their call is made.
+    /// Held while jobs are taken and their call is made.
     calling: Mutex<()>,
 }
 
 struct Queue<W: Work> {
     next: Next<W>,
-    /// Those that the next call does not take.
+    /// The jobs that don't fit into the next call.
     behind: VecDeque<Waiting<W>>,
-    /// Calls under way.
+    /// Calls in flight.
     calls: usize,
-    /// How many jobs the call has that was made last.
+    /// How many jobs the last call had.
     last_jobs: usize,
 }
 
-/// The jobs of the next call, those who wait for their answers, and what the jobs amount to. A job is weighed when it comes in here.
+/// The jobs of the next call, the senders of their answers, and the load. A job is added to the load when it comes in here.
 struct Next<W: Work> {
     jobs: Vec<W::Job>,
     senders: Vec<Sender<W>>,
@@ -116,7 +116,7 @@ type Waiting<W> = (<W as Work>::Job, Sender<W>);
 
 type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
 
-/// Who carries a new call out.
+/// What carries out a new call.
 enum Carrier {
     Submitter,
     Task,
@@ -132,9 +132,9 @@ impl<W: Work> Batcher<W> {
         })
     }
 
-    /// Has a job done, behind those that were submitted before; `None` if the call broke off by a fault of this program.
-    /// A job whose submitter goes away before its call is made is not done. The future has to be polled until it is ready,
-    /// or dropped: it may carry out a call.
+    /// Has a job done, after those that were submitted before; `None` if the call failed by a fault of this program. A job
+    /// whose submitter is dropped before its call is made is not done. The future must be polled until it is ready, or
+    /// dropped: it may carry out a call.
     pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
         let (sender, answer) = oneshot::channel();
         match self.put(job, sender) {
@@ -150,7 +150,7 @@ impl<W: Work> Batcher<W> {
         answer.await.ok()
     }
 
-    /// Puts a job into the queue; returns who carries out a new call, if there is one to make.
+    /// Puts a job into the queue; returns what carries out a new call, if there is one to make.
     fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
         let queue = queue.get_or_insert_default();
@@ -168,12 +168,12 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// How many calls may be under way now.
+    /// How many calls may be in flight now.
     fn calls_max(&self) -> usize {
         if self.work.makes_way() { 1 } else { CALLS_MAX }
     }
 
-    /// Whether more waits than goes into the next call.
+    /// Whether more waits than fits into the next call.
     fn is_behind(&self) -> bool {
         let queue = self.queue.lock();
         queue.as_ref().is_some_and(|queue| queue.is_full())
@@ -190,8 +190,8 @@ impl<W: Work> Batcher<W> {
     async fn carry_out_all(self: Arc<Self>) {
         while let Some(call) = self.next_call() {
             call.await;
-            // Those run who were just answered, and those whose requests have come in meanwhile, unless the next call is full already:
-            // they may have jobs for it. Under load a call then carries half as many again, and each costs Redis and this program less.
+            // Let the tasks run that were just answered, or whose requests have arrived: they may have jobs for the next
+            // call, unless it is full already. Under load a call then has half as many jobs again, and each costs less.
             if !self.is_behind() {
                 tokio::task::yield_now().await;
             }
@@ -208,8 +208,8 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// Takes jobs, and makes their call. `None` if there are too few: then the caller counts no more as one who carries
-    /// out calls, and has to stop.
+    /// Takes jobs, and makes their call. `None` if there are too few: then the caller no longer counts as one that carries
+    /// out calls, and must stop.
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let Next {
@@ -217,16 +217,16 @@ impl<W: Work> Batcher<W> {
             senders,
             load,
         } = self.take_next()?;
-        // In a box, since it passes through several futures, and each would have room for it twice.
+        // Boxed, since it passes through several futures, each of which would hold it twice.
         let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs, load))));
         Some(async move {
-            // After a panic there are no answers: the senders are dropped, and their submitters told so.
+            // After a panic there are no answers: the senders are dropped, which tells their submitters.
             let Ok(call) = call else {
                 return;
             };
             let answers = AssertUnwindSafe(call).catch_unwind().await;
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
-                // If nobody waits for it any more, nobody is told.
+                // An error means that nobody waits for it any more.
                 drop(sender.send(answer));
             }
         })
@@ -245,7 +245,7 @@ impl<W: Work> Batcher<W> {
         next
     }
 
-    /// Whether the one who asks ends, since there is no call to make.
+    /// Whether the caller ends, since there is no call to make.
     fn ends(&self) -> bool {
         let mut held = self.queue.lock();
         let waits = |queue: &Queue<W>| !queue.next.jobs.is_empty() && self.has_call(queue);
@@ -256,7 +256,7 @@ impl<W: Work> Batcher<W> {
         ends
     }
 
-    /// Takes note that one ends who carries out calls. Behind the last one nothing waits.
+    /// Notes that one that carries out calls ends. Nothing waits after the last one.
     fn end(held: &mut Option<Box<Queue<W>>>) {
         drop(held.take_if(|queue| {
             queue.calls -= 1;
@@ -264,24 +264,24 @@ impl<W: Work> Batcher<W> {
         }));
     }
 
-    /// Whether what waits, if anything does, goes into a call by one of those who carry out calls.
+    /// Whether the waiting jobs, if any, get a call from those that carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
         queue.calls == 1 || queue.fills_second() && queue.calls <= self.calls_max()
     }
 }
 
 impl<W: Work> Queue<W> {
-    /// Whether more waits than goes into the next call.
+    /// Whether more waits than fits into the next call.
     fn is_full(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// Whether enough waits for a second call beside the first.
+    /// Whether enough waits for a second call next to the first.
     fn fills_second(&self) -> bool {
         self.is_full() || self.next.jobs.len() >= self.last_jobs
     }
 
-    /// Puts a job behind all others.
+    /// Puts a job after all others.
     fn put(&mut self, work: &W, waiting: Waiting<W>) {
         if self.is_full() {
             self.behind.push_back(waiting);
@@ -290,7 +290,7 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes the jobs of the next call, without those that nobody waits for any more. The jobs behind them move up.
+    /// Takes the jobs of the next call, without those whose submitters are gone. The jobs after them move up.
     fn take(&mut self, work: &W) -> Next<W> {
         let mut next = mem::take(&mut self.next);
         if next.senders.iter().any(oneshot::Sender::is_closed) {
@@ -304,7 +304,7 @@ impl<W: Work> Queue<W> {
         next
     }
 
-    /// Puts what waits into the next call, as far as that takes it.
+    /// Moves waiting jobs into the next call while they fit.
     fn move_up(&mut self, work: &W) {
         while let Some(waiting) = self.behind.pop_front() {
             if waiting.1.is_closed() {
@@ -318,7 +318,7 @@ impl<W: Work> Queue<W> {
 }
 
 impl<W: Work> Next<W> {
-    /// Puts a job behind the others of the call; the error is a job that it does not take.
+    /// Adds a job to the call; the error is a job that does not fit.
     fn put(&mut self, work: &W, (job, sender): Waiting<W>) -> Result<(), Waiting<W>> {
         if !work.admit(&mut self.load, &job) {
             return Err((job, sender));
@@ -350,7 +350,7 @@ impl<W: Work> Default for Next<W> {
     }
 }
 
-/// A future that goes on in a task of its own if it is dropped before its end.
+/// A future that continues in a task of its own if it is dropped before its end.
 struct Kept(Option<BoxFuture<'static, ()>>);
 
 impl Future for Kept {
@@ -388,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// Doubles numbers. A call takes three, ends when it is let, and breaks off at 13.
+    /// Doubles numbers. A call takes three, ends when the test lets it, and panics at 13.
     #[derive(Clone)]
     struct Doubling {
         begun: Arc<Mutex<Vec<Vec<u32>>>>,
@@ -447,7 +447,7 @@ mod tests {
             Self { work, batcher }
         }
 
-        /// One whose work makes way.
+        /// A bench whose work makes way.
         fn with_one_call_at_a_time() -> Self {
             let bench = Self::new();
             bench.work.makes_way.store(true, Ordering::Relaxed);
@@ -471,7 +471,7 @@ mod tests {
             self.work.begun.lock().clone()
         }
 
-        /// Whether the work was told that more waits than goes into the next call.
+        /// Whether the work was told that more waits than fits into the next call.
         fn is_behind(&self) -> bool {
             let is_behind = self.work.is_behind.load(Ordering::Relaxed);
             assert_eq!(is_behind, self.batcher.is_behind());

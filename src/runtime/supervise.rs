@@ -1,7 +1,7 @@
-//! Background tasks. A task that panics is started again, and the log and a metric say so.
+//! Background tasks. A task that panics is restarted, and the log and a metric say so.
 //!
-//! If a task ends that can't be started again, the process ends in good order (`server.rs`). If a task panics again and
-//! again, `/livez` says so.
+//! If a task that can't be restarted ends, the process shuts down cleanly (`server.rs`). If a task keeps panicking,
+//! `/livez` says so.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use futures::FutureExt;
 use metrics::counter;
 use parking_lot::Mutex;
 
-/// The first and the longest pause before a task is begun again; the pauses in between double.
+/// The first and the longest pause before a restart; pauses in between double.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A task that has gone on for so long is well again.
+/// After running this long, a task counts as recovered.
 const STEADY_AFTER: Duration = Duration::from_mins(1);
-/// After so many panics without being well in between, a task is failing.
+/// After this many panics without recovering in between, a task is failing.
 const PANICS_MAX: u32 = 3;
 
 /// The tasks of the process that have panicked.
@@ -27,13 +27,13 @@ static FAULTS: Mutex<BTreeMap<u64, Fault>> = Mutex::new(BTreeMap::new());
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     task: &'static str,
-    /// Panics, without being well in between.
+    /// Panics since it last recovered.
     panics: u32,
     last: Instant,
 }
 
-/// Runs a task to its end: one that panics is begun again after a pause, is logged, and counted in
-/// `standings_task_restarts_total`. A task that is to go on for ever returns `Infallible`, so that it can't end.
+/// Runs a task to its end: one that panics is restarted after a pause, logged, and counted in
+/// `standings_task_restarts_total`. A task that must never end returns `Infallible`.
 pub async fn restarted<F: Future>(task: &'static str, mut begin: impl FnMut() -> F) -> F::Output {
     let mut faults = Faults::default();
     loop {
@@ -55,7 +55,7 @@ pub async fn restarted<F: Future>(task: &'static str, mut begin: impl FnMut() ->
     }
 }
 
-/// The tasks that panic again and again.
+/// The tasks that keep panicking.
 pub fn failing(now: Instant) -> Vec<&'static str> {
     let faults = FAULTS.lock();
     let failing = faults.values().filter(|fault| {
@@ -64,7 +64,7 @@ pub fn failing(now: Instant) -> Vec<&'static str> {
     failing.map(|fault| fault.task).collect()
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub fn message_of(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
@@ -73,12 +73,12 @@ pub fn message_of(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// The faults of one task, for as long as it is there.
+/// The faults of one task, as long as it exists.
 #[derive(Default)]
 struct Faults(Option<u64>);
 
 impl Faults {
-    /// Takes note of a panic; returns how many there were without being well in between.
+    /// Notes a panic; returns how many there were since the task last recovered.
     fn note(&mut self, task: &'static str, now: Instant) -> u32 {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let id = *self

@@ -8,24 +8,24 @@ use tokio_util::sync::CancellationToken;
 
 /// The pause between two lines of a cause.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a cause has had no line when what was left out is told without a further one: a flood would have had it.
+/// How long a cause must have had no line before the omitted ones are reported separately: a flood would have had a line.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
-/// How many causes are told apart. What else there is counts as one.
+/// How many causes are kept separately. All others count as one.
 const CAUSES_MAX: usize = 64;
 /// The name of all other causes.
 const OTHER: &str = "other causes";
 
 static LINES: Throttle = Throttle::new();
 
-/// Has a line logged, unless one with the same cause was logged less than a second ago. The line is given how many were
-/// left out since the last one, if any were.
+/// Logs a line, unless one with the same cause was logged less than a second ago. `log` gets the number of lines omitted
+/// since the last one, if any.
 pub fn say(cause: &str, log: impl FnOnce(Option<u64>)) {
     if let Some(left_out) = LINES.admit(cause, Instant::now()) {
         log(Some(left_out).filter(|count| *count > 0));
     }
 }
 
-/// Tells how many lines were left out where no further one comes to tell it, until it is told to stop.
+/// Reports how many lines were omitted where no further line does, until `stop`.
 pub async fn tell_of_the_rest(stop: CancellationToken) {
     loop {
         let slept = stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await;
@@ -43,7 +43,7 @@ pub async fn tell_of_the_rest(stop: CancellationToken) {
 
 struct Throttle(Mutex<BTreeMap<String, Said>>);
 
-/// When a cause had its last line, and how many were left out since.
+/// When a cause had its last line, and how many were omitted since.
 struct Said {
     at: Instant,
     left_out: u64,
@@ -54,7 +54,7 @@ impl Throttle {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// How many lines were left out since the last one, if there may be one now.
+    /// The number of lines omitted since the last one, if a line may be logged now.
     fn admit(&self, cause: &str, now: Instant) -> Option<u64> {
         let mut causes = self.0.lock();
         let is_new = !causes.contains_key(cause);
@@ -79,7 +79,7 @@ impl Throttle {
         Some(0)
     }
 
-    /// How many lines were left out of causes that have had no line for a while. These causes are forgotten.
+    /// The omitted lines of causes that have had no line for a while. These causes are forgotten.
     fn rest(&self, now: Instant) -> Vec<(String, u64)> {
         let mut causes = self.0.lock();
         let old = causes.extract_if(.., |_, said| now.duration_since(said.at) >= SILENT_AFTER);

@@ -1,4 +1,4 @@
-//! Limits of time, and the factor that multiplies those of the service.
+//! Time limits, and the factor that multiplies those of the service.
 
 use std::pin::pin;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ use thiserror::Error;
 /// The greatest factor.
 const FACTOR_MAX: u32 = 100;
 
-/// The factor by which the service multiplies each limit of time that ends in an error: how long it waits for Redis, and
-/// how long a request may take. The limits themselves are constants of the modules that keep them.
+/// The factor by which the service multiplies each time limit that ends in an error: how long it waits for Redis, and how
+/// long a request may take. The limits themselves are constants of the modules that apply them.
 ///
-/// With the factor 1, the default, a caller gets an answer or a 503 within 20 s, and a server of Redis that does not
-/// answer is given up after 2.4 s. A slow machine, or a distant Redis, needs more.
+/// With the factor 1, the default, a caller gets an answer or a 503 within 20 s, and a Redis server that does not answer is
+/// given up after 2.4 s. A slow machine, or a distant Redis, needs more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimeoutFactor(u32);
 
-/// The text is no factor.
+/// The text is not a valid factor.
 #[derive(Debug, Error, PartialEq)]
 #[error("the factor must be a whole number from 1 to {FACTOR_MAX}")]
 pub struct TimeoutFactorError;
 
-/// What a future comes to, unless that takes longer than `limit`. A future that is ready at once needs no timer.
+/// The result of a future, or `None` after `limit`. A future that is ready at once needs no timer.
 pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     match futures::poll!(future.as_mut()) {
@@ -33,7 +33,7 @@ pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::O
 }
 
 impl TimeoutFactor {
-    /// How long to wait in place of `limit`.
+    /// How long to wait instead of `limit`.
     pub fn times(self, limit: Duration) -> Duration {
         limit * self.0
     }

@@ -1,5 +1,5 @@
-//! The job that announces changes of definitions, if the instance that made a change died before it announced it. A new
-//! board may have been left before standing orders were carried out on it, too.
+//! The job that announces changes of definitions if the instance that made them died first. It also carries out standing
+//! orders on a new board whose creator died before doing so.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
 
-/// Announces the changes that were begun so long ago that the instance which made them is gone, or has failed.
+/// Announces changes that began so long ago that the instance that made them has died or failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Announcements {
-    /// How old a change is when its maker is believed to be gone.
+    /// The age from which the maker of a change counts as dead.
     pub older_than: Duration,
 }
 
 impl Announcements {
-    /// As instances do it: after longer than a request takes, as a rule.
+    /// What instances use: longer than a request usually takes.
     pub const USUAL: Self = Self {
         older_than: Duration::from_secs(10),
     };

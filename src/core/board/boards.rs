@@ -1,7 +1,6 @@
 //! The boards in memory. An instance reads a board from Redis when it needs it, and again when the board has changed.
 //!
-//! What an instance holds is a copy. Redis refuses a call that goes by an old copy as stale; then the instance reads the
-//! board again.
+//! What an instance holds is a copy. Redis refuses a call with an outdated copy; then the instance reads the board again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,11 +22,11 @@ use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::redis::{StoreError, keys};
 
-/// How many definitions are read side by side.
+/// How many definitions are read at once.
 const LOADS_MAX: usize = 64;
-/// How long events and reads wait for a board that is just going to other shards, or is being created.
+/// How long events and reads wait for a board that is moving to other shards, or being created.
 const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
-/// How often they look whether it has.
+/// How often they check whether that has ended.
 const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The boards in memory.
@@ -38,50 +37,49 @@ pub struct Boards {
     known: Mutex<Known>,
 }
 
-/// What is held, by ids.
+/// The boards in memory, by id.
 #[derive(Debug, Default)]
 struct Held {
     boards: HashMap<BoardId, Arc<LiveBoard>>,
-    /// How often all of it was dropped.
+    /// How often all were dropped.
     drops: u64,
 }
 
-/// What an instance has heard of changes.
+/// What an instance knows of changes.
 #[derive(Debug, Default)]
 struct Known {
     heard: Heard,
-    /// Whether all boards are to be read.
+    /// Whether the list of all boards must be read.
     is_list_unread: bool,
     /// The boards that have changed since they were read.
     unread: BTreeSet<BoardId>,
-    /// Boards that were held, and were gone from the list when a server had gone back.
+    /// Boards in memory that were missing from the list after a server had gone back.
     unlisted: BTreeSet<BoardId>,
 }
 
 impl Boards {
-    /// A board, if it is held.
+    /// A board, if it is in memory.
     pub(crate) fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
         self.held.read().boards.get(id).cloned()
     }
 
-    /// The ids of those that are held.
+    /// The ids of the boards in memory.
     pub(crate) fn ids(&self) -> Vec<BoardId> {
         self.held.read().boards.keys().cloned().collect()
     }
 
-    /// Held while background work is planned from the boards in memory. So the last plan is made from the latest
-    /// boards.
+    /// Held while background work is planned from the boards in memory, so that the last plan uses the latest boards.
     pub(crate) fn planning(&self) -> MutexGuard<'_, ()> {
         self.planning.lock()
     }
 
-    /// How often all was dropped.
+    /// How often all boards were dropped.
     pub(crate) fn drops(&self) -> u64 {
         self.held.read().drops
     }
 
-    /// Holds what was read of a board after so many drops. Returns whether that is new: it is not where the same was held,
-    /// or all was dropped since.
+    /// Stores what was read of a board when there had been `drops` drops. Returns whether it is new: not if the same was
+    /// stored, or all was dropped since.
     fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) -> bool {
         let mut held = self.held.write();
         if held.drops != drops {
@@ -97,7 +95,7 @@ impl Boards {
         }
     }
 
-    /// Drops all that is held, and returns the ids of it.
+    /// Drops all boards, and returns their ids.
     fn drop_all(&self) -> Vec<BoardId> {
         let mut held = self.held.write();
         held.drops += 1;
@@ -106,14 +104,14 @@ impl Boards {
 }
 
 impl Engine {
-    /// Holds what was read of a board after so many drops, and plans the work that it needs.
+    /// Stores what was read of a board when there had been `drops` drops, and plans the work that it needs.
     pub(crate) fn hold(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
         if self.boards.put(id, live, drops) {
             self.plan_work(id);
         }
     }
 
-    /// Plans the background work of a board that is new in memory, or gone from there.
+    /// Plans the background work of a board that is new in memory, or left it.
     fn plan_work(&self, id: &BoardId) {
         let _planning = self.boards.planning();
         let live = self.boards.get(id);
@@ -141,7 +139,7 @@ impl Engine {
         found.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
-    /// The same; `None` if there is no such board.
+    /// Like [`Self::live_board`]; `None` if there is no such board.
     pub(crate) async fn find_board(&self, id: &BoardId) -> Result<Option<Arc<LiveBoard>>, Error> {
         match self.boards.get(id) {
             Some(live) => Ok(Some(live)),
@@ -149,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// The stored board. While it is closed for a move, or not open yet, this waits.
+    /// The stored board. Waits while it is moving or not open yet.
     pub(crate) async fn load_placed(&self, id: &BoardId) -> Result<Option<StoredBoard>, Error> {
         let begun = Instant::now();
         loop {
@@ -160,7 +158,7 @@ impl Engine {
             };
             if begun.elapsed() > self.store.timeouts.times(CLOSED_TIME_MAX) {
                 if closed.placement.is_opening {
-                    // Its maker is gone, or late.
+                    // Its creator has died, or is late.
                     match (self.hooks.carry_out_orders)(self, closed).await {
                         Ok(_) | Err(Error::Again(_)) => {}
                         Err(error) => return Err(error),
@@ -179,7 +177,7 @@ impl Engine {
         self.read_anew(id).await.map(drop)
     }
 
-    /// In a box, as it is rare: otherwise every future that asks for a board would have room for it.
+    /// Boxed, as it is rare: otherwise every future that asks for a board would have room for it.
     fn read_anew<'a>(
         &'a self,
         id: &'a BoardId,
@@ -216,8 +214,8 @@ impl Engine {
         self.open_shards(live, drops).await
     }
 
-    /// Tells the shards of a board of its definition. It has to be there still when that is done: otherwise the shards
-    /// of a deleted board might come to life again.
+    /// Informs the shards of a board of its definition. Afterwards the board must still exist: otherwise the shards of a
+    /// deleted board might come to life again.
     pub(crate) async fn open_shards(
         &self,
         live: Arc<LiveBoard>,
@@ -228,8 +226,7 @@ impl Engine {
             return Ok(Some(live));
         }
         let newer = match boards::open_shards(&self.store, board).await {
-            // As a rule the shards know the version already, and reads go on. A shard that does not know it refuses
-            // calls.
+            // Usually the shards know the version already, and reads go on. A shard that does not know it refuses calls.
             Err(StoreError::Full(_)) => return Ok(Some(live)),
             told => told?,
         };
@@ -242,13 +239,12 @@ impl Engine {
                 Some(newer) if newer < RETIRED => self.overtake(board, newer, drops).await,
                 _ => Ok(Some(live)),
             },
-            // Whoever has changed it tells the shards.
+            // The instance that has changed it informs the shards.
             Some(_) => Ok(Some(live)),
         }
     }
 
-    /// Makes the stored definition newer than what shards have heard of: the server that it lies on has gone back, and
-    /// theirs have not.
+    /// Makes the stored definition newer than what shards know, after its server, but not theirs, has gone back.
     async fn overtake(
         &self,
         board: &Arc<Board>,
@@ -267,17 +263,17 @@ impl Engine {
         Ok(Some(live))
     }
 
-    /// The board as it is stored.
+    /// The board as stored.
     pub async fn board(&self, id: &BoardId) -> Result<Arc<Board>, Error> {
         let stored = boards::load(&self.store, id).await?.transpose()?;
         stored.ok_or_else(|| Error::BoardNotFound(id.clone()))
     }
 
-    /// Takes the changes that other instances have made into memory. Where Redis may have gone back to older data, or
-    /// to none, all that is held is dropped and read again.
+    /// Reads boards that other instances have changed into memory. If Redis may have gone back to older data, or to none,
+    /// everything in memory is dropped and read again.
     pub async fn refresh_boards(&self) -> Result<(), Error> {
         let mut known = self.boards.known.lock().await;
-        // First: what is read after that is no older.
+        // First, so that what is read afterwards is no older.
         let histories = self.store.histories().await;
         let news = boards::news(&self.store, keys::OF_BOARDS, known.heard.sequence);
         let news = news.await?;
@@ -305,7 +301,7 @@ impl Engine {
         read
     }
 
-    /// Lists boards again that are stored, and are not in the list, since its server alone has gone back.
+    /// Lists stored boards again that are missing from the list, since only its server has gone back.
     async fn list_again(&self, known: &mut Known) -> Result<(), Error> {
         let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
         for id in unlisted {
@@ -317,7 +313,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads boards that have changed, and tries those again that could not be read.
+    /// Reads changed boards, and tries those again that could not be read.
     async fn read_changed(&self, unread: &mut BTreeSet<BoardId>) -> Result<(), Error> {
         let faulty = self.faults.boards(JobKind::Definition).into_iter();
         let again =
@@ -333,7 +329,7 @@ impl Engine {
         while let Some((id, read)) = reads.next().await {
             match read {
                 Err(error) if !error.is_fault() => failed = Some(error),
-                // A fault is noted, and tried again.
+                // A fault is recorded, and tried again.
                 Ok(()) | Err(_) => {
                     unread.remove(&id);
                 }

@@ -31,19 +31,19 @@ pub struct LiveBoard {
     pub board: Arc<Board>,
     /// The routes of its latest events.
     routes: Mutex<Routes>,
-    /// Its shards, one or more, which are in use.
+    /// Its shards that are in use, one or more.
     pub shards: Vec<LiveShard>,
-    /// Those that it has moved away from.
+    /// The shards that it has moved away from.
     pub(crate) former: Vec<FormerShards>,
-    /// Where the counts of its quotas lie, if that may be elsewhere than its members.
+    /// The shards that count its quotas, if they may be others than its members' shards.
     pub(crate) homes: Vec<LiveHome>,
-    /// Whether it is noted that it has events. Where its data lies together that is done with the event.
+    /// Whether it is noted that it has events. On a board with one shard, the event's own call notes it.
     pub(crate) is_used: AtomicBool,
     /// What seats members in its cohorts, if it is a league.
     pub(crate) seating: Seating,
     /// Seats in its cohorts that were found.
     pub(crate) known_seats: KnownSeats,
-    /// One request of this instance at a time takes a closing to its end.
+    /// Held while a request of this instance finishes a closing: one at a time.
     pub(crate) finishing: tokio::sync::Mutex<()>,
 }
 
@@ -54,13 +54,13 @@ pub struct LiveShard {
     pub shard: Shard,
     pub(crate) applier: Arc<Batcher<Applier>>,
     pub(crate) listing: Arc<Batcher<Listing>>,
-    /// Whether more events come in than are queued at once.
+    /// Whether more events are put into the queue than one call takes.
     pub(crate) is_flooded: Arc<AtomicBool>,
-    /// What puts events into its queue. The room of queues makes it when it first needs it.
+    /// What puts events into its queue. Created by the queue room on first use.
     pub(crate) putter: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// By the freshness of their answers, and by their sizes.
+    /// By the freshness of their answers, and by size.
     readings: [[Arc<Batcher<Reading>>; 2]; 2],
-    /// One call of this instance at a time hands out the rewards of what lies here, or in all shards if this is the first.
+    /// Held while a call hands out the rewards of this shard, or of all shards if this is the first: one at a time.
     pub(crate) handing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -80,13 +80,13 @@ impl LiveBoard {
         }
     }
 
-    /// Plans an event of these instants.
+    /// Plans an event with these instants.
     pub(crate) fn plan(&self, event: Event, instants: Instants) -> Plan {
         let route = self.routes.lock().route(&self.board, instants);
         Plan::new(&self.board, event, instants, route)
     }
 
-    /// The shards that a period, or a cohort, lies in.
+    /// The shards that have a period, or a cohort.
     pub(crate) fn shards_of(&self, section: Section) -> &[LiveShard] {
         match section.cohort {
             None => &self.shards,
@@ -97,8 +97,8 @@ impl LiveBoard {
         }
     }
 
-    /// The shards whose hides and erasures a period, or a cohort, depends on. In a league that is also the first one, whose
-    /// journal tells of all hides, and which is the last to know of one.
+    /// The shards whose hides and erasures affect a period, or a cohort. In a league that includes the first one, whose
+    /// journal has all hides, and which gets each of them last.
     pub(crate) fn shards_moderating(&self, section: Section) -> impl Iterator<Item = &LiveShard> {
         let own = self.shards_of(section);
         let first = &self.shards[0];
@@ -106,7 +106,7 @@ impl LiveBoard {
         own.iter().chain((!has_first).then_some(first))
     }
 
-    /// The index, among [`Self::shards_of`] a period or a cohort, of the shard that has a member's entry.
+    /// The index, in [`Self::shards_of`] a period or a cohort, of the shard that has a member's entry.
     pub(crate) fn index_of(&self, section: Section, member: &MemberId) -> usize {
         match section.cohort {
             None => self.board.shard_of(member),
@@ -114,7 +114,7 @@ impl LiveBoard {
         }
     }
 
-    /// The shards that may have something of a member: its own; and before it, in a league, all others.
+    /// The shards that may have data of a member: in a league all others, which come first, and its own.
     pub(crate) fn shards_with(&self, member: &MemberId) -> (Vec<&Shard>, &Shard) {
         let home = self.board.shard_of(member);
         let others = self.shards.iter().enumerate();
@@ -123,7 +123,7 @@ impl LiveBoard {
         (others.collect(), &self.shards[home].shard)
     }
 
-    /// The cohort of a league in which somebody sat in the period that begins at this instant.
+    /// The cohort of a league in the period that begins at this instant.
     pub(crate) fn cohort_at(&self, start: Timestamp, cohort: Cohort) -> Section {
         let unit = self.board.league_unit();
         let unit = unit.expect("invariant: a board with seats is a league");
@@ -141,7 +141,7 @@ impl LiveBoard {
         })
     }
 
-    /// The one shard that a cohort lies in.
+    /// The shard of a cohort.
     pub(crate) fn shard_of_cohort(&self, section: Section) -> &LiveShard {
         let [shard] = self.shards_of(section) else {
             panic!("invariant: a cohort lies in one shard");
@@ -149,7 +149,7 @@ impl LiveBoard {
         shard
     }
 
-    /// The one of them that has a member's entry.
+    /// The shard of a section that has a member's entry.
     pub(crate) fn shard_in(&self, section: Section, member: &MemberId) -> &LiveShard {
         &self.shards_of(section)[self.index_of(section, member)]
     }
@@ -189,7 +189,7 @@ impl LiveShard {
         }
     }
 
-    /// The batcher of the reads of this size, whose answers have to be so fresh.
+    /// The batcher for reads of this size, with answers this fresh.
     pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
         &self.readings[freshness as usize][size as usize]
     }

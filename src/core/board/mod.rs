@@ -1,40 +1,34 @@
-//! Boards in memory, and how instances hear of changes.
+//! Boards in memory, and how instances learn of changes.
 //!
-//! A board has a *generation*, which no board has had before, not even a deleted one of the same name, and a *revision*, which
-//! no other definition of it has had. Together they are its version and its `ETag`. What an instance holds is a copy, which
-//! every script call checks (`core/mod.rs`). Changes are also announced in a list that every instance reads a few times a
-//! second (`news.rs`).
+//! A board has a *generation*, which no earlier board had, not even a deleted one of the same name, and a *revision*, which
+//! no other definition of it had. Together they are its version and its `ETag`. An instance holds a copy, which every
+//! script call checks (`core/mod.rs`), and reads a list of announced changes a few times a second (`news.rs`).
 //!
-//! A change: `begin.lua` gives a stamp and notes that a change has begun, `define.lua` compares and sets, the shards are told
-//! (`shard.lua`), `announce.lua` announces it and removes the note. A change that would alter stored data is refused once the
-//! board has events.
+//! A change: `begin.lua` gives a stamp and notes that a change has begun, `define.lua` compares and sets, `shard.lua`
+//! informs the shards, `announce.lua` announces the change and removes the note. A change that would alter stored data is
+//! refused once the board has events.
 //!
-//! What is subtle:
+//! Notes:
 //!
-//! - **Stamps.** Generations and revisions are microseconds of Redis' clock, each greater than the one before. If Redis goes
-//!   back to an older copy of its data, or to none, a counter would give the same numbers again to other definitions. Instances
-//!   must also learn of that when they make no call. So the list of changes has an epoch, and each server's data a replication
-//!   id (`master_replid`): if one of them is new, an instance drops all definitions and reads them again (`refresh_boards`).
-//! - **Two slots.** The list of boards is in another slot than the boards, so no step can both change a definition and announce
-//!   it. A change is noted before it is made, under its stamp. A job announces changes whose note is left behind
-//!   (`announcements.rs`).
-//! - **Shards** are told of a change before it is answered. If that fails half-way, the first call that meets a shard with
-//!   another version reads the definition again and tells the shard. Before a shard gets its first event, `use.lua` notes with
-//!   the definition that the board has events, because no single step sees all shards.
-//! - **Standing orders.** A board that is created under them is stored as *opening*, so that its calls wait. It is listed
-//!   before the orders are read: a task whose order comes later finds it in the list. Then its members are hidden, and the next
-//!   version opens it. If its maker dies before that, the job that announces changes opens it, or else a request that has
-//!   waited for it in vain.
-//! - **A definition that can't be read** is no error for other boards. As much of it is read as is needed to replace or delete
-//!   the board.
-//! - **Deletions.** `delete.lua` deletes the definition; from then on no script reads or writes the board's data. The data is
-//!   marked as not needed *before* that, so that a crash in between leaves nothing behind. A job unlinks marked data by the
-//!   registries of the shards, when no board needs it (`purge.rs`). If a shard is told of a definition whose board was deleted
-//!   meanwhile, the shard exists again; so a caller that tells a shard looks afterwards whether the board still exists, and
-//!   marks the shard again if not.
+//! - **Stamps.** Generations and revisions are microseconds of Redis' clock, each greater than the one before. A counter
+//!   would give the same numbers again to other definitions if Redis goes back to an older copy of its data, or to none.
+//!   Instances must notice that even if they make no call. So the list of changes has an epoch, and each server's data a
+//!   replication id (`master_replid`): if either is new, an instance reads all definitions again (`refresh_boards`).
+//! - **Two slots.** The list of boards is in another slot than the boards, so no step can both change a definition and
+//!   announce it. A change is noted before it is made, under its stamp. A job announces it if its note is left behind.
+//! - **Shards** are informed of a change before the request returns. If that fails half-way, the first call that finds a
+//!   shard with another version reads the definition again and informs the shard. Before a shard gets its first event,
+//!   `use.lua` notes with the definition that the board has events, because no single step sees all shards.
+//! - **Standing orders.** If there are any, a new board is stored as *opening*, so that its calls wait. It is listed before
+//!   the orders are read: a task whose order comes later finds it in the list. Then its members are hidden, and the next
+//!   version opens it. If its creator dies before that, a job opens it, or a request that has waited for it in vain.
+//! - **A definition that can't be read** does not affect other boards. What is needed to replace or delete it is read.
+//! - **Deletions.** `delete.lua` deletes the definition; from then on no script reads or writes the board's data. The data
+//!   is marked as not needed *before* that, so that a crash in between leaves nothing behind. A job unlinks marked data by
+//!   the registries of the shards, when no board needs it (`purge.rs`). Informing a shard of a definition whose board was
+//!   deleted meanwhile creates the shard again; so the caller then marks it again if the board no longer exists.
 //! - **Keys that are in no registry** (remembered ids, outcomes under tokens, counts that expire, marks of void tokens) are
-//!   looked for among all keys (`sweep.rs`), once no shard of the board has a head any more: so no such key appears behind the
-//!   walk.
+//!   searched for among all keys (`sweep.rs`), once no shard has a head any more, so the walk can't miss new ones.
 
 pub mod announcements;
 pub mod boards;

@@ -1,13 +1,13 @@
-//! What an instance has heard of changes: of boards, or of API keys.
+//! What an instance knows of changes: of boards, or of API keys.
 
 use std::collections::BTreeMap;
 
 use super::store::boards::News;
 
-/// Up to where an instance has heard the announcements of a kind of thing.
+/// How far an instance has read the announcements of a kind of thing.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// Which history of data each server was at.
+    /// The history of data that each server was at.
     histories: BTreeMap<String, String>,
     epoch: Option<String>,
     /// The last change.
@@ -15,7 +15,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes note of where the servers are; returns whether one of them may have gone back to older data, or to none.
+    /// Updates where the servers are; returns whether one of them may have gone back to older data, or to none.
     pub(crate) fn has_gone_back(
         &mut self,
         histories: BTreeMap<String, String>,

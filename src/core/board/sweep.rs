@@ -1,5 +1,4 @@
-//! The job that looks among all keys for what deleted boards have left: keys that expire by themselves and are in no
-//! registry.
+//! The job that searches all keys for leftovers of deleted boards: keys that expire by themselves and are in no registry.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
 use crate::redis::leases::Leased;
 
-/// Unlinks remembered events and counts of quotas of boards that were deleted. One instance walks over all keys of all
-/// servers, once for all boards that are gone by then: it takes about a minute for a million keys.
+/// Unlinks remembered events and counts of quotas of deleted boards. One instance walks over all keys of all servers, once
+/// for all boards deleted by then: it takes about a minute for a million keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep;
 
@@ -26,7 +25,7 @@ pub struct Sweeping {
 impl Job for Sweep {
     type Item = Sweeping;
     const KIND: JobKind = JobKind::Sweep;
-    /// So that Redis spends a fortieth of its time on it at the most.
+    /// Redis spends at most a fortieth of its time on this.
     const PAUSE: Duration = Duration::from_millis(20);
 
     fn subject(&self, sweeping: &Sweeping) -> Subject {

@@ -1,7 +1,7 @@
-//! Erases members of boards. An erasure is in force in one step; then what was written of the member is removed, step by step.
+//! Erases members of boards. An erasure takes effect in one step; then the member's data is removed, step by step.
 //!
-//! The request that erases a member removes what it has left, and so does whoever wants to write something new of it. A job
-//! takes to its end what was left half-way.
+//! The request that erases a member removes its data, and so does any call that would write new data of it. A job finishes
+//! what was left half-way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,18 +22,17 @@ use crate::runtime::join::try_join_all;
 /// Greater than the number of any hide.
 const ALL_HIDES: u64 = 1 << 53;
 
-/// Which hides are in all results of a board: up to which number, by the tags of the shards. Of a shard that is missing, all
-/// are that there are.
+/// Which hides are in all results of a board: up to which number, by the tags of the shards; all hides of a missing shard.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Revised(BTreeMap<String, u64>);
 
 impl Revised {
-    /// These are.
+    /// From these numbers.
     pub(crate) fn new(of_shards: BTreeMap<String, u64>) -> Self {
         Self(of_shards)
     }
 
-    /// Up to which number the hides of a shard are in all results; `None`: all that there are.
+    /// Up to which number the hides of a shard are in all results; `None`: all of them.
     pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
         self.0.get(tag).copied()
     }
@@ -45,11 +44,11 @@ impl Revised {
 }
 
 impl Engine {
-    /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every read that begins
-    /// later and asks a primary leaves the member out, and what comes in later begins from nothing.
+    /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every later read from a
+    /// primary leaves the member out, and later events begin from nothing.
     pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
         let revised = Mutex::new(None::<Revised>);
-        // All shards have to have the same, also those that take it in another attempt.
+        // All shards must get the same instant, also those that get it in another attempt.
         let at = self.clock.arrival();
         let erasure = Erasure { number, at };
         self.with_board(id, async |live| {
@@ -65,8 +64,8 @@ impl Engine {
         .await
     }
 
-    /// Writes an erasure into all shards that may have something of the member, the member's own last. `revised`: which hides are in
-    /// all results of the board, if that is known.
+    /// Writes an erasure into all shards that may have data of the member, its home last. `revised`: which hides are in all
+    /// results of the board, if that is known.
     async fn erase_on(
         &self,
         live: &LiveBoard,
@@ -87,8 +86,7 @@ impl Engine {
         }
     }
 
-    /// Makes sure that all shards of a league have the last erasure of a member: whoever wrote it may have come to some of them
-    /// only.
+    /// Makes sure that all shards of a league have the last erasure of a member: the call that wrote it may have failed.
     ///
     /// # Errors
     ///
@@ -105,7 +103,7 @@ impl Engine {
         if let Some(last) =
             last.filter(|last| found.iter().any(|erasure| number(erasure) < last.number))
         {
-            // Whoever wrote it first has had the results revised.
+            // The call that wrote it first had the results revised.
             let revised = Revised::default();
             let erased = self.erase_on(live, member, &last, Some(&revised));
             if erased.await? != Erased::Done {
@@ -115,7 +113,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes all that a member has left on a board who was erased under this number, and forgets the note of the erasure.
+    /// Removes all data of a member that was erased under this number, and then the note of the erasure.
     pub(crate) async fn end_erasure(
         &self,
         id: &BoardId,
@@ -126,7 +124,7 @@ impl Engine {
         Ok(erasures::end(&self.store, id, number).await?)
     }
 
-    /// Removes all that an erased member has left on a board.
+    /// Removes all data of an erased member from a board.
     pub(crate) fn forget(
         &self,
         id: &BoardId,
@@ -135,7 +133,7 @@ impl Engine {
         self.forget_within(self.steps_wait_max(), id, member)
     }
 
-    /// The same by somebody who waits for so long.
+    /// Like [`Self::forget`], for a caller that waits at most this long.
     pub(crate) async fn forget_within(
         &self,
         wait_max: Duration,
@@ -143,13 +141,13 @@ impl Engine {
         member: &MemberId,
     ) -> Result<(), Error> {
         let left = || format!("an erased member of board {id} is still being removed");
-        // By which version of the board its name was taken out of the results.
+        // The version of the board for which its name was removed from the results.
         let unnamed_by = Mutex::default();
         let step = || self.forget_part(id, member, &unnamed_by);
         self.take_steps(wait_max, step, left).await
     }
 
-    /// Removes all that erased members have left on a board. In a box, since it is rare, and many reads may need it.
+    /// Removes all data of erased members from a board. Boxed, since it is rare, and many reads may need it.
     pub(crate) fn forget_all<'a>(&'a self, id: &'a BoardId) -> BoxFuture<'a, Result<(), Error>> {
         let left = move || format!("erased members of board {id} are still being removed");
         let step = move || self.forget_some(id);
@@ -166,7 +164,7 @@ impl Engine {
             self.spread_erasure(&live, member).await?;
             let version = Some(live.board.version());
             if *unnamed_by.lock() != version {
-                // First: as long as something is left elsewhere, somebody comes back here.
+                // First, because this is repeated as long as something is left elsewhere.
                 self.forget_names(&live, member).await?;
                 *unnamed_by.lock() = version;
             }
@@ -175,7 +173,7 @@ impl Engine {
         .await
     }
 
-    /// The same of any erased members.
+    /// Removes some data of any erased members.
     async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
         self.step_with_board(id, async |live| {
             let mut progress = Progress::Done;
@@ -194,7 +192,7 @@ impl Engine {
         .await
     }
 
-    /// Removes the name of an erased member from what other rooms keep of a board.
+    /// Removes the name of an erased member from what other rooms store of a board.
     async fn forget_names(&self, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
         for forget_member in self.hooks.forget_member {
             forget_member(self, live, member).await?;
@@ -202,7 +200,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what about so many keys of each shard have of an erased member. Its name has to be out of the results.
+    /// Removes the member from about `keys` keys of each shard. Its name must be out of the results already.
     pub async fn forget_keys(
         &self,
         live: &LiveBoard,
@@ -219,7 +217,7 @@ impl Engine {
         self.forget_in(live, own, member, keys).await
     }
 
-    /// The same in one shard.
+    /// Removes the member from about `keys` keys of one shard.
     async fn forget_in(
         &self,
         live: &LiveBoard,
@@ -234,7 +232,7 @@ impl Engine {
             match forgotten.await? {
                 Forgotten::Some { is_left: false } => return Ok(Progress::Done),
                 Forgotten::Places(barrier, wanted) => {
-                    // In no shard anybody comes between any more.
+                    // After this, no entry can come in between in any shard.
                     let closed = (self.hooks.close_shards)(self, id, barrier).await?;
                     if closed == Progress::More {
                         return Ok(Progress::More);
@@ -257,12 +255,12 @@ impl Engine {
     }
 }
 
-/// The job: removes what erased members have left, if whoever erased them did not come to the end.
+/// The job: finishes the removal of erased members' data that requests have not finished.
 #[derive(Clone, Copy, Debug)]
 pub struct Erasures;
 
 impl Job for Erasures {
-    /// A board, and its erasures that are perhaps not at their end.
+    /// A board, and its erasures that may be unfinished.
     type Item = (BoardId, Vec<Begun>);
     const KIND: JobKind = JobKind::Erasures;
 
@@ -285,7 +283,7 @@ impl Job for Erasures {
             Err(error) => return Err(error),
         }
         for begun in begun {
-            // The call that erases the member may be under way.
+            // The call that erases the member may still be in flight.
             if erasures::is_settled(&engine.store, begun).await? {
                 erasures::end(&engine.store, &begun.id, begun.stamp).await?;
             }

@@ -1,10 +1,10 @@
-//! Makes hidden lists follow the hides, when a read or an event needs them, and widens lists that are kept short.
+//! Updates hidden lists when a read or an event needs them, and widens lists that are kept short.
 //!
-//! A hide writes one line into the journal of its shard. The hidden list of a standing (`scripts/lib/hidden.lua`) follows the
-//! journal when a read finds it behind. Those who find that at the same time share the calls.
+//! A hide writes one line into the journal of its shard. The hidden list of a standing (`scripts/lib/hidden.lua`) follows
+//! the journal when a read finds it outdated. Simultaneous readers share the calls.
 //!
-//! A list that is kept short (`keep_top`) has a spare for hidden members. Whoever finds half of it used up notes that in
-//! Redis, and a job finds more members for the list. A read that finds too few of them does so itself.
+//! A list that is kept short (`keep_top`) has a spare for hidden members. A call that finds half of it used up notes that
+//! in Redis, and a job finds more members for the list. A read that finds too few of them does so itself.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,7 +21,7 @@ use crate::domain::shard::Shard;
 use crate::redis::{Store, StoreError, keys};
 use crate::runtime::batcher::{Work, admit};
 
-/// How many lists one round brings up to date.
+/// How many lists one call updates.
 const LISTS_MAX: usize = 16;
 /// About how long a list keeps Redis busy, in microseconds.
 const LIST_COST_US: usize = 60;
@@ -48,7 +48,7 @@ impl Work for Listing {
         load * LIST_COST_US
     }
 
-    /// Those that wait for the same standing share what is done for it, so one call at a time does least.
+    /// Jobs for the same standing share the work, so one call at a time is cheapest.
     fn makes_way(&self) -> bool {
         true
     }
@@ -67,7 +67,7 @@ impl Work for Listing {
 }
 
 impl Listing {
-    /// The journal has a bounded length, so that the steps end.
+    /// Follows the journal to its end, in steps. The journal has a bounded length.
     async fn follow(&self, standing: &Standing) -> Result<Followed, StoreError> {
         loop {
             let followed = hidden::follow(&self.store, &self.shard, standing).await?;
@@ -81,7 +81,7 @@ impl Listing {
 }
 
 impl LiveShard {
-    /// Brings the hidden list of a standing up to date. Returns how far it follows the hides.
+    /// Updates the hidden list of a standing. Returns how far it follows the hides.
     pub(crate) async fn follow_hides(&self, standing: Standing) -> Result<Followed, StoreError> {
         let fault = || StoreError::Unexpected("a hidden list without its answer".into());
         self.listing.submit(standing).await.ok_or_else(fault)?
@@ -89,7 +89,7 @@ impl LiveShard {
 }
 
 impl Engine {
-    /// Finds more members for a list that is kept short, until it has enough. If the definition has changed, it is read again.
+    /// Finds more members for a list that is kept short, until it has enough. A changed definition is read again.
     pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
         let left = || {
             let id = &shard.id;
@@ -104,7 +104,7 @@ impl Engine {
         self.take_steps(self.steps_wait_max(), step, left).await
     }
 
-    /// By a bounded step. Returns whether the list has enough; `None`: the definition was read again.
+    /// Takes one bounded step of this. Returns whether the list has enough; `None`: the definition was read again.
     async fn widen_more(&self, shard: &Shard, standing: &Standing) -> Result<Option<bool>, Error> {
         let widened = hidden::widen(&self.store, shard, standing).await;
         self.unless_again(&shard.id, widened).await
@@ -139,7 +139,7 @@ impl Job for HiddenLists {
             let standing = keys::standing_of(&shard.shard, name)?;
             Some((shard.shard.clone(), standing))
         });
-        // The board was deleted, or has moved: its new lists are noted anew.
+        // The board was deleted, or has moved and its new lists get notes of their own.
         let Some((shard, standing)) = found else {
             hidden::forget_narrow(&engine.store, name).await?;
             return Ok(Progress::Done);

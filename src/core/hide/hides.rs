@@ -1,4 +1,4 @@
-//! Hides members of a board, brings them back, and lists who is hidden.
+//! Hides members of a board, brings them back, and lists the hidden ones.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::runtime::join::{join_all, try_join_all};
 
-/// Of the shards that are told of a hide, the one whose journal tells who was hidden: by its lines results are revised.
+/// Of the shards that get a hide, the one whose journal says who was hidden: results are revised by its lines.
 const REFERENCE: usize = 0;
 
 impl LiveBoard {
@@ -28,12 +28,12 @@ impl LiveBoard {
 }
 
 impl Engine {
-    /// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, every read that begins
-    /// later and asks a primary leaves the member out.
+    /// Hides a member of a board. An existing hide keeps its `id`, `since` and `by`. When this returns, every later read
+    /// from a primary leaves the member out.
     ///
     /// # Errors
     ///
-    /// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
+    /// [`Problem::too_many_hidden`] if no more members of the board may be hidden.
     pub async fn hide(
         &self,
         id: &BoardId,
@@ -46,7 +46,7 @@ impl Engine {
         .await
     }
 
-    /// The same on a board that need not be in memory.
+    /// Like [`Self::hide`], on a board that need not be in memory.
     pub(crate) async fn hide_on(
         &self,
         board: &Arc<Board>,
@@ -59,7 +59,7 @@ impl Engine {
         let counted = try_join_all(counted).await?;
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
-        // Noted before, so that it is noted at all; and after, so that no job has come to it meanwhile.
+        // Noted before, so that it is certainly noted; and after, in case a job has handled the note meanwhile.
         self.note_end(&board.id, hide.until).await?;
         (self.hooks.begin_moderation)(self, board, &told[REFERENCE]).await?;
         let set = async |shard| {
@@ -72,8 +72,8 @@ impl Engine {
         Ok(hiding)
     }
 
-    /// Hides erased members, whose ids nobody knows any more, on a board as soon as they have data there. Each has its name
-    /// (`erasures::erased_name`). The board need not be in memory.
+    /// Hides erased members on a board as soon as they have data there. They are given by name (`erasures::erased_name`),
+    /// since their ids are unknown. The board need not be in memory.
     pub(crate) async fn keep_hides(
         &self,
         board: &Arc<Board>,
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Brings a member of a board back, with `ends` only from a hide that ends then. Returns the hide that it had.
+    /// Brings a member of a board back, with `ends` only from a hide with that end. Returns the hide that it had.
     pub async fn unhide(
         &self,
         id: &BoardId,
@@ -117,15 +117,16 @@ impl Engine {
         .await
     }
 
-    /// Waits until what was acknowledged at that instant holds for every read that begins later, by any instance: as long
-    /// as any of them believes replicas that are behind.
+    /// Waits until every later read, by any instance, includes what was acknowledged at that instant: as long as the
+    /// stalest replica that any of them uses may be behind.
     pub async fn wait_for_replicas(&self, acknowledged: Instant) -> Result<(), Error> {
         let greatest = self.store.greatest_staleness().await?;
         tokio::time::sleep_until((acknowledged + greatest).into()).await;
         Ok(())
     }
 
-    /// Lists hidden members of a board with their hides, in the order of their bytes: up to `count` of them, less than [`HIDES_READ_MAX`], behind `after`.
+    /// Lists hidden members of a board with their hides, in byte order: up to `count` of them, less than
+    /// [`HIDES_READ_MAX`], after `after`.
     pub async fn hidden(
         &self,
         id: &BoardId,
@@ -139,7 +140,7 @@ impl Engine {
             let parts = try_join_all(parts).await?.into_iter();
             let mut members: Vec<_> = parts.flat_map(|part| part.members).collect();
             members.sort_by(|(one, _), (other, _)| one.cmp(other));
-            // In a league all shards tell of the same members.
+            // In a league all shards list the same members.
             members.dedup_by(|(one, _), (other, _)| one == other);
             Ok(Part::split(members, count, |(last, _)| last.clone()))
         })
@@ -168,7 +169,7 @@ impl Engine {
         .await
     }
 
-    /// Which member of a board has the hide with this id, and the hide; `None` if there is none.
+    /// The member of a board whose hide has this id, and the hide; `None` if there is none.
     pub async fn hidden_by(
         &self,
         id: &BoardId,
@@ -197,8 +198,8 @@ impl Engine {
     }
 }
 
-/// The shards that are told when a member is hidden or brought back, and those that are not. A member has one home; in a league it may
-/// have entries in all shards.
+/// The shards that are informed when a member is hidden or brought back, and the others. A member has one home; in a league
+/// it may have entries in all shards.
 fn shards_told(board: &Arc<Board>, member: &MemberId) -> (Vec<Shard>, Vec<Shard>) {
     let mut shards = board.shards();
     if board.is_league() {
@@ -208,11 +209,11 @@ fn shards_told(board: &Arc<Board>, member: &MemberId) -> (Vec<Shard>, Vec<Shard>
     (vec![own], shards)
 }
 
-/// Sets something in some shards, so that they end alike, whoever else sets something else meanwhile: in the one whose journal results
-/// are revised by last, and once more, until that one says that it was so already. Returns what it said first.
+/// Sets a value in some shards so that all end alike, even if another caller sets another value meanwhile: in the reference
+/// shard last, and again until that one says that nothing changed. Returns its first answer.
 ///
-/// Of two callers that set different things the one that is settled last has found its own in that shard twice. So it has set the
-/// others after the other caller did.
+/// Of two callers with different values, the one that finishes last has found its own value in that shard twice. So it has
+/// set the others after the other caller did.
 async fn settle<'a, T, F>(
     shards: &'a [Shard],
     set: impl Fn(&'a Shard) -> F,

@@ -1,4 +1,4 @@
-//! Following the clock of Redis.
+//! Follows the clock of Redis.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub(crate) async fn follow(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks at the clock of Redis, and returns by how many milliseconds it has jumped since the last look, if it has.
+/// Reads the clock of Redis, and returns by how many milliseconds it has jumped since the last time, if it has.
 async fn look(engine: &Engine) -> Result<Option<i64>, Error> {
     let local_now = || (Clock::local_us(), Instant::now());
     let began = local_now();
@@ -31,7 +31,7 @@ async fn look(engine: &Engine) -> Result<Option<i64>, Error> {
         .follow(Look::between(redis_us, began, local_now())))
 }
 
-/// The time now, as it may decide what can't be undone.
+/// The current time, for decisions that can't be undone.
 pub(crate) async fn trusted_now(engine: &Engine) -> Result<Timestamp, Error> {
     look(engine).await?;
     match engine.clock.doubt() {

@@ -1,7 +1,7 @@
-//! The items at which background work fails. The fault of one board holds up no other board.
+//! The items at which background work fails. The fault of one board holds up no other.
 //!
-//! A fault is logged when it is met. As long as it lasts, a metric counts it and `GET /readyz` names it. The runner tries
-//! the item again after a pause that doubles each time.
+//! A fault is logged when it occurs. While it lasts, a metric counts it and `GET /readyz` names it. The runner tries the
+//! item again after a pause that doubles each time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::domain::time::Timestamp;
 /// The pause after the first failure, and the longest one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
-/// When a fault is forgotten that nobody has met again: what it was about is gone.
+/// When a fault is forgotten that has not occurred again: its item no longer exists.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(3);
 /// The most faults that are kept.
 const FAULTS_MAX: usize = 10_000;
@@ -32,7 +32,7 @@ pub struct Fault {
     pub name: String,
     /// Why.
     pub error: String,
-    /// When it was first met.
+    /// When it first occurred.
     pub since: Timestamp,
     pause: Duration,
     retry_at: Instant,
@@ -87,7 +87,7 @@ impl Faults {
         fault.is_none_or(|fault| fault.retry_at <= Instant::now())
     }
 
-    /// Takes note of how a job went. An error that is no fault tells nothing of the subject.
+    /// Records how a job went. An error that is no fault says nothing about the subject.
     pub(crate) fn record(
         &self,
         job: JobKind,
@@ -130,7 +130,7 @@ impl Faults {
         report(&mut all);
     }
 
-    /// The boards that a job has failed at.
+    /// The boards at which a job has failed.
     pub(crate) fn boards(&self, job: JobKind) -> Vec<BoardId> {
         let all = self.all.lock();
         let boards = all.keys().filter(|(other, _)| *other == job);
@@ -139,7 +139,7 @@ impl Faults {
             .collect()
     }
 
-    /// The first of the faults, and how many there are.
+    /// The first `count` faults, and how many there are.
     pub fn list(&self, count: usize) -> (Vec<Fault>, usize) {
         let mut all = self.all.lock();
         report(&mut all);
@@ -147,7 +147,7 @@ impl Faults {
     }
 }
 
-/// Forgets what is over, and tells how many are left.
+/// Forgets what is over, and reports how many are left.
 fn report(all: &mut BTreeMap<(JobKind, Subject), Fault>) {
     all.retain(|_, fault| fault.retry_at.elapsed() < FORGOTTEN_AFTER);
     // Only these kinds of background work are done board by board.

@@ -1,4 +1,4 @@
-//! Tells others that this instance is there, and knows who else is.
+//! Announces this instance to others, and lists the others.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
 use crate::redis::random;
 
-/// How many random bytes the id of an instance has.
+/// The number of random bytes in the id of an instance.
 const ID_BYTES: usize = 8;
-/// The longest time that an instance takes to withdraw.
+/// The longest that an instance takes to withdraw.
 const WITHDRAWAL_MAX: Duration = Duration::from_secs(1);
-/// Where Linux tells the name of the machine.
+/// Where Linux has the name of the machine.
 const HOST_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// What this instance tells of itself that stays.
+/// What this instance announces of itself, apart from what changes.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// What it does.
     pub part: Part,
-    /// Its id, and what it has told first.
+    /// Its id, and its first announcement.
     told: OnceLock<(String, Instance)>,
 }
 
 impl Presence {
-    /// Of an instance that does this.
+    /// For an instance that does this.
     pub fn new(part: Part) -> Self {
         let told = OnceLock::new();
         Self { part, told }
@@ -52,7 +52,7 @@ impl Presence {
 }
 
 impl Engine {
-    /// Tells others that this instance is there, and forgets those that were not heard of for long.
+    /// Announces this instance, and forgets those that have been silent for long.
     pub(crate) async fn tell_presence(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let (id, first) = self.presence.told(now)?;
@@ -70,11 +70,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells others that this instance goes, if that is quick.
+    /// Tells others that this instance stops, unless that takes too long.
     pub(crate) async fn withdraw(&self) {
         if let Some((id, _)) = self.presence.told.get() {
             let forgotten = store::forget(&self.store, id);
-            // Otherwise others forget it after a while.
+            // After a timeout others forget it after a while.
             drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
         }
     }

@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 use crate::redis::leases::{Given, Leased};
 use crate::redis::{Store, StoreError};
 
-/// For how long an instance that does not answer keeps others from going on.
+/// How long an instance that does not answer keeps others from taking over.
 const DURATION: Duration = Duration::from_secs(5);
 /// How often the holder renews a lease.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A lease that this instance holds. It ends by itself if the instance does.
+/// A lease that this instance holds. It expires if the instance dies.
 #[derive(Debug)]
 pub struct Lease {
     /// Its number: greater than that of each earlier holder.
     pub number: u64,
-    /// How far the last holder had come; empty at the beginning of the work.
+    /// How far the last holder came; empty at the beginning of the work.
     pub position: String,
     store: Arc<Store>,
     leased: Leased,
@@ -30,7 +30,7 @@ pub struct Lease {
 impl Lease {
     /// Takes a lease; `None` if another instance holds it, or its board was deleted.
     pub async fn take(store: &Arc<Store>, leased: Leased) -> Result<Option<Self>, StoreError> {
-        // Each time another one: what an earlier holder in this process has under way is refused too.
+        // A new one each time, so that calls in flight from an earlier holder in this process are refused too.
         let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
         let given = store.lease(&leased, &holder, duration_ms(), "").await?;
         Ok(given.map(|Given { number, position }| Self {
@@ -43,7 +43,7 @@ impl Lease {
         }))
     }
 
-    /// Renews the lease if that is due, and notes how far the work has come. Returns whether it is still held.
+    /// Renews the lease if that is due, and stores how far the work has come. Returns whether it is still held.
     pub async fn renew(&self, position: &str) -> Result<bool, StoreError> {
         if self.renewed.lock().elapsed() < RENEWAL_INTERVAL {
             return Ok(true);
@@ -51,7 +51,7 @@ impl Lease {
         self.confirm(position).await
     }
 
-    /// Renews the lease at once, and notes how far the work has come. Returns whether it is still held.
+    /// Renews the lease now, and stores how far the work has come. Returns whether it is still held.
     pub async fn confirm(&self, position: &str) -> Result<bool, StoreError> {
         *self.renewed.lock() = Instant::now();
         let given = self
@@ -62,8 +62,8 @@ impl Lease {
             .is_some_and(|given| given.number == self.number))
     }
 
-    /// Does some work while the lease is held, and renews it meanwhile. `None`: the lease was lost, or can't be renewed, and
-    /// the work was dropped.
+    /// Does some work while the lease is held, and renews it meanwhile. `None`: the lease was lost, or could not be
+    /// renewed, and the work was dropped.
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let lost = async {
             loop {
@@ -79,7 +79,7 @@ impl Lease {
         }
     }
 
-    /// Gives the lease back; an empty position says that the work is at its end.
+    /// Gives the lease back; an empty position means that the work is finished.
     pub async fn give_back(self, position: &str) -> Result<(), StoreError> {
         let given = self.store.lease(&self.leased, &self.holder, 0, position);
         given.await.map(drop)

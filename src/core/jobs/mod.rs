@@ -2,27 +2,26 @@
 //!
 //! A `Job` says which items are due, and takes one item a bounded step further. The runner does the rest:
 //!
-//! - Items take turns, step by step, four of them at a time (16 queues). When all have had a turn, the runner looks again for
-//!   what is due. So a long item does not hold up a short one, even if the short one comes later. For queues it looks every 100
-//!   ms, also while steps run (`LOOK_INTERVAL`).
-//! - The result of each item is recorded separately (`faults.rs`). An item that fails waits for longer and longer, and
-//!   `/readyz` and a metric show it. A server that does not answer is no fault of an item: the other items have their turn, and
-//!   then the run ends with that error. It is no fault either that another instance has an item in hand: the next run looks at
-//!   what is left.
-//! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/lease.lua`). It says
-//!   how far the last holder has come, so any instance goes on there; and its number grows with each holder, so late writes of
-//!   an earlier one are refused.
-//! - Items that are not due cost nothing. What is due comes either from a set in Redis (moves, deletions, changes that were
-//!   begun), or from a schedule in memory (`schedule.rs`: derived standings, closings, reservations): a board is due when it
-//!   comes into memory, and then when its next period is near.
+//! - Items take turns, step by step, four at a time (16 for queues). When all have had a turn, the runner asks again what
+//!   is due, so a long item does not hold up a short one, even one that comes later. For queues it asks every 100 ms, also
+//!   while steps run (`LOOK_INTERVAL`).
+//! - The result of each item is recorded separately (`faults.rs`). An item that fails is retried after growing pauses, and
+//!   `/readyz` and a metric show it. A server that does not answer is no fault of the item: the other items take their
+//!   turns, and then the run ends with that error. Nor is it one that another instance works on the item.
+//! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/lease.lua`). The
+//!   lease says how far the last holder came, so any instance can go on from there; its number grows with each holder, so
+//!   late writes of an earlier one are refused.
+//! - Items that are not due cost nothing. Due items come either from a set in Redis (moves, deletions, begun changes), or
+//!   from a schedule in memory (`schedule.rs`: derived standings, closings, reservations): a board is due when it is loaded
+//!   into memory, and then when its next period is near.
 //!
 //! A schedule in memory is enough, also for what falls due while no instance runs: an instance that starts reads all
-//! definitions, and each board is due once. Then the job computes what to do from the definition, the time, and what Redis says
-//! was done. So a job notes in Redis what it has done, as a field of the board or as the position of its lease. A durable index
-//! of due times would be in another slot than the boards, so no step could change both, and a new calendar would make it wrong.
+//! definitions, and each board is due once. Then the job computes what to do from the definition, the time, and what Redis
+//! says was done. So a job notes in Redis what it has done, as a field of the board or as the position of its lease.
+//! (No step could change both a board and a durable index in another slot, and a new calendar would make that wrong.)
 //!
-//! Names and intervals are here; `worker.rs` says what each kind does, and has a loop for each, which sleeps and then does all
-//! that is due. *Everyone's* loops run on every instance, to keep its memory and its clock right. The others run where
+//! Names and intervals are here; `worker.rs` says what each kind does, and has a loop for each, which sleeps and then does
+//! all that is due. *Everyone's* loops run on every instance, to keep its memory and its clock right. The others run where
 //! `STANDINGS_BACKGROUND` is on; `queues` also needs `STANDINGS_APPLY_QUEUES`. `standings worker` runs all.
 //!
 //! | name | file | what it does | every |
@@ -30,25 +29,25 @@
 //! | `clock` | `core/jobs/clock.rs` | everyone's: compares the clock with that of Redis | 1 s |
 //! | `definition` | `core/board/boards.rs` | everyone's: reads changed definitions | 250 ms |
 //! | `api-keys`, `api-key-uses` | `access/keyring.rs` | everyone's: reads changed API keys; notes when keys were used | 250 ms, 10 s |
-//! | `warnings` | `operations/warnings/job.rs` | everyone's: looks at the settings of Redis | 10 s |
-//! | `staleness` | `redis/staleness.rs` | everyone's: registers how far behind replicas may be that this instance reads from | 1 s |
-//! | `instances` | `core/jobs/instances.rs` | everyone's: tells others that the instance is there | 10 s |
-//! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks how much waits in queues | 1 s |
+//! | `warnings` | `operations/warnings/job.rs` | everyone's: checks the settings of Redis | 10 s |
+//! | `staleness` | `redis/staleness.rs` | everyone's: registers how stale this instance's replicas may be | 1 s |
+//! | `instances` | `core/jobs/instances.rs` | everyone's: announces this instance to others | 10 s |
+//! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks up how much waits in queues | 1 s |
 //! | `rollover` | `core/read/rollover.rs` | completes derived standings ahead of time | 500 ms |
 //! | `purge` | `core/board/purge.rs` | unlinks data that nothing needs | 1 s |
-//! | `sweep` | `core/board/sweep.rs` | lease: looks among all keys for what deleted boards have left | 1 min |
-//! | `announcement` | `core/board/announcements.rs` | announces changes whose maker is gone | 1 s |
-//! | `hidden-lists` | `core/hide/hidden.rs` | widens lists that `keep_top` keeps short | 1 s |
-//! | `erasures` | `core/hide/erasures.rs` | removes what erased members have left | 1 s |
+//! | `sweep` | `core/board/sweep.rs` | lease: searches all keys for leftovers of deleted boards | 1 min |
+//! | `announcement` | `core/board/announcements.rs` | announces changes whose instance died | 1 s |
+//! | `hidden-lists` | `core/hide/hidden.rs` | finds more members for lists that `keep_top` keeps short | 1 s |
+//! | `erasures` | `core/hide/erasures.rs` | removes the remaining data of erased members | 1 s |
 //! | `reservations` | `core/write/left_behind.rs` | settles reservations that are left behind | 1 s |
 //! | `hides` | `moderation/ended_hides.rs` | ends hides and standing orders at their `until` | 1 s |
-//! | `tasks` | `moderation/tasks/job.rs` | lease: does on all boards what was ordered | 1 s |
+//! | `tasks` | `moderation/tasks/job.rs` | lease: carries out on all boards what was ordered | 1 s |
 //! | `closings` | `periods/closings/work.rs` | makes periods final whose wait is over | 1 s |
 //! | `revisions` | `periods/revisions/work.rs` | revises results after members were hidden or brought back | 1 s |
 //! | `queues` | `queue/applying.rs` | lease: applies what waits in queues | 100 ms, and when this instance has queued something |
 //! | `queue-index` | `queue/listing.rs` | puts queues back into their index | 1 s |
 //! | `reshard` | `moves/job.rs` | lease: moves a board to other shards | 1 s |
-//! | `outboxes` | `webhooks/outbox/job.rs` | hands messages on from outboxes to the queues of webhooks | 1 s |
+//! | `outboxes` | `webhooks/outbox/job.rs` | moves messages from outboxes to the queues of webhooks | 1 s |
 //! | `webhooks` | `webhooks/deliveries/job.rs` | a loop: sends what is queued for webhooks | 500 ms |
 //! | `audit` | `audit/job.rs` | a loop: drops old lines of the audit log | 1 min |
 
@@ -73,24 +72,24 @@ use super::{Engine, Error};
 
 /// A kind of background work.
 pub trait Job: fmt::Debug + Send + Sync {
-    /// One thing that is to be done.
+    /// One thing to do.
     type Item: Send + Sync;
     /// Its kind: the name in metrics, in the log and in faults.
     const KIND: JobKind;
-    /// The pause of an item between two steps, in which other clients have Redis to themselves.
+    /// The pause of an item between two steps, which leaves Redis to other clients.
     const PAUSE: Duration = Duration::ZERO;
-    /// How many items are worked on side by side.
+    /// How many items are worked on at once.
     const AT_ONCE: usize = 4;
-    /// How long the steps of other items may hold up the look for what is due.
+    /// How long steps may run before the job is asked again what is due.
     const LOOK_INTERVAL: Duration = Duration::MAX;
 
-    /// What the faults of an item go by.
+    /// What the faults of an item are recorded under.
     fn subject(&self, item: &Self::Item) -> Subject;
 
     /// The items that are due now.
     fn due(&self, engine: &Engine) -> impl Future<Output = Result<Vec<Self::Item>, Error>> + Send;
 
-    /// Takes an item a bounded step further. The item may hold what the next step goes on with.
+    /// Takes an item a bounded step further. The item may hold what the next step continues with.
     fn step(
         &self,
         engine: &Engine,
@@ -98,36 +97,36 @@ pub trait Job: fmt::Debug + Send + Sync {
     ) -> impl Future<Output = Result<Progress, Error>> + Send;
 }
 
-/// How far a step has come.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Progress {
     /// There is more to do for the item now.
     More,
-    /// There is nothing more that this instance can do for it now.
+    /// This instance can do nothing more for it now.
     Done,
 }
 
 impl Progress {
-    /// How far a step has come that knows whether there is more to do.
+    /// The outcome of a step that knows whether there is more to do.
     pub(crate) fn more_if(is_more: bool) -> Self {
         if is_more { Self::More } else { Self::Done }
     }
 }
 
-/// Who does a job.
+/// Which instances do a job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Doer {
     /// Every instance, to keep its memory and its clock right, and its operator informed.
     Everyone,
-    /// Whoever works in the background: one instance is enough.
+    /// Instances that work in the background: one is enough.
     Anyone,
 }
 
-/// Declares the jobs: each with its name, who does it, and for how many milliseconds its loop sleeps between two runs. What a run does
-/// is not known here: `worker.rs` knows all rooms.
+/// Declares the jobs: each with its name, its doer, and the milliseconds that its loop sleeps between two runs. What a run
+/// does is in `worker.rs`, which knows all rooms.
 macro_rules! jobs {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $doer:ident, $interval_ms:literal;)*) => {
-        /// The kinds of background work. Their names are told in the log, in metrics and in faults.
+        /// The kinds of background work. The log, metrics and faults use their names.
         #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
         pub enum JobKind {
             $($(#[$doc])* $kind,)*
@@ -141,55 +140,55 @@ macro_rules! jobs {
 }
 
 jobs! {
-    /// Comparing the clock with Redis' clock.
+    /// Compares the clock with Redis' clock.
     Clock = "clock", Everyone, 1_000;
-    /// Holding the API keys in memory as they are stored.
+    /// Reads changed API keys into memory.
     ApiKeys = "api-keys", Everyone, 250;
-    /// Holding the definitions of boards in memory as they are stored.
+    /// Reads changed definitions of boards into memory.
     Definition = "definition", Everyone, 250;
-    /// Telling in the log what of Redis somebody should look after.
+    /// Logs what an operator should look at in Redis.
     Warnings = "warnings", Everyone, 10_000;
-    /// Noting when API keys were used.
+    /// Notes when API keys were used.
     ApiKeyUses = "api-key-uses", Everyone, 10_000;
-    /// Telling how old the answers of replicas may be.
+    /// Registers how old the answers of replicas may be.
     Staleness = "staleness", Everyone, 1_000;
-    /// Telling others that the instance is there.
+    /// Announces this instance to others.
     Instances = "instances", Everyone, 10_000;
-    /// Looking how much waits in queues.
+    /// Looks up how much waits in queues.
     QueueSizes = "queue-sizes", Everyone, 1_000;
-    /// Completing derived standings ahead of time.
+    /// Completes derived standings ahead of time.
     Rollover = "rollover", Anyone, 500;
-    /// Moving the data of a board to other shards.
+    /// Moves the data of a board to other shards.
     Reshard = "reshard", Anyone, 1_000;
-    /// Unlinking data that is not needed any more.
+    /// Unlinks data that is not needed any more.
     Purge = "purge", Anyone, 1_000;
-    /// Announcing a change whose maker is gone.
+    /// Announces a change whose instance died.
     Announcement = "announcement", Anyone, 1_000;
-    /// Looking among all keys for what deleted boards have left: one walk is for all that were deleted by then.
+    /// Searches all keys for leftovers of deleted boards: one walk serves all that were deleted before it.
     Sweep = "sweep", Anyone, 60_000;
-    /// Settling reservations that are left behind.
+    /// Settles reservations that are left behind.
     Reservations = "reservations", Anyone, 1_000;
-    /// Dropping old lines of the audit log.
+    /// Drops old lines of the audit log.
     Audit = "audit", Anyone, 60_000;
-    /// Finding more members for lists that are kept short and have many hidden members.
+    /// Finds more members for lists that are kept short and have many hidden members.
     HiddenLists = "hidden-lists", Anyone, 1_000;
-    /// Ending hides whose end has come.
+    /// Ends hides whose end has come.
     Hides = "hides", Anyone, 1_000;
-    /// Doing on all boards what somebody has ordered.
+    /// Carries out on all boards what was ordered.
     Tasks = "tasks", Anyone, 1_000;
-    /// Removing what erased members have left.
+    /// Removes the remaining data of erased members.
     Erasures = "erasures", Anyone, 1_000;
-    /// Handing messages on from the outboxes of boards to the queues of webhooks.
+    /// Moves messages from the outboxes of boards to the queues of webhooks.
     Outboxes = "outboxes", Anyone, 1_000;
-    /// Sending what is queued for webhooks.
+    /// Sends what is queued for webhooks.
     Webhooks = "webhooks", Anyone, 500;
-    /// Revising results after members were hidden or brought back.
+    /// Revises results after members were hidden or brought back.
     Revisions = "revisions", Anyone, 1_000;
-    /// Making periods final whose wait is over.
+    /// Makes periods final whose wait is over.
     Closings = "closings", Anyone, 1_000;
-    /// Applying what waits in queues.
+    /// Applies queued events.
     Queues = "queues", Anyone, 100;
-    /// Putting queues back into their index.
+    /// Puts queues back into their index.
     QueueIndex = "queue-index", Anyone, 1_000;
 }
 
@@ -209,19 +208,19 @@ impl JobKind {
         all.filter_map(move |(kind, _, own, _)| (*own == doer).then_some(*kind))
     }
 
-    /// What every instance does, to keep its memory and its clock right, and its operator informed.
+    /// The jobs that every instance does.
     pub fn of_every_instance() -> impl Iterator<Item = Self> {
         Self::of(Doer::Everyone)
     }
 
-    /// What one instance is enough for.
+    /// The jobs for which one instance is enough.
     pub fn in_background() -> impl Iterator<Item = Self> {
         Self::of(Doer::Anyone)
     }
 }
 
 impl Engine {
-    /// Brings all that is due of a job to its end. Safe to run on any number of instances at once, and to stop half-way.
+    /// Does all that is due of a job. Safe to run on any number of instances at once, and to stop half-way.
     pub async fn run<J: Job>(&self, job: &J) -> Result<(), Error> {
         let (mut waiting, mut in_hand) = (VecDeque::new(), BTreeSet::new());
         let (mut running, mut failed) = (FuturesUnordered::new(), None);
@@ -259,13 +258,13 @@ impl Engine {
                 Ok(Progress::Done) => {
                     in_hand.remove(&job.subject(&item));
                 }
-                // It stays in hand: the next run tries it again.
+                // It stays in hand, so only the next run tries it again.
                 Err(error) => failed = Some(error),
             }
         }
     }
 
-    /// Takes an item one step further. A fault of the item is recorded, and ends its turns for this time.
+    /// Takes an item one step further. A fault of the item is recorded, and ends its turns in this run.
     pub(crate) async fn take_step<J: Job>(
         &self,
         job: &J,
@@ -311,8 +310,8 @@ mod tests {
     use crate::runtime::timeouts::TimeoutFactor;
     use crate::setup::HOOKS;
 
-    /// Counts to a number for each item. The items of one board fail, those of another one meet a server that is away, and those of a
-    /// third one are in the hand of others.
+    /// Counts to a number for each item. The items of one board fail, those of another find their server down, and those of
+    /// a third are held by other instances.
     #[derive(Debug, Default)]
     struct Counting {
         steps: Mutex<Vec<(&'static str, u32)>>,
@@ -381,7 +380,7 @@ mod tests {
             .rfind(|step| step.0 != "held")
             .copied();
         assert_eq!(last, Some(("long", 5)));
-        // What has failed waits; what a server did not answer does not, nor what others have in hand.
+        // What has failed waits. An unreachable server and items held by others cause no wait.
         let held = count(&job, "held");
         engine.run(&job).await.unwrap_err();
         let counts = ["bad", "away"].map(|board| count(&job, board));
@@ -392,7 +391,7 @@ mod tests {
         assert_eq!(faults[0].name, "bad");
     }
 
-    /// An item whose step ends once that of another one has, which is due later.
+    /// An item whose step ends only after that of another item, which is due later.
     #[derive(Debug, Default)]
     struct Waiting {
         is_over: tokio::sync::Notify,

@@ -34,7 +34,7 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         self.set(item, i64::MIN);
     }
 
-    /// Makes an item due at once that is to be looked after, and forgets another one.
+    /// Makes an item due at once if it is wanted; otherwise forgets it.
     pub fn plan(&self, item: &K, is_wanted: bool) {
         if is_wanted {
             self.set_due(item);
@@ -51,7 +51,7 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// The items that are due, those first that have been so for longest.
+    /// The items that are due, longest due first.
     pub fn due(&self, now: Timestamp) -> Vec<K> {
         let items = self.items.lock();
         let due = items.by_time.iter();

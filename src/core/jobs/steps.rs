@@ -1,4 +1,4 @@
-//! Work that is done in bounded steps, and that a request waits for.
+//! Work in bounded steps that a request waits for.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::core::{Engine, Error};
 const WAIT_MAX: Duration = Duration::from_secs(8);
 
 impl Engine {
-    /// How long a request waits for such work here.
+    /// [`WAIT_MAX`], times the factor for time limits.
     pub(crate) fn steps_wait_max(&self) -> Duration {
         self.store.timeouts.times(WAIT_MAX)
     }
 
-    /// Takes one step after the other until one of them is the last, for somebody who waits for so long. What the steps have done
-    /// stays, also if one of them fails.
+    /// Takes steps until one of them is the last, for a caller that waits up to a limit. What the steps have done stays
+    /// done, even if one of them fails.
     ///
     /// # Errors
     ///
-    /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what is still being done.
+    /// That of a step, or [`Error::Busy`] if it takes too long: `left` says what remains to be done.
     pub(crate) async fn take_steps<S>(
         &self,
         wait_max: Duration,

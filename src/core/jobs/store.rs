@@ -1,4 +1,4 @@
-//! The instances that there are, each as it has told itself.
+//! The registered instances, each as it announced itself.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::redis::dispatch::Store;
 use crate::redis::stored::{read_json, to_json};
 use crate::redis::{StoreError, keys};
 
-/// Writes down what an instance tells of itself.
+/// Stores the announcement of an instance.
 pub async fn write(store: &Store, id: &str, instance: &Instance) -> Result<(), StoreError> {
     let told = [keys::INSTANCES, id, &to_json(instance)?];
     store.command("HSET", told).await
 }
 
-/// All instances that have told of themselves, by their ids. What this release can't read is left out.
+/// All registered instances, by their ids. Those that this release can't read are left out.
 pub async fn all(store: &Store) -> Result<BTreeMap<String, Instance>, StoreError> {
     let told: BTreeMap<String, String> = store.command("HGETALL", [keys::INSTANCES]).await?;
     let read = told.into_iter().filter_map(|(id, json)| {

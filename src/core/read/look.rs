@@ -1,5 +1,5 @@
-//! Looks at a board: whether anything has changed of what its standings show. However many watch, one look tells them all. Waits until its
-//! standings have what somebody has seen of them.
+//! Looks at a board: whether anything that its standings show has changed. All clients that watch share one look. Also
+//! waits until the standings include an edition that a client has seen.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,22 +17,22 @@ use crate::runtime::join::try_join_all;
 
 /// The longest wait for an edition.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// The pause between two looks for it. All who wait share the calls of a shard.
+/// The pause between two looks for it. All that wait share the calls of a shard.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is seen of a board at a glance. It costs one small call per shard.
+/// A quick look at a board. It costs one small call per shard.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// The board.
     pub live: Arc<LiveBoard>,
-    /// Everything that was acknowledged by then was seen.
+    /// Everything that was acknowledged before this was seen.
     pub begun: Instant,
-    /// How often each shard had changed.
+    /// The change counter of each shard.
     changes: Vec<Changed>,
     seen: Seen,
 }
 
-/// What a look tells of a running standing. While it stays equal, so do scores, ranks, and the state.
+/// What a look shows of a running standing. While it stays equal, so do scores, ranks and the state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moment {
     generation: u64,
@@ -44,7 +44,7 @@ pub struct Moment {
 }
 
 impl Look {
-    /// What it tells of the standing of a window that runs at this time.
+    /// What it shows of the standing of a window that runs at this time.
     ///
     /// # Errors
     ///
@@ -73,11 +73,11 @@ pub async fn check_window(service: &Service, board: &BoardId, window: &str) -> R
     find_window(&live.board, window).map(|_| ())
 }
 
-/// Looks at a board. Looks at the same time share their calls.
+/// Looks at a board. Simultaneous looks share their calls.
 ///
 /// # Errors
 ///
-/// [`Error::BoardNotFound`]; that Redis does not answer.
+/// [`Error::BoardNotFound`]; an error if Redis does not answer.
 pub async fn at(service: &Service, board: &BoardId) -> Result<Look, Error> {
     service
         .engine
@@ -101,7 +101,7 @@ pub async fn at(service: &Service, board: &BoardId) -> Result<Look, Error> {
         .await
 }
 
-/// Waits until the primaries have this edition. A read that begins afterwards, and that asks primaries, has it.
+/// Waits until the primaries have this edition. A later read from primaries then includes it.
 ///
 /// # Errors
 ///

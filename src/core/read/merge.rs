@@ -1,10 +1,10 @@
-//! Reads a board of several shards: merges the lists of the shards, and fetches no more of them than it needs.
+//! Reads a board of several shards: merges the lists of the shards, fetching no more of them than needed.
 //!
-//! Each shard sorts its own members. [`SortKey`]s of all shards together sort as one list would. So
+//! Each shard sorts its own members. The [`SortKey`]s of all shards together sort as one list would. So
 //! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/read.lua`);
-//! - a page asks each shard for its share of the page and some more, and asks a shard again if too few of its entries came;
-//! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries that are
-//!   spread evenly over the part in question. These bound the positions of all entries, and leave a smaller part.
+//! - a page asks each shard for its share of the page and a few more, and again if too few of its entries came;
+//! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries, evenly
+//!   spread over the range in question. These bound the positions of all entries, and leave a smaller range.
 //!
 //! The answer of one shard is a snapshot. The answers of all shards together are not, because events go on between them.
 //! The last step of a page, or of a member with its neighbours, is one call to each shard, and its entries are in order.
@@ -23,18 +23,18 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 use crate::runtime::join::join_all;
 
-/// How many entries each shard shows in a round of the search for a page's beginning.
+/// How many entries each shard returns in a round of the search for a page's beginning.
 const SAMPLES: u64 = 16;
-/// A search ends with an entry that is at most so many ahead of the page. The entries between are read in vain.
+/// A search ends with an entry at most this far before the page. The entries between are read in vain.
 const SKIP_MAX: u64 = 64;
-/// The most rounds of a search; each leaves about a tenth.
+/// The most rounds of a search; each leaves about a tenth of the range.
 const ROUNDS_MAX: usize = 24;
 
 /// A standing of a board of several shards.
 pub(crate) struct Merged<'a> {
     reader: &'a Reader<'a>,
     live: &'a LiveBoard,
-    /// Those that the standing lies in.
+    /// The shards that have entries of the standing.
     shards: &'a [LiveShard],
     standing: Standing,
     ranking: Ranking,
@@ -42,28 +42,28 @@ pub(crate) struct Merged<'a> {
     keep_top: Option<u64>,
 }
 
-/// The part of a shard's list in which a page begins, by positions.
+/// The range of a shard's list in which a page begins, by positions.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     from: u64,
     to: u64,
 }
 
-/// Where a selection lies, by positions.
+/// The positions of a selection.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// Its first entry.
     offset: u64,
-    /// Where it ends at the latest.
+    /// Its greatest possible end.
     stop: u64,
-    /// How many entries the list has that it is a part of, if that is not the whole standing.
+    /// How many entries its list has, if that is not the whole standing.
     listed: Option<u64>,
 }
 
 /// Where a part of a list begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start<'a> {
-    /// Behind so many entries.
+    /// After this many entries.
     Behind(u64),
     /// At a mark.
     At(&'a SortKey),
@@ -78,7 +78,7 @@ struct Gathered {
     lines: Vec<Line>,
 }
 
-/// A sample: where it stands, in which shard and at which position there.
+/// A sample: its sort key, its shard and its position there.
 type Sample = (SortKey, usize, u64);
 
 impl<'a> Merged<'a> {
@@ -122,7 +122,7 @@ impl<'a> Merged<'a> {
         })
     }
 
-    /// Where a selection lies, by positions.
+    /// The positions of a selection.
     async fn find_selection(&self, selection: Selection) -> Result<Found, Error> {
         let everything = |offset| Found {
             offset,
@@ -166,7 +166,7 @@ impl<'a> Merged<'a> {
         Ok(slices.iter().map(|slice| slice.total).sum())
     }
 
-    /// Where the last listed entry stands that has the rank of the one at this position.
+    /// The position of the last listed entry that has the same rank as the one at this position.
     async fn last_of_equals(&self, position: u64) -> Result<u64, Error> {
         if self.ranking == Ranking::Ordinal {
             return Ok(position);
@@ -182,7 +182,7 @@ impl<'a> Merged<'a> {
         Ok(position.max(worse.saturating_sub(1)))
     }
 
-    /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
+    /// A member, up to `around` neighbours on each side, and its position in `previous`.
     pub(crate) async fn member(
         &self,
         member: &MemberId,
@@ -205,7 +205,7 @@ impl<'a> Merged<'a> {
             let found = self.unlisted(total, own, around).await?;
             return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
-        // What is ahead of the mark, and from it on, with what is beyond the neighbours cut off.
+        // What is before the mark, and from it on, without what is beyond the neighbours.
         let mut ahead: Vec<&Line> = Vec::new();
         let mut behind: Vec<&Line> = Vec::new();
         for slice in &slices {
@@ -278,7 +278,7 @@ impl<'a> Merged<'a> {
         Ok(entry.map(|(_, entry)| entry))
     }
 
-    /// Where a member stands, and its entry; the rank is that in its shard, `None` where the shard does not list it.
+    /// A member's sort key and entry; the rank is that in its shard, `None` if the shard does not list it.
     pub(crate) async fn find(&self, member: &MemberId) -> Result<Option<(SortKey, Entry)>, Error> {
         let shard = &self.shards[self.live.index_of(self.standing.section(), member)];
         let query = Query::Subset {
@@ -289,7 +289,7 @@ impl<'a> Merged<'a> {
         Ok(found.entries.iter().flatten().next().cloned())
     }
 
-    /// A member behind the last that is listed: after those come its own entry.
+    /// A member that is not listed: the last listed entries, and then its own.
     async fn unlisted(&self, total: u64, own: Entry, around: u64) -> Result<Neighbourhood, Error> {
         let keep_top = self.keep_top.unwrap_or(0);
         let offset = keep_top.saturating_sub(around);
@@ -321,14 +321,14 @@ impl<'a> Merged<'a> {
     }
 
     async fn gather(&self, start: Start<'_>, count: u64) -> Result<Gathered, Error> {
-        // What is read begins at a mark that is not far ahead of the position.
+        // Reading begins at a mark that is not far before the position.
         let (begin, offset) = match start {
             Start::Behind(offset) => (&self.begin_of(offset).await?, Some(offset)),
             Start::At(mark) => (mark, None),
         };
         let count = count.min(self.listed_behind(offset.unwrap_or(0)));
         let shards = self.shards.len();
-        // At first each shard is asked for its share and some more.
+        // At first each shard is asked for its share and a few more.
         let share = (SKIP_MAX.min(offset.unwrap_or(0)) + count).div_ceil(shards as u64);
         let mut wanted = vec![share + share / 4 + 4; shards];
         loop {
@@ -338,11 +338,11 @@ impl<'a> Merged<'a> {
             let position: u64 = slices.iter().map(|slice| slice.position).sum();
             let from = offset.unwrap_or(position);
             let Some(skip) = from.checked_sub(position) else {
-                // So many have moved ahead in between that the search has to begin anew.
+                // Too many entries have moved up in between: the search must begin again.
                 return Err(Error::Again(Outdated::Read));
             };
             let count = count.min(self.listed_behind(from));
-            // Behind the last entry of a shard that has more there may be others.
+            // After the last entry of a shard that has more, others may come.
             let known_to = (0..shards)
                 .filter(has_more)
                 .filter_map(|shard| slices[shard].entries.last())
@@ -370,13 +370,13 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// How many entries can be listed behind a position.
+    /// How many entries can be listed after a position.
     fn listed_behind(&self, position: u64) -> u64 {
         let keep_top = self.keep_top.unwrap_or(u64::MAX);
         keep_top.saturating_sub(position)
     }
 
-    /// A mark that lies no further than [`SKIP_MAX`] ahead of the position `offset`.
+    /// A mark at most [`SKIP_MAX`] before the position `offset`.
     async fn begin_of(&self, offset: u64) -> Result<SortKey, Error> {
         let mut begin = SortKey::FIRST;
         if offset <= SKIP_MAX {
@@ -413,7 +413,7 @@ impl<'a> Merged<'a> {
         Ok(begin)
     }
 
-    /// Entries of these lines, of which the first stands at the position `from`.
+    /// The entries of these lines, the first of which is at the position `from`.
     async fn ranked(
         &self,
         from: u64,
@@ -424,7 +424,7 @@ impl<'a> Merged<'a> {
         let mut rank = from + 1;
         if let (Some(first), Ranking::Competition) = (lines.first(), self.ranking) {
             let ahead = self.positions(vec![first.mark.of_score()]).await?;
-            // It is read after the entries: who has come ahead meanwhile does not count.
+            // It is read after the entries: what has moved up meanwhile does not count.
             rank = ahead.first().map_or(rank, |ahead| rank.min(ahead + 1));
         }
         let mut entries = Vec::with_capacity(lines.len());
@@ -439,7 +439,7 @@ impl<'a> Merged<'a> {
         Ok(entries)
     }
 
-    /// The ranks of marks, `None` behind the last that is listed.
+    /// The ranks of marks, `None` after the last listed entry.
     async fn ranks(&self, marks: &[SortKey]) -> Result<Vec<Option<u64>>, Error> {
         if marks.is_empty() {
             return Ok(Vec::new());
@@ -458,7 +458,7 @@ impl<'a> Merged<'a> {
         Ok(ranks.collect())
     }
 
-    /// How many entries are ahead of marks.
+    /// How many entries are before each mark.
     pub(crate) async fn positions(&self, marks: Vec<SortKey>) -> Result<Vec<u64>, Error> {
         let mut sums = vec![0; marks.len()];
         let query = Query::Positions {
@@ -474,7 +474,7 @@ impl<'a> Merged<'a> {
         Ok(sums)
     }
 
-    /// What lies around a mark in each shard; `count`: how many entries ahead of it and from it on.
+    /// The entries around a mark in each shard; `count`: how many before it, and from it on.
     async fn slices(
         &self,
         mark: &SortKey,
@@ -492,7 +492,7 @@ impl<'a> Merged<'a> {
         self.ask_each(queries).await
     }
 
-    /// Asks each shard one query, all at once.
+    /// Sends a query to each shard, all at once.
     async fn ask_each<T: TryFrom<Answer>>(
         &self,
         queries: impl Iterator<Item = Query>,
@@ -508,8 +508,8 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// Leaves of each shard's part what samples show that the position `offset` can lie in. Returns the last sample that is
-/// known to be no further than that position, where all parts begin then; `None` if there is none.
+/// Narrows each shard's range to where, by the samples, the position `offset` can be. Returns the last sample that is known
+/// not to be after that position, at which all ranges then begin; `None` if there is none.
 fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey> {
     let mut samples: Vec<Sample> = Vec::new();
     for (shard, spread) in spreads.iter().enumerate() {
@@ -517,9 +517,9 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey
         samples.extend(marks.map(|(position, mark)| (mark.clone(), shard, *position)));
     }
     samples.sort_unstable();
-    // What is surely ahead of a sample in each shard begins behind the last sample there, …
+    // Up to where each shard's entries are certainly before the current sample: after its last sample, …
     let mut ahead: Vec<u64> = parts.iter().map(|part| part.from).collect();
-    // … and what may be ends with the next.
+    // … and up to where they may be before it: its next samples, the nearest last.
     let mut next: Vec<Vec<u64>> = spreads
         .iter()
         .zip(&*parts)
@@ -585,8 +585,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the entries are spread over shards, each round keeps the position that is looked for in every part, and
-        /// what it returns is no further than that position.
+        /// However the entries are spread over shards, each round keeps the wanted position in every range, and what it
+        /// returns is not after that position.
         #[test]
         fn narrowing_never_loses_the_position(
             entries in vec((vec((-3_i64..3, any::<u16>()), 0..40), 1..5_usize), 1..4),
@@ -605,7 +605,7 @@ mod tests {
                 all.extend(list.iter().map(|mark| (mark, shard)));
             }
             all.sort_unstable();
-            // How many of each shard are ahead of the position.
+            // How many entries of each shard are before the position.
             let ahead = all.iter().take(usize::try_from(offset).unwrap());
             let mut cut = vec![0_u64; lists.len()];
             for (_, shard) in ahead {

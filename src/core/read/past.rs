@@ -1,9 +1,9 @@
-//! Builds derived standings of the past for those who ask for them.
+//! Builds derived standings of the past on request.
 //!
-//! The derived standings of the running period and of the one before are kept (`rollover.rs`). An older one is built when somebody
-//! reads it, and then kept for a while. Without a bound, somebody who reads many of them would leave Redis no time for others. So
-//! an instance builds for one request at a time, and rests after each step for as long as the step took. Other requests wait in
-//! line, of each asker one at a time. An asker that has used up its allowance is refused for a while.
+//! The derived standings of the running period and of the one before are kept (`rollover.rs`). An older one is built when
+//! it is read, and then kept for a while. Without a bound, a client that reads many of them would leave Redis no time for
+//! others. So an instance builds for one request at a time, and rests after each step for as long as the step took. Other
+//! requests wait in line, one at a time for each client. A client that has used up its allowance is refused for a while.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,18 +21,18 @@ use crate::domain::ids::MemberId;
 use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
 
-/// How long it takes until an asker has another step, in milliseconds. A step is about a millisecond of Redis.
+/// How long a client waits until it may take another step, in milliseconds. A step is about a millisecond of Redis.
 const STEP_MS: u64 = 10;
-/// How many steps an asker may be ahead of that.
+/// How many steps a client may take in advance.
 const STEPS_MAX: u64 = 1_000;
-/// How many reads of an asker wait at the most: more than one request may have.
+/// How many reads of a client may wait: more than one request may have.
 const WAITING_MAX: usize = 128;
-/// How many reads wait in all, at the most.
+/// How many reads may wait in all.
 const WAITING_IN_ALL_MAX: usize = 512;
-/// From how many askers on those are forgotten whose allowance is whole.
+/// From this many clients on, those whose allowance is whole are forgotten.
 const ASKERS_KNOWN: usize = 1_024;
 
-/// Who asks.
+/// The client that asks.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Asker {
     /// An API key of the configuration, by half of its digest.
@@ -41,7 +41,7 @@ pub enum Asker {
     Key(KeyName),
     /// A player.
     Player(MemberId),
-    /// An address; `None` if that is not known.
+    /// An address; `None` if it is not known.
     Address(Option<Network>),
 }
 
@@ -63,7 +63,7 @@ impl Default for Line {
     }
 }
 
-/// What an asker has of the line.
+/// A client's share of the line.
 #[derive(Debug)]
 struct Share {
     places: Arc<Semaphore>,
@@ -71,12 +71,12 @@ struct Share {
     ahead: Mutex<Ahead>,
 }
 
-/// How far an asker is ahead.
+/// How far a client is ahead of its allowance.
 #[derive(Debug)]
 struct Ahead {
     /// In how many milliseconds its allowance is whole.
     ms: u64,
-    /// As of when that is.
+    /// The time from which this counts.
     as_of: Timestamp,
 }
 
@@ -89,17 +89,17 @@ impl Share {
         }
     }
 
-    /// In how many milliseconds the allowance of its asker is whole, after so many more steps.
+    /// In how many milliseconds the client's allowance is whole, after `steps` more steps.
     fn spend(&self, steps: u64, now: Timestamp) -> u64 {
         let mut ahead = self.ahead.lock();
-        // A clock that was set back makes nobody wait longer.
+        // A clock that was set back makes no client wait longer.
         let passed = u64::try_from(now.ms() - ahead.as_of.ms()).unwrap_or(0);
         ahead.ms = ahead.ms.saturating_sub(passed) + steps * STEP_MS;
         ahead.as_of = now;
         ahead.ms
     }
 
-    /// How long its asker has to wait until some of its allowance is left; `None`: some is left.
+    /// How long the client must wait until some of its allowance is left; `None`: some is left.
     fn used_up_for(&self, now: Timestamp) -> Option<Duration> {
         let over_ms = self.spend(0, now).checked_sub(STEPS_MAX * STEP_MS)?;
         (over_ms > 0).then(|| Duration::from_millis(over_ms))
@@ -116,7 +116,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Counts a step that took so long and ends now, and rests.
+    /// Counts a step that took this long and ends now, and rests.
     pub(crate) async fn rest(&self, took: Duration, now: Timestamp) {
         self.share.spend(1, now);
         tokio::time::sleep(took).await;
@@ -124,12 +124,11 @@ impl Turn {
 }
 
 impl Line {
-    /// Waits for the turn of a request of this asker.
+    /// Waits for the turn of a request of this client.
     ///
     /// # Errors
     ///
-    /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come within this time, or the asker has used up its
-    /// allowance.
+    /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come in time, or the allowance is used up.
     pub(crate) async fn turn(
         &self,
         asker: &Asker,
@@ -263,7 +262,7 @@ mod tests {
         assert_eq!(refused(waits), Duration::from_millis(1));
         clock.set(Timestamp::from_ms_clamped(2_000));
         line.turn(&one, &clock, LONG).await.unwrap();
-        // Set back, the clock has nobody wait longer.
+        // A clock that was set back makes no client wait longer.
         clock.set(Timestamp::from_ms_clamped(0));
         line.turn(&one, &clock, LONG).await.unwrap();
     }

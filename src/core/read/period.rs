@@ -1,4 +1,4 @@
-//! Finds the standing that a read is about.
+//! Finds the standing to read.
 
 use crate::core::{Error, LiveBoard};
 use crate::domain::board::Board;
@@ -21,7 +21,7 @@ pub enum Choice {
     Previous,
     /// The one with this key.
     Key(String),
-    /// The one that holds this instant.
+    /// The one that contains this instant.
     At(Timestamp),
 }
 
@@ -31,9 +31,9 @@ pub enum CohortChoice {
     /// Not at all: it reads a whole standing.
     #[default]
     Unnamed,
-    /// By what users call it: `silver-17`.
+    /// By the name that users see: `silver-17`.
     Named(String),
-    /// By a member that has its seat there. On other boards it is the whole standing.
+    /// By a member that has its seat there. On a board without cohorts this means the whole standing.
     Of(MemberId),
     /// All of them.
     All,
@@ -45,7 +45,7 @@ impl From<Option<String>> for CohortChoice {
     }
 }
 
-/// A standing, found from what a request says.
+/// The standing that a request names.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The window.
@@ -54,15 +54,15 @@ pub struct Target {
     pub standing: Standing,
     /// Its period's key.
     pub key: String,
-    /// In a league, what users call its cohort.
+    /// In a league, the name of its cohort, as users see it.
     pub cohort: Option<String>,
     /// When the standing begins and ends: for a rolling one, its oldest period's start and its newest's end.
     pub starts_at: Option<Timestamp>,
     /// See `starts_at`.
     pub ends_at: Option<Timestamp>,
-    /// Whether there is nothing to show: history that it is made of may have been dropped, or the member has no cohort.
+    /// Whether there is nothing to show: some of its history may have been dropped, or the member has no cohort.
     pub is_empty: bool,
-    /// Whether events of its last period come too late by now.
+    /// Whether events of its last period would be too late by now.
     pub is_late: bool,
 }
 
@@ -81,7 +81,7 @@ impl Target {
         Self::of_period(board, window, board.series(window, track), period, now)
     }
 
-    /// The same of a cohort, by what users call it. A league is read cohort by cohort, another board as a whole.
+    /// This target in a cohort, by the name that users see. A league is read cohort by cohort, another board as a whole.
     pub fn in_cohort(self, board: &Board, name: Option<&str>) -> Result<Self, Error> {
         let league = board.league_of(&self.standing.period);
         match (name, league) {
@@ -95,7 +95,7 @@ impl Target {
         }
     }
 
-    /// The same of a cohort of its period.
+    /// This target in a cohort of its period.
     pub(crate) fn of_cohort(self, board: &Board, cohort: Cohort) -> Self {
         Self {
             standing: Standing {
@@ -107,7 +107,7 @@ impl Target {
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub(crate) fn name(&self) -> StandingName {
         StandingName {
             window: self.window.to_string().into(),
@@ -115,13 +115,13 @@ impl Target {
         }
     }
 
-    /// That there is no such cohort.
+    /// The error that there is no such cohort.
     pub(crate) fn cohort_not_found(&self, board: &Board, name: &str) -> Error {
         let cohort: String = name.chars().take(64).collect();
         Problem::cohort_not_found(&board.id, &self.name(), &cohort).into()
     }
 
-    /// Why it has no result: it has no data, if it is final.
+    /// The error that it has no result: if it is final, it has no data.
     pub(crate) fn without_result(&self, board: &Board, is_final: bool) -> Error {
         let problem = if is_final {
             Problem::period_not_found
@@ -131,7 +131,7 @@ impl Target {
         problem(&board.id, &self.name()).into()
     }
 
-    /// The periods whose events it holds.
+    /// The periods whose events it contains.
     pub fn periods(&self, board: &Board) -> Vec<Period> {
         let periods = match self.window {
             Window::Period(_) => 1,
@@ -140,7 +140,7 @@ impl Target {
         stretch(board, self.standing.period, periods)
     }
 
-    /// The standing of the period before, `None` where there is none.
+    /// The standing of the period before; `None` if there is none.
     pub fn previous(&self, board: &Board, now: Timestamp) -> Option<Self> {
         let period = board.calendar.previous(&self.standing.period)?;
         Self::of_period(board, self.window, self.standing.series, period, now)
@@ -161,7 +161,7 @@ impl Target {
             None => period,
             Some(derived) => {
                 let running = calendar.containing(window.unit(), now);
-                // Such a standing would be stored, whatever key was asked for.
+                // Otherwise such a standing would be stored for every key in a request.
                 if period.start_ms > running.end_ms {
                     let detail = "a rolling window, or one with initial scores, can't end later than with the next period";
                     return Err(Problem::invalid_parameter("key", detail).into());

@@ -1,7 +1,7 @@
 //! Reads standings of a board. Queries that come in together share one call, and equal queries share one answer.
 //!
-//! A call begins after all of its queries have come in. So a client that has the answer to its event reads the event, unless
-//! it accepts an older answer by a replica.
+//! A call begins after all of its queries have come in. So a client that has the response to its event reads that event,
+//! unless it accepts an older answer by a replica.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,34 +22,34 @@ use crate::domain::time::Timestamp;
 use crate::redis::{Dated, Freshness, Store, StoreError};
 use crate::runtime::batcher::Work;
 
-/// For how long the queries of one call may keep Redis busy, in microseconds.
+/// How long the queries of one call may keep Redis busy, in microseconds.
 const CALL_COST_US_MAX: usize = 1_000;
 
 /// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Size {
-    /// A page, at the most.
+    /// Up to a page.
     #[default]
     Small,
     /// More than that.
     Large,
 }
 
-/// The reading of one shard.
+/// The reads of one shard.
 #[derive(Debug)]
 pub struct Reading {
-    /// Where it is stored.
+    /// Redis.
     pub store: Arc<Store>,
     /// The shard.
     pub shard: Shard,
-    /// How fresh the answers have to be.
+    /// How fresh the answers must be.
     pub freshness: Freshness,
 }
 
-/// What is read for one query.
+/// The answer to one query.
 type Read = Dated<ShardAnswer>;
 
-/// The distinct queries of a call, which of them each of its jobs asks, and what they cost.
+/// The distinct queries of a call, which of them each job asks, and what they cost.
 #[derive(Debug, Default)]
 pub struct Asked {
     queries: IndexSet<Arc<Query>>,
@@ -111,31 +111,31 @@ pub(crate) struct Reader<'a> {
     has_data: bool,
     visibility: Visibility,
     asker: Option<Asker>,
-    /// Once standings of the past had to be built.
+    /// Set once standings of the past had to be built.
     turn: OnceCell<Turn>,
     calls: Mutex<Calls>,
 }
 
-/// What the calls of a request have in common.
+/// What the calls of a request have seen.
 #[derive(Clone, Debug, Default)]
 struct Calls {
-    /// The shards that were asked, by their indexes.
+    /// The shards that were called, by their indexes.
     shards: Vec<Called>,
     /// Whether a shard has changed between them.
     is_torn: bool,
-    /// The instant of the oldest answer that a replica gave.
+    /// The instant of the oldest answer from a replica.
     as_of: Option<Instant>,
     /// The least barrier that they saw; `None`: one of them saw none.
     barrier: Option<Timestamp>,
 }
 
-/// What they have seen of a shard.
+/// What the calls have seen of a shard.
 #[derive(Clone, Debug)]
 struct Called {
     index: u16,
-    /// How often it had changed.
+    /// Its change counter.
     changed: Changed,
-    /// Which standings had entries there.
+    /// The standings that had entries there.
     with_entries: Vec<Standing>,
 }
 
@@ -170,7 +170,7 @@ impl Calls {
         }
     }
 
-    /// Whether there was one.
+    /// Whether there was a call.
     fn is_any(&self) -> bool {
         !self.shards.is_empty()
     }
@@ -191,17 +191,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same for a request of this asker: what is built for it of the past is bounded.
+    /// For a request of this client, to bound what is built of the past for it.
     pub(crate) fn asked_by(self, asker: Option<Asker>) -> Self {
         Self { asker, ..self }
     }
 
-    /// The same for a request that reads so much.
+    /// For a request of this size.
     pub(crate) fn of_size(self, size: Size) -> Self {
         Self { size, ..self }
     }
 
-    /// The same that also reads the data of entries, if that is wanted and the board keeps data.
+    /// Also reads the data of entries, if that is wanted and the board keeps data.
     pub(crate) fn with_data(self, is_wanted: bool) -> Self {
         Self {
             has_data: is_wanted && self.live.board.definition.entry_data,
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same for a request that sees the entries of these members.
+    /// For a request that sees the entries of these members.
     pub(crate) fn with_visibility(self, visibility: Visibility) -> Self {
         Self { visibility, ..self }
     }
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         self.visibility
     }
 
-    /// All that was acknowledged by then is in what was read; `None`: all that was before the request.
+    /// Everything acknowledged before this was read; `None`: everything before the request.
     pub(crate) fn as_of(&self) -> Option<Instant> {
         self.calls.lock().as_of
     }
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         (seen.collect(), calls.is_torn)
     }
 
-    /// From now on answers have to be current. What was read before is forgotten.
+    /// From now on answers must be current. What was read before is forgotten.
     pub(crate) fn insist(&self) {
         *self.freshness.lock() = Freshness::Current;
         *self.calls.lock() = Calls::default();
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Again`] if the board in memory is stale; and if a standing was not complete, or too short: then it is complete now.
+    /// [`Error::Again`] if the board in memory is stale; or if a standing was not complete, or too short, and now is.
     pub(crate) async fn ask<T: TryFrom<Answer>>(
         &self,
         shard: &LiveShard,
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
                 let reading = shard.reading(freshness, self.size);
                 let answer = reading.submit(Arc::clone(&query)).await;
                 let answer = answer.ok_or_else(fault)??;
-                // Whether a hidden list is behind that the query needs.
+                // The hidden list that the query needs may be outdated.
                 if matches!(answer.value.answer, Answer::Unlisted(_)) {
                     self.without_hidden(shard, &query, answer).boxed().await?
                 } else {
@@ -326,8 +326,8 @@ impl<'a> Reader<'a> {
             .await
     }
 
-    /// An answer as it is, unless a hidden list was behind: then this brings the list up to date and asks again. Later hides
-    /// do not matter to that question, so it has to be asked once for each standing of the query.
+    /// Returns the answer unchanged, unless a hidden list was outdated: then this updates the list and asks again. Later
+    /// hides don't matter to this query, so it is asked once for each of its standings.
     async fn without_hidden(
         &self,
         shard: &LiveShard,
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
             let number = *known_to.get_or_insert(followed.number);
             let visibility = Visibility::HiddenUpTo(number);
             answer = self.ask_alone(shard, query, visibility).await?;
-            // It may leave out less than the shard says that it has changed.
+            // It may leave out fewer members than the shard's change counter implies.
             self.calls.lock().is_torn = true;
         }
         Ok(answer)
@@ -363,7 +363,7 @@ impl<'a> Reader<'a> {
 }
 
 impl LiveShard {
-    /// How often the shard has changed, and its barrier.
+    /// The change counter of the shard, and its barrier.
     pub(crate) async fn changed(
         &self,
         freshness: Freshness,

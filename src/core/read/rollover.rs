@@ -1,6 +1,6 @@
-//! Completes derived standings, when a read needs them and ahead of time by a job.
+//! Completes derived standings: when a read needs them, and ahead of time in a job.
 //!
-//! Rolling windows are sums of periods; windows with initial scores are the sum of a period and the initial scores. With R(i)
+//! Rolling windows are sums of periods; windows with initial scores are the sum of a period and the initial scores. R(i) is
 //! the standing of period i, and S(i) the derived one that ends with it:
 //!
 //! ```text
@@ -10,34 +10,35 @@
 //! ```
 //!
 //! The standings in a sum are its *terms*. One string for each series, its *state* (`scripts/lib/derived.lua`), lists the
-//! standings that exist, and says of each whether it is *complete*: all members are listed with their exact sum. `advance.lua`
-//! takes one a bounded step nearer:
+//! existing standings, and says of each whether it is *complete*: all members are listed with their exact sum.
+//! `advance.lua` takes one a bounded step further:
 //!
-//! - It **walks** the members of one term after the other with a cursor of Redis, and lists each that is not listed yet, with
-//!   its exact sum. A cursor counts for one process of Redis; in another one the walk begins again (`scripts/lib/cursor.lua`).
-//! - Meanwhile events go on. An event whose member is listed adds to the score; otherwise it lists the member with its sum over
-//!   the terms. So a listed member has the exact sum at every moment. A member that the cursor misses, because an event changed
-//!   it, was listed by that event. A walk ends however many events come in.
-//! - If every event wrote S(i+1) from the start of the day, only members without an event would be left for the walk; but each
-//!   event would make one more write.
+//! - It **walks** the members of one term after the other with a cursor of Redis, and lists each one that is not listed
+//!   yet, with its exact sum. A cursor is valid in one process of Redis; in another one the walk begins again
+//!   (`scripts/lib/cursor.lua`).
+//! - Meanwhile events go on. An event whose member is listed adds to the score; otherwise it lists the member with its sum
+//!   over the terms. So a listed member has the exact sum at every moment. A member that the cursor misses, because an
+//!   event changed it, was listed by that event. A walk ends however many events come in.
+//! - If every event wrote S(i+1) from the start of the day, only members without an event would be left for the walk; but
+//!   each event would need one more write.
 //!
 //! Any number of callers may take steps at once and stop half-way. A read that finds an incomplete standing takes the steps
-//! itself; the job of `rollover.rs` does so ahead of time, for the running period and, near its end, for the next one, which
-//! only saves time. Standings of the past that were built for a read are dropped when they were not used for some minutes, or
-//! are too many. A derived standing can't be read at a key beyond the next period: the state would grow with every wrong key.
+//! itself; the job does so ahead of time, for the running period and, near its end, for the next one, which only saves
+//! time. Standings of the past that were built for a read are dropped when they were not used for some minutes, or are too
+//! many. A derived standing can't be read at a key beyond the next period: the state would grow with every wrong key.
 //!
-//! In rolling windows a member whose sum is zero is not listed. `reached_at` comes from the newest period in which the member
-//! has an event that is not 0; so the plan of a late event names all `later` periods of the window, to look there. A zero
-//! changes no rolling standing. `initial.lua` sets a changed initial score in I and in all existing standings of periods that
-//! are not closed, and lists each member that it changes with the exact sum. So a period needs no job to open with its initial
-//! scores. If a unit has carryover, its periods are stored twice: with what was carried over, as they are shown, and without it
-//! (`base-day`), as rolling windows sum them up.
+//! In rolling windows a member whose sum is zero is not listed. `reached_at` comes from the newest period in which the
+//! member has an event that is not 0; so the plan of a late event names all `later` periods of the window, to look there. A
+//! zero changes no rolling standing. `initial.lua` sets a changed initial score in I and in all existing standings of
+//! periods that are not closed, and lists each member that it changes with the exact sum. So a period needs no job to open
+//! with its initial scores. If a unit has carryover, its periods are stored twice: with what was carried over, as they are
+//! shown, and without it (`base-day`), as rolling windows sum them up.
 //!
-//! **The next-period carryover and the three-write rolling update, by an example.** A board has the windows `day` and
-//! `last-3-days`, and `"carryover": {"day": 0.2}`. Today is 2026-11-22. `ann` gets 10 points for 2026-11-20, and then 5 points
-//! for 2026-11-21. An event adds d to its period, and ⌊0.2 · d⌋ to the next one, in the same script:
+//! **An example of carryover and of the three writes of a rolling window.** A board has the windows `day` and
+//! `last-3-days`, and `"carryover": {"day": 0.2}`. Today is 2026-11-22. `ann` gets 10 points for 2026-11-20, and then 5
+//! points for 2026-11-21. An event adds d to its period, and ⌊0.2 · d⌋ to the next one, in the same script:
 //!
-//! | key (behind `st:{run}:1:`) | | after the first event | after the second |
+//! | key (after `st:{run}:1:`) | | after the first event | after the second |
 //! | --- | --- | --- | --- |
 //! | `s:day:2026-11-20` | | 10 | 10 |
 //! | `s:day:2026-11-21` | | 2 (carried over) | 7 |
@@ -45,11 +46,11 @@
 //! | `s:base-day:2026-11-20` | R(i−2) | 10 | 10 |
 //! | `s:base-day:2026-11-21` | R(i−1) | | 5 |
 //! | `d:last-3-days:2026-11-22` | S(i) | 10 | 15 |
-//! | `d:last-3-days:2026-11-23` | S(i+1) | once it is begun | 15 − 10 = 5 |
+//! | `d:last-3-days:2026-11-23` | S(i+1) | once it is started | 15 − 10 = 5 |
 //!
-//! S(i+1) = S(i) + R(i+1) − R(i−2) is begun in the last quarter of the period, an hour before its end at the earliest. From
-//! then on an event writes R, S and the next S: three writes for the window, whatever N is. An event that is k periods late
-//! writes each S that contains it.
+//! S(i+1) = S(i) + R(i+1) − R(i−2) is started in the last quarter of the period, at most an hour before its end. From
+//! then on an event writes R, S and the next S: three writes for the window, whatever N is. An event that is k periods
+//! late writes each S that contains it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,28 +71,27 @@ use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 
-/// The job completes the next period's standing ahead of its time by at most this, in milliseconds: before that, every
-/// event would be written to it in vain.
+/// How early, at most, the job completes the next period's standing, in ms: earlier, events would write to it in vain.
 const AHEAD_MS_MAX: u64 = 3_600_000;
 
-/// A derived standing, by the tag of its shard, the version, its series and where its newest period begins.
+/// A derived standing: the tag of its shard, the version, its series and where its newest period begins.
 type StandingKey = (String, String, Series, i64);
 
-/// What this instance completes, so that its requests don't all do the same work, and what its job has found complete.
+/// What this instance is completing, so that its requests don't all do the same work, and what its job has found complete.
 #[derive(Debug, Default)]
 pub(crate) struct Completing {
     running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
     found_complete: Mutex<HashMap<BoardId, FoundComplete>>,
-    /// When a board has to be looked at again.
+    /// When a board is due again.
     schedule: Schedule<BoardId>,
 }
 
-/// Where the newest period begins, in milliseconds, up to which each series of each shard has been found complete.
+/// Up to which newest period each series of each shard was found complete: where the period begins, in milliseconds.
 type FoundComplete = HashMap<(ShardId, Series), i64>;
 
 impl Completing {
-    /// Takes note of a board that is new in memory, or gone from there. What was found complete of it is forgotten: its
-    /// definition may be another one, or Redis may have gone back to older data.
+    /// Notes that a board is new in memory, or left it. What was found complete is forgotten: the definition may have
+    /// changed, or Redis may have gone back to older data.
     pub(crate) fn plan(&self, id: &BoardId, derives: bool) {
         self.found_complete.lock().remove(id);
         self.schedule.plan(id, derives);
@@ -106,7 +106,7 @@ impl Completing {
 }
 
 impl Engine {
-    /// Completes the standing of a derived series whose newest period begins at this instant. With a turn that is paced.
+    /// Completes the standing of a derived series whose newest period begins at this instant; with a turn, at its pace.
     pub(crate) async fn complete_from(
         &self,
         shard: &Shard,
@@ -148,7 +148,7 @@ impl Engine {
             if let Some(turn) = turn {
                 turn.rest(begun.elapsed(), self.clock.now()).await;
             }
-            // If the definition has changed, whoever needs the standing begins anew with the new one.
+            // If the definition has changed, the caller that needs the standing begins again with the new one.
             Ok(Progress::more_if(advanced == Some(false)))
         };
         let result = self.take_steps(self.steps_wait_max(), step, left).await;
@@ -156,7 +156,7 @@ impl Engine {
         result
     }
 
-    /// Whether a standing whose newest period begins at this instant is built for reads only (`past.rs`).
+    /// Whether a standing whose newest period begins at this instant is built only for reads (`past.rs`).
     pub(crate) fn is_past(&self, shard: &Shard, series: Series, start_ms: i64) -> bool {
         shard.derived_as(series).is_some_and(|derived| {
             let running = running(shard, &derived, self.clock.now());
@@ -170,8 +170,8 @@ impl Engine {
         self.past.turn(asker, &self.clock, wait_max).await
     }
 
-    /// Begins the running period's standing of every derived series: on a new board it is complete with that. A fault is
-    /// noted: the definition is stored all the same.
+    /// Begins the running period's standing of every derived series; on a new board that completes it. A fault is only
+    /// noted, since the definition is stored.
     pub(crate) async fn begin_derived(&self, live: &LiveBoard) -> Result<(), Error> {
         let now = self.clock.now();
         for LiveShard { shard, .. } in &live.shards {
@@ -187,8 +187,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a derived standing a bounded step nearer to complete; returns whether it is. `None`: its shard does not know the board's
-    /// definition, or knows a newer one, and the board was read again.
+    /// Takes a derived standing a bounded step further; returns whether it is complete. `None`: its shard does not know the
+    /// board's definition, or knows a newer one, and the board was read again.
     async fn advance(
         &self,
         shard: &Shard,
@@ -209,7 +209,7 @@ impl Engine {
         self.unless_again(&shard.board.id, advanced.await).await
     }
 
-    /// Notes that a standing was found complete, if its board is still the one that is held.
+    /// Notes that a standing was found complete, if its board is still the one in memory.
     fn note_complete(&self, item: &Upcoming) {
         let shard = &item.shard;
         let _planning = self.boards.planning();
@@ -222,10 +222,10 @@ impl Engine {
         }
     }
 
-    /// Whether the running period's standing of every derived series has been found complete.
+    /// Whether the running period's standing of every derived series was found complete.
     pub fn windows_are_complete(&self) -> bool {
         let now = self.clock.now();
-        // A board that is not due has been found so.
+        // A board that is not due has been found complete.
         let due = self.completing.schedule.due(now);
         due.iter().filter_map(|id| self.boards.get(id)).all(|live| {
             live.shards.iter().all(|LiveShard { shard, .. }| {
@@ -243,7 +243,7 @@ impl Engine {
 #[derive(Clone, Copy, Debug)]
 pub struct Rollover;
 
-/// A standing that is to be complete soon.
+/// A standing that must be complete soon.
 #[derive(Clone, Debug)]
 pub struct Upcoming {
     shard: Shard,
@@ -296,7 +296,7 @@ impl Job for Rollover {
     }
 }
 
-/// The standings of a board that are to be complete soon, and have not been found so.
+/// The standings of a board that must be complete soon, and were not found complete yet.
 fn pending(completing: &Completing, live: &LiveBoard, now: Timestamp) -> Vec<Upcoming> {
     let mut pending = Vec::new();
     for LiveShard { shard, .. } in &live.shards {

@@ -1,5 +1,4 @@
-//! Reads a whole standing in rank order, part by part. What lies between two parts may change meanwhile: of a final standing
-//! only a hide or an erasure changes something.
+//! Reads a whole standing in rank order, in parts, between which it may change; a final one only by a hide or an erasure.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ pub(crate) struct Scroll {
     standing: Standing,
     /// How far it has come.
     pub(crate) place: Place,
-    /// Right behind the last entry that this scroll has read; `None`: none yet.
+    /// Directly after the last entry that was read; `None`: none yet.
     mark: Option<SortKey>,
 }
 
@@ -61,7 +60,7 @@ impl Scroll {
         }
     }
 
-    /// The next `count` entries. Fewer come at the end alone.
+    /// The next `count` entries, or fewer at the end.
     pub(crate) async fn next(&mut self, engine: &Engine, count: u64) -> Result<Vec<Entry>, Error> {
         let read = engine.with_board(&self.board, async |live| {
             if live.board.generation != self.generation {

@@ -1,6 +1,6 @@
 //! The distinct voters of members, where a board counts them.
 //!
-//! The counts are estimates. They are read right after the entries that they belong to.
+//! The counts are estimates, and are read right after their entries.
 
 use super::store::standings::Entry;
 use super::store::voters::{self, Voters};
@@ -38,7 +38,7 @@ impl Engine {
         Ok(Voters(Some(counts.into())))
     }
 
-    /// Estimates the voters of some periods together.
+    /// Estimates the distinct voters of several periods together.
     pub(crate) async fn voters_of_standing(
         &self,
         live: &LiveBoard,
@@ -53,7 +53,7 @@ impl Engine {
     }
 }
 
-/// The indexes of members in a list, by the shards that they lie in.
+/// The indexes of members in a list, by the members' shards.
 fn indexes_by_shard(live: &LiveBoard, members: &[&str]) -> Vec<Vec<usize>> {
     if live.shards.len() == 1 {
         return vec![(0..members.len()).collect()];

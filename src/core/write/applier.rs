@@ -1,5 +1,5 @@
-//! Applying events: those that are planned go to the shards of their members, or of their cohorts, in calls of bounded cost, which they may
-//! share with the events of other requests.
+//! Sends planned events to the shards of their members, or of their cohorts, in calls of bounded cost. Events of several
+//! requests may share a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::redis::{Store, StoreError};
 use crate::runtime::batcher::{Work, admit};
 use crate::runtime::join::join_all;
 
-/// Sends the events that are planned, and takes note of the answers.
+/// Sends the planned events, and stores the answers in their submissions.
 pub(crate) async fn apply(attempt: &Attempt, submissions: &mut [Submission]) {
     let mut groups = Groups::new(attempt);
     for (index, submission) in submissions.iter_mut().enumerate() {
@@ -24,7 +24,7 @@ pub(crate) async fn apply(attempt: &Attempt, submissions: &mut [Submission]) {
     }
 }
 
-/// What a call says of one event.
+/// The reply of a call for one event.
 pub(crate) type Reply<T> = Result<T, StoreError>;
 
 /// Applies events of one shard.
@@ -34,11 +34,11 @@ pub struct Applier {
     pub store: Arc<Store>,
     /// The shard.
     pub shard: Shard,
-    /// Whether more events come in than are queued at once.
+    /// Whether more events are put into the shard's queue than one call takes.
     pub is_flooded: Arc<AtomicBool>,
 }
 
-/// Events of one request that go together, what they cost, and when they were planned.
+/// Events of one request that go in one call, their cost, and when they were planned.
 #[derive(Debug)]
 pub struct Group {
     events: Vec<Ready>,
@@ -59,7 +59,7 @@ impl Work for Applier {
         *cost_us
     }
 
-    /// While more events come in than are queued at once, as at a peak, those that wait already leave them more of Redis.
+    /// While more events are put into the queue than one call takes, as at a peak, this leaves them more of Redis.
     fn makes_way(&self) -> bool {
         self.is_flooded.load(Ordering::Relaxed)
     }
@@ -97,7 +97,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Puts an event behind the others of its shard, if it is planned.
+    /// Adds an event to those of its shard, if it is planned.
     pub(crate) fn push(&mut self, index: usize, submission: &mut Submission) {
         let Some(ready) = submission.send() else {
             return;
@@ -122,7 +122,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Sends all of them side by side. Returns what became of each, by the index of its submission.
+    /// Sends all groups at once. Returns the answer to each event, with the index of its submission.
     pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
         let shards = &self.live.shards;
         let submit = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
@@ -131,7 +131,7 @@ impl<'a> Groups<'a> {
             indexes.into_iter().zip(replies)
         };
         let mut all = self.all;
-        // As a rule there is one.
+        // Usually there is only one.
         let sent = match (all.pop(), all.is_empty()) {
             (Some(only), true) => vec![submit(only).await],
             (last, _) => join_all(all.into_iter().chain(last).map(submit)).await,
@@ -153,7 +153,7 @@ pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Ve
     }
 }
 
-/// The answer to each of so many events. A reply of `None` says that the call broke off by a fault of this program.
+/// The answers to `count` events. A reply of `None` means that the call failed by a fault of this program.
 pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
     let fault = || StoreError::Unexpected("events without their results".into());
     match reply.ok_or_else(fault).flatten() {

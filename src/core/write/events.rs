@@ -1,4 +1,4 @@
-//! Events as they come in, and what became of them.
+//! Events as they come in, and their outcomes.
 
 use std::sync::Arc;
 
@@ -18,54 +18,54 @@ use crate::domain::window::Window;
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
-/// How much of a score an error repeats, in characters.
+/// How much of a score a problem repeats, in characters.
 const SCORE_SHOWN_MAX: usize = 64;
 
-/// An event as it came in. Its score is not read yet, since that takes the board's decimals.
+/// An event as it came in. Its score is not parsed yet, since that needs the board's decimals.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Incoming {
     /// The board.
     pub board: BoardId,
-    /// Makes a retry recognisable.
+    /// Recognises a retry.
     pub id: Option<EventId>,
-    /// Whose score.
+    /// The member whose score it changes.
     pub member: MemberId,
     /// The text of a JSON number.
     pub score: String,
-    /// When it happened; without one, when it came in.
+    /// When it happened; `None`: when it came in.
     pub at: Option<Timestamp>,
-    /// When it came in ([`Clock::arrival`](crate::domain::clock::Clock::arrival)). It keeps this time on all of its ways.
+    /// When it came in ([`Clock::arrival`](crate::domain::clock::Clock::arrival)). Never changes.
     pub arrived_at: Timestamp,
     /// Where it comes from.
     pub origin: Origin,
-    /// What the entry shows whose score it gives.
+    /// The data to show with the entry whose score it sets.
     pub data: Option<EntryData>,
-    /// Where it has waited, if it comes out of a queue.
+    /// Where it has waited, if it comes from a queue.
     pub queued: Option<Queued>,
 }
 
-/// What an event that comes out of a queue brings along.
+/// What an event from a queue brings along.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Queued {
-    /// Its place in the queue, and under which lease it is applied.
+    /// Its place in the queue, and the lease under which it is applied.
     pub held: Held,
     /// The instant that it counts for, whenever it is applied.
     pub at: Timestamp,
 }
 
 impl Incoming {
-    /// The instant that it counts for, if that was given, or promised when it was queued: nothing moves it.
+    /// The instant that it counts for, if that was given, or promised when it was queued: it never changes.
     pub(crate) fn fixed_at(&self) -> Option<Timestamp> {
         self.queued.map_or(self.at, |queued| Some(queued.at))
     }
 
-    /// Whether it has nothing but the time of a record of Kafka, in whole milliseconds: that tells no two of them apart.
+    /// Whether its only time is that of a Kafka record, in whole milliseconds, which several events can have.
     pub(crate) fn has_time_of_record(&self) -> bool {
         let is_whole = |queued: Queued| queued.at.is_whole_ms();
         self.at.is_none() && self.queued.is_some_and(is_whole)
     }
 
-    /// The event, with its score as its board reads it.
+    /// The event, with its score parsed for its board.
     pub(crate) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
             let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
@@ -87,23 +87,23 @@ impl Incoming {
     }
 }
 
-/// What the results of events tell.
+/// What the results of events contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// What the outcomes name.
+    /// What the outcomes contain.
     pub detail: Detail,
-    /// Whether they tell what remains of the board's quotas.
+    /// Whether the results contain what remains of the board's quotas.
     pub quotas: bool,
 }
 
-/// An event that was taken.
+/// An event that was applied.
 #[derive(Clone, Debug)]
 pub struct Submitted {
     /// The board.
     pub live: Arc<LiveBoard>,
     /// What it did, now or the first time.
     pub outcome: Outcome,
-    /// Whether it was known already.
+    /// Whether its id was known already.
     pub is_duplicate: bool,
     /// What remains of the board's quotas, if the request asked for that.
     pub quotas: Vec<RemainingQuota>,
@@ -113,7 +113,7 @@ pub struct Submitted {
 }
 
 impl Submitted {
-    /// What a standing is called that the outcome reports.
+    /// The name of a standing in the outcome.
     pub fn standing_name(&self, window: Window) -> StandingName {
         self.route.name(&self.live.board, window, self.outcome.at)
     }
@@ -128,7 +128,7 @@ impl Submitted {
         Some(Edition::of_event(board, shard, self.changed?))
     }
 
-    /// In a league, what the cohort is called that it counts in.
+    /// In a league, the name of the cohort that it counts in.
     pub fn cohort_name(&self) -> Option<String> {
         let Section { period, cohort } = self.section?;
         self.live.board.cohort_name(&period, cohort?)

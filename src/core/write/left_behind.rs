@@ -1,4 +1,4 @@
-//! The job that settles reservations that were left behind, by what became of their events.
+//! The job that settles reservations that were left behind, by the outcomes of their events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 
-/// How many reservations of a shard are looked after side by side.
+/// How many reservations of a shard are settled at once.
 const SETTLED_AT_ONCE: usize = 8;
 
-/// The boards whose homes are looked at for reservations that are left behind, and when that is due. All of them are, again and again.
+/// The boards whose homes are searched for reservations that are left behind, and when each is due. This repeats endlessly.
 #[derive(Debug, Default)]
 pub(crate) struct Homes(Mutex<BTreeMap<BoardId, Instant>>);
 
 impl Homes {
-    /// Takes note of a board that is new in memory, or gone from there.
+    /// Adds a board that is new in memory, or removes one that left it.
     pub(crate) fn plan(&self, id: &BoardId, reserves: bool) {
         let mut homes = self.0.lock();
         if reserves {
@@ -33,17 +33,17 @@ impl Homes {
     }
 }
 
-/// The job: settles reservations that are left behind, by what became of their events.
+/// The job.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftBehind {
-    /// How old a reservation is when it is believed to be left behind.
+    /// The age from which a reservation counts as left behind.
     pub older_than: Duration,
-    /// How often a home is looked at.
+    /// How often a home is searched.
     pub interval: Duration,
 }
 
 impl LeftBehind {
-    /// As instances do it.
+    /// What instances use.
     pub const USUAL: Self = Self {
         older_than: Duration::from_secs(15),
         interval: Duration::from_secs(5),
@@ -94,7 +94,7 @@ impl Job for LeftBehind {
 }
 
 impl Engine {
-    /// What is to become of a reservation; `None` if that has to be asked again.
+    /// What to do with a reservation; `None`: try again later.
     async fn find_out(
         &self,
         home: &Shard,
@@ -102,8 +102,7 @@ impl Engine {
     ) -> Result<Option<Settlement>, Error> {
         let token = open.token;
         if open.age_ms > VOID_MS {
-            // The record of its event may have expired, so that nobody can tell any more. One vote too few is better
-            // than one too many.
+            // The record may have expired, so the outcome can't be found out. Better one vote too few than one too many.
             return Ok(Some(Settlement {
                 token,
                 is_kept: true,

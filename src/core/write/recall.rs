@@ -1,5 +1,5 @@
-//! Events that were taken before their board moved to other shards, or in a league before the last period ended: their ids are
-//! remembered where the board was, and in the last cohorts of their members.
+//! Events that were applied before their board moved to other shards, or in a league before the last period ended: their
+//! ids are remembered in the former shards, and in the last cohorts of their members.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::runtime::join::{join_all, try_join_all};
 
-/// Shards that a board has moved away from.
+/// The shards of an earlier placement of a board.
 #[derive(Debug)]
 pub(crate) struct FormerShards {
     sharding: Sharding,
@@ -27,7 +27,7 @@ pub(crate) struct FormerShards {
 }
 
 impl FormerShards {
-    /// Those of them that may remember the id of an event: of this member, or of any.
+    /// Those that may remember the id of an event: of this member, or of any.
     pub(crate) fn shards_for(&self, member: Option<&MemberId>) -> &[Shard] {
         match member {
             Some(member) => std::slice::from_ref(&self.shards[self.sharding.index_of(member)]),
@@ -35,7 +35,7 @@ impl FormerShards {
         }
     }
 
-    /// All of a board's.
+    /// All former shards of a board.
     pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
         let former = board.placement.former.iter().map(|former| Self {
             sharding: former.sharding,
@@ -98,9 +98,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both take
-    /// no more events: an id that is unknown there now will never be known there. (If the cohort is not decided yet, its member
-    /// has no later seat. Then the event is planned again once it has one.)
+    /// Ends the planned events that former shards remember, or in a league the last cohorts of their members before. Both
+    /// accept no events any more: an id that is unknown there now stays unknown. (If the cohort is not decided yet, its
+    /// member has no later seat. Then the event is planned again once it has one.)
     pub(crate) async fn recall(&self, attempt: &Attempt, submissions: &mut [Submission]) {
         let Attempt { live, now, .. } = attempt;
         for former in live.remembering(self.clock.redis_now()) {
@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Ends the planned events that these shards remember; `places` tells in which of them that may be.
+    /// Ends the planned events that these shards remember; `places` says which of them may remember an event.
     async fn recall_from(
         &self,
         attempt: &Attempt,
@@ -137,7 +137,7 @@ impl Engine {
         for (index, known) in self.known_in(shards, places, submissions).await {
             let submission = &mut submissions[index];
             match known {
-                // Another shard has said it.
+                // Another shard has remembered it.
                 _ if submission.planned().is_none() => {}
                 Ok(None) => {}
                 Ok(Some(recalled)) => {
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// The answer to an event of which this is remembered. Former shards do not know of later erasures.
+    /// The answer to a remembered event. Former shards do not know of later erasures.
     async fn answer(
         &self,
         live: &LiveBoard,
@@ -173,7 +173,7 @@ impl Engine {
         Ok(Answer::Duplicate(outcome, None))
     }
 
-    /// What is remembered of those that are planned and have an id, by their indexes.
+    /// What is remembered of the planned events that have an id, by their indexes.
     async fn known_in(
         &self,
         shards: &[&Shard],
@@ -204,7 +204,7 @@ impl Engine {
     }
 }
 
-/// The shard of the cohort of an earlier period that may remember the id of an event: while ids of that period are remembered.
+/// The shard of an earlier period's cohort that may remember the event's id, as long as that period's ids are remembered.
 fn earlier_shard(board: &Board, submission: &Submission, now: Timestamp) -> Option<usize> {
     let earlier = submission.sitting.before?;
     let plan = &submission.planned()?.plan;

@@ -1,16 +1,16 @@
-//! Taking events on boards whose quotas are counted in other slots than the members lie in: reserve, apply, settle.
+//! Applies events of boards whose quotas are counted in other slots than their members: reserve, apply, settle.
 //!
-//! 1. What each event would take of the quotas is reserved where the counts lie (`scripts/reserve.lua`). It is taken
-//!    at once, and a note says how to give it back.
-//! 2. The event is applied where its member lies, in one step as ever. What is remembered of it names the reservation.
-//! 3. What was reserved is kept if the event was taken, and else given back.
+//! 1. What each event would take of the quotas is reserved where they are counted (`scripts/reserve.lua`). It is taken at
+//!    once, and a note says how to give it back.
+//! 2. The event is applied in its member's shard, in one step as usual. Its record names the reservation.
+//! 3. If the event was applied, what was reserved is kept, otherwise given back.
 //!
-//! If something breaks off in between, the notes stay. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out what
-//! became of their events. If an event was not applied by then, the job makes sure that it never is, however late its call
-//! comes in.
+//! If this breaks off, the notes stay. The job [`LeftBehind`](super::left_behind::LeftBehind) finds out the outcome of
+//! their events. If an event was not applied by then, the job makes sure that it never is, however late its call arrives.
 //!
-//! An event is refused for what was taken alone. Where that depends on reservations that are still open, it waits, and
-//! so do those behind it in its request that may take from the same: `wait_behind_others` sees to that between the calls
+//! Only what was taken refuses an event. Where that depends on open reservations, the event waits, and so do those after it
+//! in its request that may take from the same pool: `wait_behind_others` sees to that between the calls of a request, and
+//! `reserve.lua` within a call.
 //! of a request, and `reserve.lua` within a call.
 
 use std::collections::{BTreeSet, HashSet};
@@ -31,7 +31,7 @@ use crate::redis::{Store, StoreError};
 use crate::runtime::batcher::{Batcher, Work, admit};
 use crate::runtime::join::join_all;
 
-/// How old a reservation may be when its event is applied.
+/// The greatest age of a reservation when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The most uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
 const CALL_USES_MAX: usize = 100;
@@ -49,7 +49,7 @@ pub struct Reserver {
     pub home: Shard,
 }
 
-/// What some events of one request would take, and when they were planned.
+/// What events of one request would take, and when they were planned.
 #[derive(Debug)]
 pub struct Request {
     wanted: Vec<Wanted>,
@@ -93,7 +93,7 @@ pub struct Settler {
     pub home: Shard,
 }
 
-/// A shard in memory where counts of quotas lie.
+/// A shard in memory that counts quotas.
 #[derive(Debug)]
 pub struct LiveHome {
     /// The shard.
@@ -103,7 +103,7 @@ pub struct LiveHome {
 }
 
 impl LiveHome {
-    /// Those of a board, in their order; none where the members lie with the counts.
+    /// The homes of a board, in order; none where the members' shards count the quotas.
     pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
         if !board.reserves() {
             return Vec::new();
@@ -123,15 +123,15 @@ impl LiveHome {
     }
 }
 
-/// What is to become of a reservation.
+/// What to do with a reservation.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement {
     pub(crate) token: Token,
-    /// Otherwise it is given back.
+    /// Whether it is kept; otherwise it is given back.
     pub(crate) is_kept: bool,
 }
 
-/// The tokens of what is kept, and of what is given back.
+/// The tokens that are kept, and those that are given back.
 pub(crate) fn tokens(settlements: &[Settlement]) -> [Vec<Token>; 2] {
     [true, false].map(|is_kept| {
         let those = settlements.iter().filter(|one| one.is_kept == is_kept);
@@ -164,17 +164,17 @@ impl Work for Settler {
     }
 }
 
-/// An event, and what it holds of quotas.
+/// An event, and its reservations.
 struct Reservation {
     submission: Submission,
     token: Token,
     /// The homes in which something is reserved for it.
     held: Vec<usize>,
-    /// The first quota that doesn't take it: when that frees, or `None` if it is not known yet whether it does.
+    /// The first quota that refuses it, and when that frees; `None`: not known yet whether it does.
     refusal: Option<(usize, Option<Shortage>)>,
     /// What remains of quotas, by their indexes.
     remaining: Vec<(usize, i64)>,
-    /// Whether it is kept, since its event was taken; `None`: nobody knows yet.
+    /// Whether it is kept, since its event was applied; `None`: not known.
     is_kept: Option<bool>,
 }
 
@@ -194,7 +194,7 @@ impl Reservation {
         matches!(self.refusal, Some((_, None)))
     }
 
-    /// The uses that are to be reserved; none if the event is refused already.
+    /// The uses to reserve; none if the event is refused already.
     fn uses(&self) -> &[QuotaUse] {
         match self.submission.planned() {
             Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
@@ -202,7 +202,7 @@ impl Reservation {
         }
     }
 
-    /// What is to be reserved for it in a home.
+    /// What to reserve for it in a home.
     fn wanted(&self, live: &LiveBoard, home: usize) -> Option<Wanted> {
         let ready = self.submission.planned().filter(|_| !self.waits())?;
         let matters = |used: &&QuotaUse| {
@@ -220,7 +220,7 @@ impl Reservation {
         })
     }
 
-    /// Takes note of what a home says.
+    /// Handles the reply of a home.
     fn hear(&mut self, live: &LiveBoard, home: usize, reply: Reply<Reserved>) {
         match reply {
             Ok(Reserved::Open(remaining)) => {
@@ -239,7 +239,7 @@ impl Reservation {
         }
     }
 
-    /// Has it wait for events before it.
+    /// Makes it wait for events before it.
     fn wait(&mut self) {
         let first = self.uses().first().map_or(0, |used| used.quota);
         self.refuse(first, None);
@@ -251,7 +251,7 @@ impl Reservation {
         }
     }
 
-    /// Refuses the event if a quota does, or has it wait.
+    /// Refuses the event if a quota does, or makes it wait.
     fn judge(&mut self) {
         let State::Planned(ready) = &mut self.submission.state else {
             return;
@@ -265,7 +265,7 @@ impl Reservation {
         }
     }
 
-    /// Prepares the event to be sent, if it is. One that a quota refuses is sent too: its id may be known.
+    /// Prepares the event to be sent, if it is planned. One that a quota refuses is sent too: its id may be known.
     fn complete(&mut self, is_in_time: bool) {
         self.judge();
         match &mut self.submission.state {
@@ -279,7 +279,7 @@ impl Reservation {
         }
     }
 
-    /// Takes note of what became of its event.
+    /// Handles the outcome of its event.
     fn end(&mut self, attempt: &Attempt, mut reply: Reply<Answer>) {
         self.is_kept = match &mut reply {
             Ok(Answer::Taken { remaining, .. }) => {
@@ -294,8 +294,8 @@ impl Reservation {
     }
 }
 
-/// Refuses those planned events that quotas refuse, of members of a league who have no seat: so no refused event takes one. What is
-/// reserved to find that out is given back.
+/// Refuses the planned events that quotas refuse, of league members without a seat, so that no refused event takes a seat.
+/// What this reserves is given back.
 pub(crate) async fn judge(attempt: &Attempt, submissions: Vec<Submission>) -> Vec<Submission> {
     to_its_end(attempt, submissions, async |attempt, mut reservations| {
         reserve(&attempt, &mut reservations, false).await;
@@ -308,8 +308,8 @@ pub(crate) async fn judge(attempt: &Attempt, submissions: Vec<Submission>) -> Ve
     .await
 }
 
-/// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events that wait
-/// for each other's reservations don't do so again and again.
+/// Takes planned events through the three steps, in their order. `is_careful`: home by home, so that events don't wait for
+/// each other's reservations again and again.
 pub(crate) async fn apply(
     attempt: &Attempt,
     events: Vec<Submission>,
@@ -334,7 +334,7 @@ pub(crate) async fn apply(
     .await
 }
 
-/// A client that goes away leaves nothing behind: what was begun is brought to its end.
+/// Finishes what was begun even if the client disconnects, so that no reservation is left behind.
 async fn to_its_end<F>(
     attempt: &Attempt,
     submissions: Vec<Submission>,
@@ -387,7 +387,7 @@ async fn reserve(attempt: &Attempt, reservations: &mut [Reservation], is_careful
     }
 }
 
-/// Has events wait that may take from the same count as an event before them that waits.
+/// Makes events wait that may take from the same count as a waiting event before them.
 fn wait_behind_others(reservations: &mut [Reservation]) {
     let mut blocked: HashSet<&str> = HashSet::new();
     let mut waiting = Vec::new();
@@ -404,7 +404,7 @@ fn wait_behind_others(reservations: &mut [Reservation]) {
     }
 }
 
-/// Has events out of a queue wait whose member has an earlier one there that waits.
+/// Makes events from a queue wait whose member has an earlier waiting event.
 fn hold_up(reservations: &mut [Reservation]) {
     let mut held = HashSet::new();
     for reservation in reservations {
@@ -424,15 +424,15 @@ fn hold_up(reservations: &mut [Reservation]) {
 /// How far the events of a request have come in one home.
 struct Cursor {
     home: usize,
-    /// The first event that this home was not asked for.
+    /// The first event for which this home was not called yet.
     next: usize,
 }
 
-/// What some events want of one home, with the events' indexes.
+/// What events want of one home, with the events' indexes.
 type Part = Vec<(usize, Wanted)>;
 
 impl Cursor {
-    /// What the next events want, as far as it goes into one call.
+    /// What the next events want, up to the size of one call.
     fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
         let (mut part, mut load) = (Part::new(), 0);
         for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
@@ -448,7 +448,7 @@ impl Cursor {
         part
     }
 
-    /// Takes note of replies. If the home fails, the rest is not asked of it.
+    /// Handles replies. If the home fails, it is not called for the rest.
     fn hear(
         &mut self,
         live: &LiveBoard,

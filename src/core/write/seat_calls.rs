@@ -1,4 +1,4 @@
-//! The steps of seating as calls of one shard, each of which many requests share (`batcher.rs`).
+//! The steps of seating as calls of one shard, which many requests share (`batcher.rs`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::runtime::batcher::{Batcher, Work, admit};
 /// About how long a step for one member keeps Redis busy, in microseconds.
 const MEMBER_COST_US: usize = 60;
 
-/// Does a step of seating for some members in a shard. The answers are in their order.
+/// Does a step of seating for members in a shard. The answers are in their order.
 type Take<J, A> =
     for<'a> fn(&'a Store, &'a Shard, &'a [J]) -> BoxFuture<'a, Result<Vec<A>, StoreError>>;
 
@@ -30,7 +30,7 @@ pub(crate) struct Calls<J, A> {
     take: Take<J, A>,
 }
 
-/// A step of seating in one shard: what is to be done for one member, and what came of that.
+/// A step of seating in one shard: jobs for one member each, and their results.
 type Step<J, A> = Arc<Batcher<Calls<J, A>>>;
 
 impl<J: Send + Sync + 'static, A: Clone + Send + 'static> Work for Calls<J, A> {
@@ -62,7 +62,7 @@ async fn suggest(
     seats::suggest_cohorts(store, shard, &wishes, latest(jobs)).await
 }
 
-/// Seats members in the shard of their cohort. If two jobs are about one member, the second goes behind the first.
+/// Seats members in the shard of their cohort. If two jobs are for one member, the second runs after the first.
 async fn sit_down(
     store: &Store,
     shard: &Shard,
@@ -85,7 +85,7 @@ async fn sit_down(
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// The latest time of jobs that come with theirs.
+/// The latest time among jobs.
 fn latest<T>(jobs: &[(T, Timestamp)]) -> Timestamp {
     let times = jobs.iter().map(|(_, now)| *now);
     times.max().unwrap_or(Timestamp::MIN)

@@ -1,8 +1,8 @@
 //! Seats members of leagues.
 //!
-//! A seat exists from the step on that writes it down with the member, in the member's home shard; the first seat of a period
-//! that is written there stays. All steps before it only find a cohort with room, and all after it follow from what is written.
-//! So every step may be repeated, by any caller, and the next one completes what was left half-way:
+//! A seat exists once it is written in the member's home shard; the first seat of a period that is written there stays. The
+//! steps before only find a cohort with room, and those after follow from what is written. So any caller may repeat a step,
+//! and the next one completes what was left half-way:
 //!
 //! ```text
 //!             read the player at home ◀──────────────────────────────┐
@@ -28,26 +28,26 @@
 //! [listed]: the seat counts
 //! ```
 //!
-//! - A member is at *home* in its shard, as on any board. A cohort is in one shard, by a hash, with the entries of all of its
-//!   members; so is the list of the seats of a tier. What a member is as a *player* is at home, as JSON
-//!   (`domain/league/player.rs`), and is written if nothing else has changed it meanwhile. In which periods a member could have
-//!   been seated is known once they are closed, from the list of final periods and the indexes of periods (`seated.lua`).
-//! - `take_seat.lua` counts the seats of a tier, cohort after cohort: none gets more than its size. It gives the same member
+//! - A member's *home* is its shard, as on any board. A cohort is in one shard, chosen by a hash, with the entries of all
+//!   of its members; so is the list of a tier's seats. The member as a *player* is stored at home, as JSON
+//!   (`domain/league/player.rs`), and is written only if nothing has changed it meanwhile. In which closed periods a member
+//!   could have been seated is known from the list of final periods and the indexes of periods (`seated.lua`).
+//! - `take_seat.lua` counts the seats of a tier, cohort after cohort: none gets more than its size. The same member gets
 //!   the same number again, also after a crash, so no seat is lost.
-//! - A seat that is not listed does not count: it is not shown, and leads to nothing. `apply.lua` refuses events of members
-//!   without a seat in the cohort (`UNSEATED`), and the service seats them. `seat.lua` refuses once the barrier has reached the
-//!   end of the period; then the next attempt is for the next period. What is in memory of seats may be wrong after an erasure:
-//!   `apply.lua` says `UNSEATED`, too.
-//! - A seat says when it was taken. Home and cohort refuse one that was taken before the last erasure of its member, since the
-//!   erasure comes to one shard after the other.
-//! - Ids are remembered in the shard of the cohort. So an event is looked up in its member's last cohort first, while ids of
-//!   that period are remembered. If the member has a later seat, the old cohort is decided, and what is unknown there stays
-//!   unknown. If it has none, the event waits for its seat and is looked up again.
-//! - Refused events take no seat: before a member is seated for an event, the quotas judge the event, and what that reserves is
-//!   given back (`reservations::judge`). A seat whose event a crash has kept away stays empty.
-//! - An erased member is seated again, perhaps in another cohort. Before that, ids are looked up in all shards: a retry takes
-//!   no seat. While ids from before are remembered, `apply.lua` answers `ELSEWHERE` to an unknown id, and all shards are asked.
-//! - A member's first event comes on top of its opening score, which the cohort has.
+//! - A seat that is not listed does not count: it is not shown, and has no consequences. `apply.lua` refuses events of
+//!   members without a seat in the cohort (`UNSEATED`), and the service seats them. `seat.lua` refuses once the barrier has
+//!   reached the end of the period; the next attempt is then for the next period. Seats in memory may be wrong after an
+//!   erasure: then, too, `apply.lua` returns `UNSEATED`.
+//! - A seat says when it was taken. Home and cohort refuse one that was taken before the last erasure of its member, since
+//!   the erasure reaches one shard after the other.
+//! - Ids are remembered in the shard of the cohort. So an event is looked up in its member's last cohort first, while ids
+//!   of that period are remembered. If the member has a later seat, the old cohort is decided, and an id unknown there
+//!   stays unknown. If not, the event waits for its seat and is looked up again.
+//! - Refused events take no seat: before a member is seated for an event, the quotas judge the event, and what that
+//!   reserves is given back (`reservations::judge`). A seat whose event was lost in a crash stays empty.
+//! - An erased member is seated again, perhaps in another cohort. Before that, ids are looked up in all shards, so a retry
+//!   takes no seat: `apply.lua` demands it for an unknown id (`ELSEWHERE`), while earlier ids are remembered.
+//! - A member's first event is added to its opening score, which the cohort has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::{Store, StoreError};
 use crate::runtime::join::try_join_all;
 
-/// How long a request waits whose member is being erased, before it tries again.
+/// How long a request waits before it tries again when its member is being erased.
 const ERASED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a member is seated.
@@ -80,7 +80,7 @@ const ERASED_PAUSE: Duration = Duration::from_millis(20);
 pub enum Reason {
     /// It joins, and so is listed at once.
     Join,
-    /// It has events, which list it. If all of them say when they happened: when the last of them did.
+    /// It has events, which list it. If all of them have an `at`, the latest `at`.
     Event(Option<Timestamp>),
 }
 
@@ -95,19 +95,19 @@ pub struct TakenSeat {
     pub seat: Seat,
     /// When the member joined.
     pub joined_at: Timestamp,
-    /// Whether this call has listed the member.
+    /// Whether this call listed the member.
     pub is_new: bool,
 }
 
 /// What seating needs of a board in memory.
 #[derive(Debug)]
 pub(crate) struct Seating {
-    /// The calls of each shard; none on boards that are no leagues.
+    /// The calls of each shard; none on boards that are not leagues.
     calls: Vec<SeatCalls>,
     known: Mutex<Option<KnownPeriods>>,
 }
 
-/// In which periods somebody was seated, of those from an instant up to another one.
+/// The periods in which some member was seated, among those from one instant to another.
 #[derive(Debug)]
 struct KnownPeriods {
     since: Timestamp,
@@ -133,13 +133,13 @@ pub(crate) enum Obstacle {
     Changed,
     /// The period is closed: the next one begins at this instant.
     Closed(Timestamp),
-    /// Who had the seat before was erased, and is not removed yet.
+    /// An erased member still has the seat, because it is not removed yet.
     Full,
-    /// The member was erased at this instant, and not before the step.
+    /// The member was erased at this instant, which is not before the step.
     Erased(Timestamp),
-    /// Something may be left of the member, who was erased.
+    /// Some data of the erased member may be left.
     Erasing,
-    /// It has failed.
+    /// The step failed.
     Failed(Error),
 }
 
@@ -161,7 +161,7 @@ fn done<T>(stepped: Stepped<T>) -> Result<T, Obstacle> {
 }
 
 impl LiveBoard {
-    /// The player that a member of a league is; `None` if it is unknown.
+    /// The player of a member of a league; `None` if it is unknown.
     pub(crate) async fn player(
         &self,
         member: &MemberId,
@@ -181,12 +181,11 @@ impl LiveBoard {
 }
 
 impl Engine {
-    /// Seats a member in the running period of a league, unless it has its seat there.
+    /// Seats a member in the running period of a league, unless it has a seat there.
     ///
     /// # Errors
     ///
-    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for an event of a member that has
-    /// left.
+    /// [`Error::LeagueTurning`] while its last period is turned over; [`Rejection::NotSeated`] for events after it left.
     pub async fn seat(
         &self,
         id: &BoardId,
@@ -197,7 +196,7 @@ impl Engine {
             .await
     }
 
-    /// Has a member leave a league: from the next period on events do not seat it.
+    /// Removes a member from a league: from the next period on, its events take no seat.
     pub async fn leave_league(
         &self,
         id: &BoardId,
@@ -207,8 +206,7 @@ impl Engine {
             .await
     }
 
-    /// Orders the tier in which a member plays from the next period on. Returns what is known of the member before and
-    /// afterwards.
+    /// Orders the tier in which a member plays from the next period on. Returns what was known of it before, and is after.
     pub async fn order_tier(
         &self,
         id: &BoardId,
@@ -225,7 +223,7 @@ impl Engine {
             .await
     }
 
-    /// Makes attempts at something about the seat of a member, in the period that runs then, until nothing stands in its way.
+    /// Makes attempts at something about a member's seat, in the period that runs then, until there is no obstacle.
     async fn at_seat<'a, T, F>(
         &'a self,
         id: &'a BoardId,
@@ -268,8 +266,7 @@ impl Engine {
         Err(Error::busy())
     }
 
-    /// The periods before this one, which has begun, that a player has missed: in which it had no seat, and others had. All of them
-    /// have to be final.
+    /// The periods before this one, which has begun, that a player has missed: only others had a seat. All must be final.
     async fn missed_periods(
         &self,
         live: &LiveBoard,
@@ -285,7 +282,7 @@ impl Engine {
         let all = if let Some(known) = known.as_ref().filter(has_all) {
             &known.seated
         } else {
-            // From now on nobody is seated there.
+            // Once they are closed, no member can be seated there.
             let closings = boards::closings(&self.store, &live.board.id).await?;
             if closings.unwrap_or_default().results_until < Some(until) {
                 (self.hooks.close_league_until)(self, &live.board.id, until).await?;
@@ -298,7 +295,7 @@ impl Engine {
         Ok(all.iter().filter(is_missed).copied().collect())
     }
 
-    /// In which periods somebody was seated, from an instant on and before a period: all of these are closed.
+    /// The periods in which some member was seated, from an instant to a period, exclusive: all of these are closed.
     async fn seated_periods(
         &self,
         live: &LiveBoard,
@@ -309,7 +306,7 @@ impl Engine {
         let first = board.calendar.key(&board.calendar.containing(unit, since));
         let last = board.calendar.key(before);
         let range = (first.as_str(), last.as_str());
-        // A result outlives the standings that it is of; and what has no result yet has its standings.
+        // A result outlives its standings, and periods without a result still have their standings.
         let mut keys = seats::seated_in_final(&self.store, board, unit, range).await?;
         let shards = live.shards.iter();
         let reads =
@@ -340,7 +337,7 @@ pub struct FoundPlayer {
     pub period: Period,
     /// The player.
     pub player: Player,
-    /// Where it plays; `None` while its last period is turned over, and of a member that has just left.
+    /// Where it plays; `None` while its last period is turned over, or if the member has just left.
     pub place: Option<Place>,
 }
 
@@ -368,7 +365,7 @@ fn unknown_tier(league: &League) -> Error {
     Problem::invalid_field("/tier", detail).into()
 }
 
-/// Where one attempt at the seat of a member is made.
+/// One attempt at the seat of a member.
 struct SeatAttempt<'a> {
     engine: &'a Engine,
     live: Arc<LiveBoard>,
@@ -429,7 +426,7 @@ impl SeatAttempt<'_> {
 
     async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
         self.engine.note_use(&self.live).await?;
-        // Only the definition that is stored can refuse a tier.
+        // Only the stored definition may refuse a tier.
         let known = self.live.known_member(self.member).await?;
         let next = self.next();
         let league = self.live.board.league_of(&next);
@@ -460,7 +457,7 @@ impl SeatAttempt<'_> {
         }
     }
 
-    /// The player as it is stored.
+    /// The player as stored.
     fn stored(&self, known: &KnownMember) -> Player {
         let player = known.stored.as_ref();
         let player = player.map(|stored| stored.player.clone());
@@ -476,7 +473,7 @@ impl SeatAttempt<'_> {
         Ok(self.found(self.stored(&known), place))
     }
 
-    /// Where the member is to be seated.
+    /// Where to seat the member.
     async fn place(&self, known: &KnownMember) -> Result<Place, Obstacle> {
         let (live, player) = (&self.live, self.turned(known).await?);
         let missed = self.engine.missed_periods(live, &player, &self.period);
@@ -492,7 +489,7 @@ impl SeatAttempt<'_> {
         Error::rejected(&self.live.board, rejection, self.now, self.now)
     }
 
-    /// Makes sure that some event of the member did not happen before its erasure: all others are refused, and take no seat.
+    /// Makes sure that some event of the member happened after its erasure: all earlier ones are refused, and take no seat.
     async fn require_behind_erasure(
         &self,
         known: &KnownMember,
@@ -523,8 +520,8 @@ impl SeatAttempt<'_> {
         done(submit(&calls.write, change).await?)
     }
 
-    /// Gives the member the hide back that lies with its erasure: first in the shard whose journal says who is hidden, and at last at
-    /// its home, so that whoever is next looks again if this breaks off. (Its cohort does so by itself.)
+    /// Gives the member the hide back that is stored with its erasure: first in the shard whose journal says who is hidden,
+    /// and last at its home, so that the next request looks again if this breaks off. (Its cohort does this by itself.)
     async fn return_hide(&self) -> Result<(), Obstacle> {
         let home = &self.live.shard_of(self.member).shard;
         for shard in [self.live.reference(), home] {
@@ -536,7 +533,7 @@ impl SeatAttempt<'_> {
         Ok(())
     }
 
-    /// The player, whose seats in earlier periods are turned.
+    /// The player, with its seats in earlier periods turned.
     async fn turned(&self, known: &KnownMember) -> Result<Player, Obstacle> {
         let player = self.stored(known);
         if player.is_to_be_turned(&self.period) {
@@ -562,14 +559,14 @@ impl SeatAttempt<'_> {
         }
     }
 
-    /// The number of a cohort of a tier that has room.
+    /// The number of a cohort of a tier with room.
     async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
         let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
         let job = (self.wish(tier), self.now);
         done(submit(&calls.suggest, job).await?)
     }
 
-    /// Gives a suggested seat back, if somebody else has seated the member in another cohort meanwhile.
+    /// Gives a suggested seat back if another request has seated the member in another cohort meanwhile.
     async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), Obstacle> {
         let player = self.stored(&self.live.known_member(self.member).await?);
         let seat = player.seat_in(&self.period);
@@ -581,7 +578,7 @@ impl SeatAttempt<'_> {
         Ok(())
     }
 
-    /// Seats the member in its cohort, as is written at its home.
+    /// Seats the member in its cohort, as written at its home.
     async fn sit_down(&self, seat: Seat, reason: Reason) -> Result<TakenSeat, Obstacle> {
         let board = &self.live.board;
         let calls = &self.live.seating.calls[board.shard_of_cohort(&self.period, seat.cohort)];

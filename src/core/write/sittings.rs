@@ -1,6 +1,6 @@
-//! Where the members of a request's events sit in a league, which says to which cohorts the events go.
+//! Where the members of a request's events sit in a league, which decides the cohorts of the events.
 //!
-//! A seat is known to the home shard of its member. A seat that was found once is kept in memory: it stays until its period is
+//! The home shard of a member knows its seat. A seat that was found is kept in memory: it stays valid until its period is
 //! over, unless its member is erased. Then the cohort does not know it any more, and says so.
 
 use std::collections::HashMap;
@@ -18,9 +18,9 @@ use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::runtime::join::join_all;
 
-/// A list of seats in memory begins anew when it has so many. Two of them are kept.
+/// The most seats in a list in memory; then a new list begins. Two lists are kept.
 const KNOWN_MAX: usize = 20_000;
-/// How many members of a request are seated side by side.
+/// How many members of a request are seated at once.
 const SEATED_AT_ONCE: usize = 32;
 
 /// Where a member sits in a period of a league, and where before.
@@ -28,11 +28,11 @@ const SEATED_AT_ONCE: usize = 32;
 pub(crate) struct Sitting {
     /// Its cohort in the period; `None` without a seat.
     pub(crate) cohort: Option<Cohort>,
-    /// Its last cohort before that, as far as that matters: where the ids of its last events are remembered.
+    /// Its last cohort before that, where the ids of its last events are remembered; only if that matters.
     pub(crate) before: Option<Section>,
-    /// Whether the member was erased and has had no data since. Then no cohort of its own is known that remembers ids.
+    /// Whether the member was erased and has had no data since. Then no cohort of its own that remembers ids is known.
     pub(crate) was_erased: bool,
-    /// Whether this was in memory: then it may be wrong.
+    /// Whether this comes from memory, and so may be wrong.
     pub(crate) is_remembered: bool,
 }
 
@@ -85,7 +85,7 @@ impl KnownSeats {
 }
 
 impl Engine {
-    /// Finds out where the members of new events sit in the periods of these, if the board is a league.
+    /// Finds out where the members of new events sit in the periods of the events, if the board is a league.
     pub(crate) async fn find_seats(&self, live: &LiveBoard, open: &mut [Submission]) {
         let Some(unit) = live.board.league_unit() else {
             return;
@@ -126,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Seats members in the running period, whose events with these indexes wait for that. What fails for one member fails its events.
+    /// Seats members in the running period, for the events with these indexes. If that fails for a member, its events fail.
     pub(crate) async fn seat_all(
         &self,
         id: &BoardId,

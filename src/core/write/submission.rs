@@ -1,4 +1,4 @@
-//! The way of an event, from the request to what became of it.
+//! The steps of an event, from the request to its outcome.
 //!
 //! ```text
 //!      ┌──────────────────────── the next attempt ◀────────────────────────┐
@@ -8,16 +8,16 @@
 //!      └──────────┴──────────┴───────────┴───────────┴─────────────┴──▶ ended
 //! ```
 //!
-//! The events of a request that are for one board go this way together (`Engine::submit`). An attempt
-//! - plans them (`domain/plan.rs`). In a league it finds out first in which cohorts their members sit (`sittings.rs`);
+//! The events of a request for one board go through these steps together (`Engine::submit`). An attempt
+//! - plans them (`domain/plan.rs`). In a league it first finds out in which cohorts their members sit (`sittings.rs`);
 //! - recalls those that a former shard, or an earlier cohort, remembers (`recall.rs`);
-//! - in a league, keeps back those whose members have no seat;
+//! - in a league, holds back those whose members have no seat;
 //! - reserves what they take of quotas that are counted in other slots (`reservations.rs`);
-//! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and hears what became of them;
-//! - clears the obstacles of those that are left.
+//! - sends them to the shards of their members, or of their cohorts (`applier.rs`), and reads the answers;
+//! - clears the obstacles of the others.
 //!
-//! Any step may end an event, or find an `Obstacle` in its way; then the later steps leave it alone. An event with an obstacle has
-//! changed nothing, and the next attempt plans it again. Each event has its own result. If one event fails, the others go on.
+//! Any step may end an event, or find an `Obstacle` in its way; the later steps then skip it. An event with an obstacle has
+//! changed nothing, and the next attempt plans it again. Each event has its own result; a failed one stops no other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
@@ -46,18 +46,18 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::redis::StoreError;
 
-/// The pauses of events that wait for others on their way double from the one to the other, in milliseconds.
+/// Back-off while events wait for each other, in milliseconds; doubles from MIN to MAX.
 const PAUSE_MS_MIN: u64 = 5;
 const PAUSE_MS_MAX: u64 = 100;
-/// How many pauses there are: two seconds in all.
+/// How many pauses a request makes: two seconds in all.
 const PAUSES_MAX: usize = 23;
-/// The same of events out of a queue, which may wait there: some hundredths of a second in all.
+/// How many pauses events from a queue make, since they can wait there: some hundredths of a second in all.
 const QUEUED_PAUSES_MAX: usize = 3;
-/// For how long what erased members have left is removed, of all of them together, before their events wait in the queue that they came
-/// from: clearly less than a lease of the queue. What a removal waits for may be another event that the same worker has in hand.
+/// How long the data of erased members is removed, for all of them together, before their events wait in the queue again:
+/// clearly less than a lease of the queue. The removal may wait for another event that the same worker holds.
 const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 
-/// What the events of an attempt go by.
+/// The board, the time and the report that an attempt uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) live: Arc<LiveBoard>,
@@ -66,8 +66,8 @@ pub(crate) struct Attempt {
 }
 
 impl Engine {
-    /// Takes events of one request, or out of a queue: those with these indexes, which are of this board. Returns what became of each,
-    /// by its index. ([`Outdated::Queue`]: that is not for the caller to tell.)
+    /// Submits events of one board, from a request or a queue: those with these indexes. Returns each outcome, with its
+    /// index. ([`Outdated::Queue`]: the caller must not report an outcome.)
     pub(crate) async fn submit(
         &self,
         board: &BoardId,
@@ -92,7 +92,7 @@ impl Engine {
         ended
     }
 
-    /// Takes events to their ends, or to obstacles, which it clears.
+    /// Takes events to their outcomes, or to obstacles, which it clears.
     async fn attempt(
         &self,
         id: &BoardId,
@@ -101,7 +101,7 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<(), Error> {
         let live = self.with_board(id, async |live| {
-            // A cohort lies in one shard.
+            // A cohort is in one shard.
             let is_spread = live.shards.len() > 1 && !live.board.is_league();
             if is_spread && report.detail == Detail::Ranks {
                 let detail =
@@ -113,7 +113,7 @@ impl Engine {
         let (live, now) = (live.await?, self.clock.now());
         let attempt = &Attempt { live, now, report };
         let is_league = attempt.live.board.is_league();
-        // What most events do without is in boxes: otherwise each of them would have room for it.
+        // What most events don't need is boxed: otherwise every event's future would have room for it.
         if is_league {
             self.find_seats(&attempt.live, open).boxed().await;
         }
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Notes that a board of several shards has events, before it gets the first.
+    /// Notes that a board of several shards has events, before the first one is written.
     pub(crate) async fn note_use(&self, live: &LiveBoard) -> Result<(), Error> {
         if !live.is_used.load(Ordering::Relaxed) {
             boards::mark_used(&self.store, &live.board).boxed().await?;
@@ -148,7 +148,7 @@ impl Engine {
     }
 }
 
-/// Keeps planned events of a league from being sent whose members have no seat in their periods.
+/// Holds back planned events of a league whose members have no seat in the events' periods.
 async fn keep_unseated(attempt: &Attempt, open: &mut Vec<Submission>) {
     // So no member is seated for an event that a quota refuses.
     if attempt.live.board.reserves() {
@@ -169,32 +169,32 @@ async fn keep_unseated(attempt: &Attempt, open: &mut Vec<Submission>) {
 /// What is in the way of an event, and what [`Engine::clear`] does about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Obstacle {
-    /// The board in memory is not the stored one: that is read.
+    /// The board in memory is not the stored one, which is read.
     StaleBoard,
-    /// The standing of this window that ends with a period, or of a cohort, is not complete: it is completed.
+    /// The standing of this window that ends with a period, or of a cohort, is incomplete: it is completed.
     IncompleteStanding(Window, Section),
     /// It was sent without the history of its rolling windows, and a standing was missing: it is sent with the history.
     MissingHistory,
-    /// Nothing will be applied any more with its reservation: it gets another one.
+    /// Its reservation is void: it gets another one.
     VoidReservation,
-    /// Whether a quota is used up depends on others that are on their way: it waits for them.
+    /// Whether a quota is used up depends on other events in flight: it waits for them.
     Others,
-    /// It counts for the time at which it came in, and that has to be this instant or a later one: it gets such a time.
+    /// It counts for the time at which it came in, which must not be before this instant: it gets a later one.
     TooEarly(Timestamp),
-    /// Something is left of its member, who was erased: that is removed.
+    /// Some data of its erased member is left: that is removed.
     Erasing,
     /// Its member has no seat in the running period of a league: it gets one.
     Unseated,
     /// Its member has lost the seat that was in memory: it is looked up again.
     SeatLost,
-    /// Its id may be remembered by any cohort, since its member was erased: all of them are asked.
+    /// Any cohort may remember its id, since its member was erased: all are asked.
     Elsewhere,
-    /// It waits in a queue as well, where it counts for the instant `at`: it is judged by that and by when it was queued.
+    /// It also waits in a queue, where it counts for the instant `at`: that and the time of queuing decide.
     Waiting { at: Timestamp, queued_at: Timestamp },
 }
 
 impl Engine {
-    /// Clears what is in the way of events before the next attempt. Fails if there is none.
+    /// Clears the obstacles of events before the next attempt. Fails if there is none.
     async fn clear(
         &self,
         live: &LiveBoard,
@@ -209,7 +209,7 @@ impl Engine {
                 continue;
             };
             event.state = State::New;
-            // From now on events that have come in later may be ahead of it.
+            // Events that came in later may be before it from now on.
             event.may_follow &= event.incoming().has_time_of_record();
             let member = || event.incoming().member.clone();
             match obstacle {
@@ -243,7 +243,7 @@ impl Engine {
         }
         let some_got_on = open.iter().any(Submission::has_ended);
         budget.next(has_to_wait, some_got_on).await?;
-        // At last, so that nothing that comes in meanwhile is ahead of them.
+        // Last, so that nothing that comes in meanwhile is before them.
         for (index, first) in too_early {
             let event = &mut open[index];
             event.may_follow = event.fixed_at.is_none();
@@ -254,7 +254,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what an erased member has left. If that takes too long, all events of the member fail.
+    /// Removes the data of an erased member. If that takes too long, all events of the member fail.
     async fn forget_erased(
         &self,
         id: &BoardId,
@@ -262,7 +262,7 @@ impl Engine {
         open: &mut [Submission],
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        // So one that takes long leaves some time to the others.
+        // So a long removal leaves some time to the others.
         let (begun, wait_max) = (Instant::now(), budget.forgetting / 2);
         let forgotten = self.forget_within(wait_max, id, member).await;
         budget.forgetting = budget.forgetting.saturating_sub(begun.elapsed());
@@ -301,22 +301,21 @@ impl Engine {
     }
 }
 
-/// How often events are sent again. Events that wait for others are sent again for as long as some of them get on, and
-/// then a little longer.
+/// How often events are sent again. Those that wait for others are sent again while some make progress, and a bit longer.
 #[derive(Default)]
 pub(crate) struct Budget {
     attempts: usize,
-    /// The pauses since some have got on.
+    /// The pauses since some event made progress.
     pauses: usize,
     pauses_max: usize,
-    /// For how much longer what erased members have left is removed. The first one has half of that.
+    /// The time left for removing data of erased members. The first one gets half of it.
     forgetting: Duration,
     /// Whether they have waited in vain.
     is_careful: bool,
 }
 
 impl Budget {
-    /// That of events of a request.
+    /// For the events of a request.
     pub(crate) fn of_request(engine: &Engine) -> Self {
         Self {
             pauses_max: PAUSES_MAX,
@@ -325,8 +324,8 @@ impl Budget {
         }
     }
 
-    /// That of events out of a queue. If they have to wait for others, or for what an erased member has left, they fail soon.
-    /// `is_careful`: they have waited in vain before.
+    /// For events from a queue. If they must wait for others, or for the removal of an erased member's data, they fail
+    /// soon. `is_careful`: they have waited in vain before.
     pub(crate) fn of_queue(is_careful: bool) -> Self {
         Self {
             pauses_max: QUEUED_PAUSES_MAX,
@@ -336,7 +335,7 @@ impl Budget {
         }
     }
 
-    /// Waits for the next attempt, if events have to wait for others. Fails if there is none.
+    /// Waits for the next attempt, if events must wait for others. Fails if there is none.
     async fn next(&mut self, has_to_wait: bool, some_got_on: bool) -> Result<(), Error> {
         match (has_to_wait, some_got_on) {
             (false, _) if self.attempts + 1 < ATTEMPTS_MAX => self.attempts += 1,
@@ -356,18 +355,18 @@ impl Budget {
     }
 }
 
-/// An event of a request on its way.
+/// An event of a request, between its steps.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) request: Arc<[Incoming]>,
     /// Which event of the request it is.
     pub(crate) index: usize,
-    /// The instant that it counts for, if nothing moves that.
+    /// The instant that it counts for, if that can't change.
     fixed_at: Option<Timestamp>,
-    /// When it came in, or was queued; a later time, if it had to count for one.
+    /// When it came in or was queued; or a later time that it got.
     came_in: Timestamp,
-    /// Whether its script may put it behind what its member has, if the time there is only a little later than its own: another
-    /// instance has given that, or a record of the same time stands before this one in the log.
+    /// Whether its script may move it to after its member's last change, if that is only a little later: another instance's
+    /// clock made that time, or a record with the same time is before this one in the log.
     may_follow: bool,
     /// Whether the history of its rolling windows is sent with it.
     with_history: bool,
@@ -378,22 +377,22 @@ pub(crate) struct Submission {
     pub(crate) state: State,
 }
 
-/// How far an event has come.
+/// The state of an event.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly every event is planned: a box for each would cost more"
 )]
 pub(crate) enum State {
-    /// It has to be planned.
+    /// It must be planned.
     New,
-    /// It is known what it writes and what it takes of quotas.
+    /// What it writes and takes of quotas is known.
     Planned(Ready),
-    /// The store has it: where it goes.
+    /// It was sent: where it goes.
     Sent(Arc<Route>, Option<Section>),
-    /// It has changed nothing, and has to be planned again.
+    /// It has changed nothing, and must be planned again.
     Blocked(Obstacle),
-    /// It is known what became of it, or that nobody may know.
+    /// Its outcome is known, or can't be known.
     Ended(Result<Submitted, Error>),
 }
 
@@ -445,7 +444,7 @@ impl Submission {
         matches!(self.state, State::Ended(_))
     }
 
-    /// Whether it holds up later events of its member, if these come out of a queue: it waits, or nobody knows what became of it.
+    /// Whether later events of its member from a queue must wait for it: it waits, or its outcome can't be known.
     pub(crate) fn holds_up(&self) -> bool {
         matches!(
             self.state,
@@ -458,8 +457,8 @@ impl Submission {
         self.fixed_at.unwrap_or(self.came_in)
     }
 
-    /// The event with its plan. One that has an id is never refused at once: the id may be known. Neither is one whose period may be closed:
-    /// that is the reason that is told.
+    /// The event with its plan. One that has an id is never refused at once, since the id may be known; nor is one whose
+    /// period may be closed, since clients get that as the reason.
     fn plan(&self, attempt: &Attempt) -> Result<State, Error> {
         let (incoming, board) = (self.incoming(), &attempt.live.board);
         let instants = Instants {
@@ -485,7 +484,7 @@ impl Submission {
         }))
     }
 
-    /// A rule refuses it, or it has to count for a later time.
+    /// A rule refuses it, or it must count for a later time.
     fn refused(&self, board: &Board, rejection: Rejection) -> State {
         match rejection.not_before() {
             Some(first) if self.fixed_at.is_none() => State::Blocked(Obstacle::TooEarly(first)),
@@ -493,7 +492,7 @@ impl Submission {
         }
     }
 
-    /// What becomes of it in a league if it is planned and its member has no seat in its period: no cohort knows its id.
+    /// The next state of a planned event of a league whose member has no seat in its period: no cohort knows its id.
     fn without_seat(&self, attempt: &Attempt) -> Option<State> {
         let (board, plan) = (&attempt.live.board, &self.planned()?.plan);
         let period = board.calendar.containing(board.league_unit()?, plan.at);
@@ -508,7 +507,7 @@ impl Submission {
         })
     }
 
-    /// Its member gets a seat if its period is the running one, and none any more if that is over.
+    /// Its member gets a seat if its period is the running one, but not if that is over.
     fn unseated(&self, board: &Board, period: &Period, now: Timestamp) -> State {
         let now = now.max(self.came_in);
         match period.end().filter(|end| *end <= now) {
@@ -518,7 +517,7 @@ impl Submission {
         }
     }
 
-    /// What goes to the store, if it is planned; from then on it is sent.
+    /// What to send, if it is planned; from then on it counts as sent.
     pub(crate) fn send(&mut self) -> Option<Ready> {
         let plan = &self.planned()?.plan;
         let sent = State::Sent(Arc::clone(&plan.route), plan.section());
@@ -528,14 +527,14 @@ impl Submission {
         }
     }
 
-    /// What the store's answer makes of it, once it was sent.
+    /// Its next state by the store's answer, once it was sent.
     pub(crate) fn heard(&self, attempt: &Attempt, reply: Reply<Answer>) -> State {
         let State::Sent(route, section) = &self.state else {
             panic!("an event is answered that was not sent");
         };
         let (live, board, at) = (&attempt.live, &attempt.live.board, self.at());
         let taken = |outcome: Outcome, is_duplicate, remaining: &[i64], changed| {
-            // The first time another cohort may have taken it.
+            // The first time another cohort may have applied it.
             let before = self.sitting.before;
             let before = before.filter(|before| before.period.contains(outcome.at));
             State::Ended(Ok(Submitted {
@@ -557,7 +556,7 @@ impl Submission {
             Ok(Answer::Duplicate(outcome, changed)) => return taken(outcome, true, &[], changed),
             Ok(Answer::Rejected(rejection)) => return self.refused(board, rejection),
             Ok(Answer::Gone) => return Error::Again(Outdated::Queue).into(),
-            // It is not sent again, since a part of its call may have been done.
+            // It is not sent again, since some of its call may have been done.
             Err(error) => return error.into(),
             Ok(Answer::NeedsHistory) => Obstacle::MissingHistory,
             Ok(Answer::NeedsStanding(window)) => {

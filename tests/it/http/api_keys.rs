@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::{Value, json};
 use standings::access::keyring::store::ApiKey;
-use standings::access::{api_keys, keyring};
+use standings::access::keyring;
 use standings::core::jobs::JobKind;
 use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};
 use standings::domain::secret::Digest;
@@ -287,7 +287,7 @@ async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
             created_at: Timestamp::parse(NOW).unwrap(),
         };
         let named = KeyName::parse(&name(index)).unwrap();
-        let made = api_keys::store::change(store, &named, None, Some(&key))
+        let made = keyring::store::change(store, &named, None, Some(&key))
             .await
             .unwrap();
         assert_eq!(made, Changed::Done);

@@ -1,9 +1,9 @@
 //! Notes that a board has something for a job: messages in its outbox, or hides that its results do not take into account.
 //!
-//! What the job looks at lies under the tag of the board, and the note of it among the keys of all boards, in another slot. So
-//! whoever gives the job something notes it *afterwards*, and before it takes its own work for done. If it dies in between, its
-//! work is done again, and noted then. A note has a name of its own: whoever takes it away has looked at the board
-//! after the note was made.
+//! What the job looks at is under the tag of the board, and the note among the keys of all boards, in another slot. So a
+//! call that gives the job something to do notes it *afterwards*, and before its own work counts as done. If it dies in
+//! between, its work is repeated, and noted then. Each note has a unique name: a call that removes it has looked at the
+//! board after the note was made.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::redis::{StoreError, keys, random, script};
 /// How many notes one call reads.
 const CALL_NOTES_MAX: u32 = 1_000;
 
-/// What a board is noted for.
+/// The reason for a note.
 #[derive(Clone, Copy, Debug)]
 pub enum NotedFor {
     /// Its outbox may have messages.
@@ -34,19 +34,19 @@ impl NotedFor {
     }
 }
 
-/// A board that is noted.
+/// A board with notes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NotedBoard {
     /// Its id.
     pub id: BoardId,
     /// Its generation.
     pub generation: u64,
-    /// The notes that say so.
+    /// Its notes.
     notes: Vec<String>,
 }
 
 impl NotedBoard {
-    /// The boards that these notes name; a text that is no note names none.
+    /// The boards of these notes; other texts are ignored.
     fn all_of(notes: Vec<String>) -> Vec<Self> {
         let mut boards: BTreeMap<(BoardId, u64), Vec<String>> = BTreeMap::new();
         for note in notes {
@@ -72,7 +72,7 @@ fn board_of(note: &str) -> Option<(BoardId, u64)> {
     Some((BoardId::parse(id).ok()?, generation.parse().ok()?))
 }
 
-/// Notes a board.
+/// Adds a note for a board.
 pub async fn note(store: &Store, noted_for: NotedFor, board: &Board) -> Result<(), StoreError> {
     let name = random::hexadecimal::<8>("")?;
     let key = noted_for.key();
@@ -83,14 +83,14 @@ pub async fn note(store: &Store, noted_for: NotedFor, board: &Board) -> Result<(
     noted.write::<Done>().await.map(drop)
 }
 
-/// Some of the boards that are noted, or all if there are few notes.
+/// Some of the boards with notes, or all if there are few notes.
 pub async fn noted(store: &Store, noted_for: NotedFor) -> Result<Vec<NotedBoard>, StoreError> {
     let args = [noted_for.key(), &CALL_NOTES_MAX.to_string()];
     let notes = store.command("SRANDMEMBER", args).await?;
     Ok(NotedBoard::all_of(notes))
 }
 
-/// Takes the notes of a board away, after nothing was left of what they are for.
+/// Removes the notes of a board, after nothing of what they are for was left.
 pub async fn forget(
     store: &Store,
     noted_for: NotedFor,

@@ -24,19 +24,19 @@ pub use super::definitions::{StoredBoard, Unreadable};
 
 /// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
-/// How many ids one call reads where all are wanted.
+/// How many ids one call reads when all are wanted.
 const LISTED_MAX: usize = 1_000;
 /// The fields of a board's head that say how far its closings have come.
 const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
-/// What a caller tells that does not care which closings were decided.
+/// Sent if it does not matter which closings were decided.
 const ANY_CLOSING: &str = "*";
-/// How many changes that were begun one call reads.
+/// How many begun changes one call reads.
 const CALL_BEGUN_MAX: u32 = 100;
 
-/// What has changed since an instance has asked last.
+/// What has changed since an instance last asked.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct News {
-    /// The epoch of the numbers: they begin anew in another one.
+    /// The epoch of the numbers: another epoch starts them again.
     pub epoch: String,
     /// The number of the last change.
     pub sequence: u64,
@@ -44,7 +44,7 @@ pub struct News {
     pub changed: Vec<String>,
 }
 
-/// Something of a board that was begun, and is not at its end: a change of its definition, or an erasure.
+/// Something of a board that was begun, and is not finished: a change of its definition, or an erasure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Begun {
     /// The board.
@@ -53,14 +53,14 @@ pub struct Begun {
     pub stamp: u64,
 }
 
-/// How storing a definition ended.
+/// The result of storing a definition.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Defined {
     /// It is stored.
     #[serde(rename = "OK")]
     Stored,
-    /// Another version was there than the caller saw.
+    /// The stored version is not the one that the caller saw.
     Changed,
     /// The board has events with which the change is not allowed.
     Used,
@@ -104,9 +104,8 @@ pub async fn closings(store: &Store, id: &BoardId) -> Result<Option<Closings>, S
     Ok(version.map(|_| closings))
 }
 
-/// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no
-/// event at that revision or a later one. If the definition is to change, no closing may have been decided since the
-/// board was seen.
+/// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no event at
+/// that revision or a later one. If the definition changes, no closing may have been decided since the board was seen.
 pub async fn define(
     store: &Store,
     board: &Board,
@@ -145,16 +144,16 @@ pub async fn may_define(
         .await
 }
 
-/// Takes a board's definition away if its stored version is this one. Its data is marked for
-/// [`purge::unlink_some`] before, so that it is never left behind. Returns whether it did.
+/// Deletes a board's definition if its stored version is this one. Its data is marked for [`purge::unlink_some`] before, so
+/// that it is never left behind. Returns whether it did.
 pub async fn delete(store: &Store, board: &Board) -> Result<bool, StoreError> {
     mark_all_unneeded(store, board).await?;
     let deleted = store.call_head(&script::DELETE, board).arg(board.version());
     deleted.write::<Code>().await?.is("OK", "CHANGED")
 }
 
-/// Begins a change of a board: notes it, so that it is announced even if this process does not come to that, and
-/// returns its stamp, which no other change has ever had.
+/// Begins a change of a board: notes it, so that it is announced even if this process dies first, and returns its stamp,
+/// which no other change has ever had.
 pub async fn begin_change(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
     begin(store, id, keys::BEGUN).await
 }
@@ -169,12 +168,12 @@ pub(crate) async fn begin(store: &Store, id: &BoardId, begun: &str) -> Result<u6
         .await
 }
 
-/// Forgets a change that has come to nothing, or need not be announced.
+/// Removes the note of a change that was not made, or need not be announced.
 pub async fn end_change(store: &Store, id: &BoardId, stamp: u64) -> Result<(), StoreError> {
     end(store, id, stamp, keys::BEGUN).await
 }
 
-/// Forgets that something was begun.
+/// Removes the note that something was begun.
 pub(crate) async fn end(
     store: &Store,
     id: &BoardId,
@@ -192,7 +191,7 @@ pub async fn unfinished_changes(store: &Store, age_ms: i64) -> Result<Vec<Begun>
     begun(store, keys::BEGUN, age_ms).await
 }
 
-/// Some of what was begun at least `age_ms` ago, the oldest first.
+/// Some of what was begun at least `age_ms` ago, oldest first.
 pub(crate) async fn begun(
     store: &Store,
     begun: &str,
@@ -206,13 +205,13 @@ pub(crate) async fn begun(
     Ok(begun.collect())
 }
 
-/// About the last stamp that was given so long ago.
+/// About the last stamp that was given `age_ms` ago.
 pub(crate) async fn stamp_ago(store: &Store, age_ms: i64) -> Result<i64, StoreError> {
     let us = store.server_time_us().await?;
     Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
 }
 
-/// Tells all instances that a board has changed, come or gone; with that the change of this stamp is at its end.
+/// Announces to all instances that a board was created, changed or deleted; this finishes the change with this stamp.
 pub async fn announce(
     store: &Store,
     id: &BoardId,
@@ -229,14 +228,14 @@ pub async fn announce(
     announced.write::<u64>().await.map(drop)
 }
 
-/// What was announced of a kind of thing after the change with that number.
+/// What was announced of a kind of thing after the change with this number.
 pub async fn news(store: &Store, of: keys::Channel, known: u64) -> Result<News, StoreError> {
     let [_, keys @ ..] = of;
     let news = store.call(&script::NEWS, keys[0]).keys(keys).arg(known);
     news.read().await
 }
 
-/// Up to `count` ids of boards in the order of their bytes, behind `after`.
+/// Up to `count` ids of boards in byte order, after `after`.
 pub async fn ids(
     store: &Store,
     after: Option<&BoardId>,
@@ -247,7 +246,7 @@ pub async fn ids(
     Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
 }
 
-/// Up to `count` ids of a kind of thing that is announced, in the order of their bytes, behind `after`.
+/// Up to `count` ids of a kind of thing that is announced, in byte order, after `after`.
 pub(crate) async fn listed(
     store: &Store,
     list: &str,
@@ -260,7 +259,7 @@ pub(crate) async fn listed(
     store.command("ZRANGE", range).await
 }
 
-/// All ids of a kind of thing that is announced, in the order of their bytes.
+/// All ids of a kind of thing that is announced, in byte order.
 pub(crate) async fn all_listed(store: &Store, list: &str) -> Result<Vec<String>, StoreError> {
     let mut all: Vec<String> = Vec::new();
     loop {
@@ -280,8 +279,8 @@ pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
     Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
 }
 
-/// Tells all shards of a board, and where the counts of its quotas lie, which version of its definition holds. What is
-/// older than they know they ignore; then this returns the greatest revision that one of them knows.
+/// Informs all shards of a board, and those that count its quotas, of the version of its definition. They ignore a version
+/// older than theirs; then this returns the greatest revision that one of them knows.
 pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
     let mut newer = None;
     if board.reserves() && !board.placement.home().is_together() {
@@ -301,8 +300,8 @@ pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64
     Ok(of_shards.max(newer))
 }
 
-/// The same for shards of another sharding, or another revision. If the board was deleted meanwhile, its shards may
-/// have been unlinked before they were told, and exist again. So all of them are marked as not needed once more.
+/// Informs the shards of any sharding, of any revision. If the board was deleted meanwhile, its shards may have been
+/// unlinked before this, and exist again. So all of them are marked as not needed once more.
 pub(crate) async fn tell_version(
     store: &Store,
     board: &Arc<Board>,
@@ -360,7 +359,7 @@ fields_as_text! {
     }
 }
 
-/// What the fields [`CLOSINGS`] say.
+/// Decodes the fields [`CLOSINGS`].
 fn closings_of(
     [until, results_until]: [Option<i64>; 2],
     terms: Option<String>,
@@ -374,7 +373,7 @@ fn closings_of(
     })
 }
 
-/// The instant for which a closing was decided last, as it is stored; empty for none.
+/// The instant of the closing that was decided last, as stored; empty for none.
 fn decided(board: &Board) -> String {
     let until = board.closings.until;
     until.map_or_else(String::new, |until| until.ms().to_string())

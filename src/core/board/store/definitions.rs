@@ -17,7 +17,7 @@ use crate::redis::StoreError;
 use crate::redis::format::{FIRST_FORMAT, other_format};
 use crate::redis::protocol::formats::DATA_FORMAT;
 
-/// What the field `definition` of a board's key holds.
+/// The content of the field `definition` of a board's key.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Stored {
     #[serde(default = "first_format")]
@@ -53,12 +53,12 @@ impl From<&Board> for Stored {
     }
 }
 
-/// A board whose stored definition can't be read, since a newer release may have written it, or whose data has another format.
+/// A board whose stored definition can't be read, as a newer release may have written it, or whose data has another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
-    /// What can be read of it.
+    /// What could be read of it.
     pub board: Arc<Board>,
-    /// Whether that is all but for fields that this release does not know.
+    /// Whether only fields that this release does not know are missing.
     pub is_known: bool,
     /// Whether its data has another format.
     pub is_of_other_format: bool,
@@ -66,7 +66,7 @@ pub struct Unreadable {
     pub detail: String,
 }
 
-/// A board as it is stored.
+/// A board as stored.
 pub type StoredBoard = Result<Arc<Board>, Box<Unreadable>>;
 
 impl Unreadable {
@@ -81,7 +81,7 @@ impl Unreadable {
     }
 }
 
-/// The board that is stored like this under that name, but for its closings.
+/// The board stored like this under that name, without its closings.
 pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
     let Stored {
         data_format: _,
@@ -101,7 +101,7 @@ pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
     }
 }
 
-/// A board as the field `definition` of its key holds it.
+/// Reads a board from the field `definition` of its key.
 pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
     let stored: Stored = serde_json::from_str(json)
         .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
@@ -112,7 +112,7 @@ pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreEr
     Ok(board_of(id, stored))
 }
 
-/// Reads what can be read of a board that can't be read whole.
+/// Reads what it can of a board that can't be read whole.
 pub(crate) fn salvage(
     id: &BoardId,
     version: &str,
@@ -131,7 +131,7 @@ pub(crate) fn salvage(
     let league_before = Option::<Vec<FormerLeague>>::deserialize(&stored["league_before"]);
     let (definition, is_known) = salvage_definition(&stored["definition"])?;
     let detail = error.to_string();
-    // What else there could be is a long list.
+    // The rest of the message is a long list.
     let detail = detail.split(", expected").next().unwrap_or(&detail);
     let is_known = is_known && epochs.is_ok() && placement.is_some() && league_before.is_ok();
     let epochs = epochs.ok().flatten().unwrap_or_default();
@@ -152,7 +152,7 @@ pub(crate) fn salvage(
     })
 }
 
-/// The fields of a stored definition that can be read, and whether the others are unknown to this release.
+/// The fields of a stored definition that can be read, and whether all others are unknown to this release.
 fn salvage_definition(stored: &Value) -> Result<(Definition, bool), StoreError> {
     let fault = |error: serde_json::Error| StoreError::Unexpected(error.to_string());
     let smallest = json!({"windows": ["all"]});

@@ -1,4 +1,4 @@
-//! The calls of scripts for definitions, their announcement, and what deleted boards leave.
+//! Script calls for definitions, their announcement, and the leftovers of deleted boards.
 
 pub mod board_notes;
 pub mod boards;

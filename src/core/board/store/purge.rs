@@ -11,19 +11,19 @@ use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
 
-/// The most keys that one call unlinks; unlinking is quick, the memory is freed elsewhere.
+/// The most keys that one call unlinks. Unlinking is quick; another thread frees the memory.
 const CALL_KEYS_MAX: u32 = 200;
 
-/// Data that is to be unlinked as soon as nothing needs it.
+/// Data to unlink as soon as nothing needs it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Unneeded {
     /// The generation of its board.
     pub generation: u64,
     /// The board's id, which a newer board may have by now.
     pub id: BoardId,
-    /// In which shards it lies.
+    /// The shards that have it.
     pub sharding: Sharding,
-    /// Why. A deletion has a mark of its own: one for a move may be taken away at the end of a purge that did not see the deletion.
+    /// Why. A deletion has a mark of its own: a purge that did not see it may, at its end, remove the mark of a move.
     pub cause: Cause,
 }
 
@@ -63,7 +63,7 @@ pub async fn mark_unneeded(
     mark(store, &unneeded).await
 }
 
-/// The same for what is known by its keys alone.
+/// Marks data that is known only by its keys.
 pub async fn mark(store: &Store, unneeded: &Unneeded) -> Result<(), StoreError> {
     let marked = store
         .call(&script::UNNEEDED, unneeded.id.as_str())
@@ -72,14 +72,14 @@ pub async fn mark(store: &Store, unneeded: &Unneeded) -> Result<(), StoreError> 
     marked.write::<Done>().await.map(drop)
 }
 
-/// What has been marked.
+/// The marked data.
 pub async fn unneeded(store: &Store) -> Result<Vec<Unneeded>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::UNNEEDED]).await?;
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Unlinks a bounded part of data that was marked; returns whether there is more. What its board needs is left
-/// alone: its deletion, or its move, has not come that far yet, or has failed.
+/// Unlinks some marked data, in a bounded step; returns whether there is more. Data that its board needs is left alone: the
+/// deletion, or the move, has not come that far yet, or has failed.
 pub async fn unlink_some(store: &Store, unneeded: &Unneeded) -> Result<bool, StoreError> {
     let Unneeded {
         generation,
@@ -89,7 +89,7 @@ pub async fn unlink_some(store: &Store, unneeded: &Unneeded) -> Result<bool, Sto
     } = unneeded;
     let board = match boards::load(store, id).await?.transpose() {
         Ok(board) => board.filter(|board| board.generation == *generation),
-        // Its placement can't be read, so nobody knows what it needs.
+        // Its placement can't be read, so what it needs is unknown.
         Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
         Err(_) => None,
     };
@@ -135,7 +135,7 @@ async fn purge_shard(
     let data = [keys::registry(tag, generation), keys::head(tag)];
     let is_more = unlink(store, tag, data, generation, is_deleted).await?;
     if !is_deleted {
-        // The head stays, and refuses what comes in late; so do the counts of quotas.
+        // The head stays, and refuses late calls; so do the counts of quotas.
         return Ok(is_more);
     }
     let quotas = [
@@ -145,7 +145,7 @@ async fn purge_shard(
     Ok(unlink(store, tag, quotas, generation, true).await? || is_more)
 }
 
-/// Unlinks some of the keys that a registry names; its head goes too if the board was deleted.
+/// Unlinks some of the keys that a registry names, and its head if the board was deleted.
 async fn unlink(
     store: &Store,
     tag: &str,

@@ -1,9 +1,8 @@
-//! Unlinks keys of deleted boards that no registry names: remembered events, counts of quotas, and other keys that
-//! expire by themselves.
+//! Unlinks keys of deleted boards that no registry names: remembered events, counts of quotas, and others that expire.
 //!
-//! Registering each of those keys would make every event more expensive. So the sweep looks for them among all keys of all
-//! servers, a bounded part at a time, once for all boards that were deleted since the last time. It may miss a key that
-//! moves to another server meanwhile; that key stays until it expires.
+//! Registering each of those keys would make every event more expensive. So the sweep searches all keys of all servers for
+//! them, a bounded part at a time, once for all boards deleted since the last sweep. It may miss a key that moves to
+//! another server meanwhile; that key stays until it expires.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::redis::{StoreError, keys, script};
 /// How many keys one call looks at: about half a millisecond of Redis.
 const CALL_KEYS: u32 = 500;
 
-/// A board that was deleted, and whose registries are empty.
+/// A deleted board whose registries are empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Deleted {
     /// Its generation.
@@ -50,16 +49,16 @@ fields_as_text! {
 /// A walk over all keys of all servers.
 #[derive(Debug)]
 pub struct Sweep {
-    /// The boards whose keys are looked for.
+    /// The boards whose keys are searched.
     pub deleted: Vec<Deleted>,
     /// How many keys were unlinked so far.
     pub unlinked: u64,
-    /// The servers that are left, that which is walked last.
+    /// The remaining servers; the one being walked is last.
     servers: Vec<Arc<Node>>,
     cursor: String,
 }
 
-/// The boards that were deleted, and whose keys are to be looked for.
+/// The deleted boards whose keys must be searched.
 pub async fn swept_boards(store: &Store) -> Result<Vec<Deleted>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::DELETED]).await?;
     let deleted = names.iter().filter_map(|name| name.parse().ok());
@@ -71,7 +70,7 @@ pub async fn swept_boards(store: &Store) -> Result<Vec<Deleted>, StoreError> {
     Ok(deleted)
 }
 
-/// Begins to look for what these boards have left.
+/// Begins a search for leftovers of these boards.
 pub fn begin(store: &Store, deleted: Vec<Deleted>) -> Sweep {
     Sweep {
         deleted,
@@ -81,7 +80,7 @@ pub fn begin(store: &Store, deleted: Vec<Deleted>) -> Sweep {
     }
 }
 
-/// Looks at the next part; returns whether there is more. A walk that is given up begins anew later, by any instance.
+/// Searches the next part; returns whether there is more. A walk that is given up starts again later, on any instance.
 pub async fn advance(store: &Store, sweep: &mut Sweep) -> Result<bool, StoreError> {
     let Some(server) = sweep.servers.last() else {
         let names = sweep.deleted.iter().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! Erases members of a board, and removes what they have left (`scripts/lib/erasures.lua`).
+//! Erases members of a board, and removes their data (`scripts/lib/erasures.lua`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::redis::kinds::{Form, Kind};
 use crate::redis::reply::require;
 use crate::redis::{StoreError, keys, random, script};
 
-/// How many keys a call of [`forget`] should look at: about a millisecond of Redis.
+/// About how many keys a call of [`forget`] looks at: about a millisecond of Redis.
 pub const FORGET_KEYS: u32 = 300;
-/// For how long a call may be under way, in milliseconds; longer than any is.
+/// The longest that a call may be in flight, in milliseconds; in fact none takes so long.
 const UNDER_WAY_MS: i64 = 600_000;
-/// How many members one call of [`erasing`] tells.
+/// How many members one call of [`erasing`] returns.
 const ERASING_READ_MAX: u32 = 100;
 
-/// How long the tag of a line that stays is, in bytes, and the salt of its id.
+/// The length of the tag of a line that stays, in bytes, and of the salt of its id.
 const TAG_BYTES: usize = 2;
 const SALT_BYTES: usize = 16;
-/// How long the key of the names of erased members is, in bytes.
+/// The length of the key for the names of erased members, in bytes.
 const KEY_BYTES: usize = 20;
 
 /// A series of a window with final standings, as forget.lua takes it.
@@ -54,10 +54,10 @@ struct InitialArgs {
     state: String,
 }
 
-/// The series of a board's windows that have final standings where the barrier is here, by their names.
+/// The series of a board's windows that have final standings at this barrier, by their names.
 fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> {
     let mut finals = HashMap::new();
-    // The names of cohorts go on behind the keys of their periods.
+    // The names of cohorts continue after the keys of their periods.
     let behind = if shard.is_league() { "/~" } else { "" };
     for window in &shard.definition.windows {
         let &Window::Period(unit) = window else {
@@ -91,47 +91,47 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
     finals
 }
 
-/// What became of the wish to erase a member.
+/// The result of erasing a member.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Erased {
     /// It is erased.
     #[serde(rename = "OK")]
     Done,
-    /// Nothing was done: what was done with the member before is not in all results of the board yet.
+    /// Nothing was done: earlier hides of the member are not in all results of the board yet.
     Behind,
 }
 
-/// What became of a call that removes what an erased member has left.
+/// The result of a call that removes data of an erased member.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Forgotten {
-    /// It has removed some of it.
+    /// It has removed some data.
     Some {
         /// Whether there may be more.
         is_left: bool,
     },
-    /// Nothing was done: lines of the member stay in standings that are final where the barrier is here, and it has to be told
-    /// where they stand in other shards.
+    /// Nothing was done: lines of the member stay in standings that are final at this barrier, and the script needs their
+    /// places in other shards.
     Places(Timestamp, Vec<WantedPlace>),
 }
 
-/// An entry whose place among the entries of other shards is wanted.
+/// An entry whose place among the entries of other shards is needed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct WantedPlace {
     /// The sorted set of its standing.
     zset: String,
-    /// Its score, as it is stored.
+    /// Its stored score.
     score: i64,
-    /// Its tie key, where members have one.
+    /// Its tie key, if members have one.
     time: Option<i64>,
 }
 
-/// Between which ids of other shards a member stands, where entries have its score and time.
+/// The ids in other shards directly before and after a member, among entries with its score and time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Places(HashMap<String, (String, String)>);
 
 impl Places {
-    /// Adds what one more shard says: the id ahead and the id behind, empty for none.
+    /// Adds the answer of one more shard: the id before and the id after, empty for none.
     fn add(&mut self, wanted: &WantedPlace, ahead: String, behind: String) {
         let place = self.0.entry(wanted.zset.clone()).or_default();
         if ahead > place.0 {
@@ -143,7 +143,7 @@ impl Places {
     }
 }
 
-/// A tag for the lines of a member that stay: their shard is found by it, and is that of the member.
+/// A tag for the lines of a member that stay: it leads to the member's shard.
 fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
     let own = shard.board.shard_of(member);
     loop {
@@ -154,13 +154,12 @@ fn tag_of(shard: &Shard, member: &MemberId) -> Result<String, StoreError> {
     }
 }
 
-/// Begins an erasure on a board: notes it, so that it comes to its end even if this process does not, and returns its
-/// number.
+/// Begins an erasure on a board: notes it, so that it is finished even if this process dies, and returns its number.
 pub async fn begin(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
     boards::begin(store, id, keys::ERASING).await
 }
 
-/// Notes an erasure on one more board.
+/// Notes an erasure on another board.
 pub async fn note(store: &Store, id: &BoardId, number: u64) -> Result<(), StoreError> {
     let (id, stamp) = (id.clone(), number);
     let noted = Begun { id, stamp }.to_string();
@@ -168,13 +167,12 @@ pub async fn note(store: &Store, id: &BoardId, number: u64) -> Result<(), StoreE
     store.command("ZADD", args).await
 }
 
-/// Forgets the note of an erasure: nothing is left of the member, or there is no such board.
+/// Removes the note of an erasure: nothing is left of the member, or the board does not exist.
 pub async fn end(store: &Store, id: &BoardId, number: u64) -> Result<(), StoreError> {
     boards::end(store, id, number, keys::ERASING).await
 }
 
-/// The seats in a league that an erased member of this shard has left, as far as they are known: when their periods begin, and
-/// their cohorts.
+/// The known seats in a league that an erased member of this shard has left: when their periods begin, and their cohorts.
 pub async fn seats_left(
     store: &Store,
     shard: &Shard,
@@ -197,19 +195,19 @@ pub async fn seats_left(
     Ok(seat.into_iter().chain(seats).collect())
 }
 
-/// Some of the erasures that are noted, the oldest first.
+/// Some of the noted erasures, oldest first.
 pub async fn begun(store: &Store) -> Result<Vec<Begun>, StoreError> {
     boards::begun(store, keys::ERASING, 0).await
 }
 
-/// Whether an erasure was begun so long ago that no call of it is under way any more.
+/// Whether an erasure was begun so long ago that none of its calls is in flight any more.
 pub async fn is_settled(store: &Store, begun: &Begun) -> Result<bool, StoreError> {
     let stamp = boards::stamp_ago(store, UNDER_WAY_MS).await?;
     Ok(i64::try_from(begun.stamp).is_ok_and(|begun| begun <= stamp))
 }
 
-/// Erases a member of this shard. From now on no read shows it. `revised`: up to which number the hides of the shard are in all
-/// results of the board, if the caller knows.
+/// Erases a member of this shard. From then on no read shows it. `revised`: up to which number the hides of the shard are
+/// in all results of the board, if the caller knows.
 pub async fn erase(
     store: &Store,
     shard: &Shard,
@@ -230,7 +228,7 @@ pub async fn erase(
     erased.write().await
 }
 
-/// What names a member who was erased: a keyed hash of its id.
+/// The name of an erased member: a keyed hash of its id.
 pub(crate) async fn erased_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
     let key = hash_key(store).await?;
     Ok(sha1_hash(&format!("{key}{member}")))
@@ -241,7 +239,7 @@ pub(crate) async fn hash_key(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await
 }
 
-/// What forget.lua answers.
+/// The replies of forget.lua.
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum ForgetReply {
@@ -251,7 +249,7 @@ enum ForgetReply {
     Barrier(Option<i64>),
 }
 
-/// By their codes, the kinds of standings, each with whether it lists all members; and the kinds of parts of standings.
+/// By their codes: the kinds of standings, each with whether it lists all members; and the kinds of parts of standings.
 fn forgotten_kinds() -> (HashMap<&'static str, bool>, HashMap<&'static str, bool>) {
     let standings = Kind::ALL.iter().filter(|kind| kind.is_standing());
     let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
@@ -260,8 +258,7 @@ fn forgotten_kinds() -> (HashMap<&'static str, bool>, HashMap<&'static str, bool
     (standings.collect(), parts.collect())
 }
 
-/// Removes a part of what an erased member has left in this shard. `count`: how many keys it looks at, about; see
-/// [`FORGET_KEYS`].
+/// Removes some data of an erased member from this shard. `count`: about how many keys to look at; see [`FORGET_KEYS`].
 pub async fn forget(
     store: &Store,
     shard: &Shard,
@@ -293,7 +290,7 @@ pub async fn forget(
             // With initial scores a line is a sum, whose terms have the same id in all periods.
             .field("keeps_place", !has_initial)
             .field("league", shard.is_league())
-            // A cohort lies in one shard.
+            // A cohort is in one shard.
             .field("places", has_neighbours.then_some(&places.0))
             .field(
                 "initial",
@@ -317,7 +314,7 @@ pub async fn forget(
     }
 }
 
-/// Asks another shard where a member stands there that has these entries in `own`.
+/// Asks another shard for the places there of a member that has these entries in `own`.
 pub async fn add_places(
     store: &Store,
     (own, other): (&Shard, &Shard),
@@ -345,7 +342,7 @@ pub async fn add_places(
     Ok(())
 }
 
-/// Some of the erased members of this shard of whom something may be left.
+/// Some of the erased members of this shard of which data may be left.
 pub async fn erasing(store: &Store, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
     let erasing = call_erasures(store, shard, None);
     let Done::Ok((members,)) = erasing.read::<Done<(Vec<MemberId>,)>>().await?;

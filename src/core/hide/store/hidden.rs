@@ -1,4 +1,4 @@
-//! Hides members of a board, and reads who is hidden.
+//! Hides members of a board, and reads the hidden ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::redis::decode::{Code, Done, Flat, Found, Packed};
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, random, script};
 
-/// How many hides one call reads at the most.
+/// The most hides that one call reads.
 pub const HIDES_READ_MAX: usize = 1_000;
 
 /// How many random bytes the id of a hide has, each as two hexadecimal digits.
@@ -21,22 +21,22 @@ const HIDE_ID_BYTES: usize = 16;
 
 /// How many lines of the journal one call follows: about a millisecond of Redis.
 const LINES_MAX: u32 = 300;
-/// How many members one call looks at that widens a list: about a millisecond of Redis.
+/// How many members a call that widens a list looks at: about a millisecond of Redis.
 const WIDENED_MAX: u32 = 300;
 
-/// How many hides one call of [`keep_hides`] tells a shard of at the most.
+/// The most hides in one call of [`keep_hides`].
 pub const KEPT_MAX: usize = 300;
-/// How many erasures one call looks at that ends hides: about a millisecond of Redis.
+/// How many erasures a call that ends hides looks at: about a millisecond of Redis.
 const KEPT_LOOKED_AT: u32 = 300;
-/// The cursor of a walk that is at its beginning, or at its end.
+/// The cursor of a walk at its beginning, and at its end.
 pub const WALK_BEGINS: &str = "0";
 
-/// How far a hidden list has followed the hides.
+/// How far a hidden list follows the hides.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub struct Followed {
-    /// The number of the hide that it follows up to.
+    /// The number of the last hide that it follows.
     pub number: u64,
-    /// Whether its standing keeps a short list that has used up half of its spare.
+    /// Whether its standing keeps a short list, of whose spare half is used up.
     pub is_narrow: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Followed {
 pub struct Hiding {
     /// The hide that the member has now.
     pub hide: Hide,
-    /// The one before, with another reason and another end perhaps; `None` if the member was not hidden.
+    /// The one before, perhaps with another reason and end; `None` if the member was not hidden.
     pub before: Option<Hide>,
 }
 
@@ -54,7 +54,7 @@ pub struct Hiding {
 pub struct HiddenMembers {
     /// How many members of the shard are hidden.
     pub total: u64,
-    /// Those that were asked for, with their hides.
+    /// Those that were requested, with their hides.
     pub members: Vec<(MemberId, Hide)>,
 }
 
@@ -69,7 +69,7 @@ struct StoredHide {
     until: Option<i64>,
 }
 
-/// The id of a hide that nobody has yet.
+/// A new id for a hide.
 pub fn new_hide_id() -> Result<HideId, StoreError> {
     random::hexadecimal::<HIDE_ID_BYTES>("hide_").map(HideId::named)
 }
@@ -98,8 +98,8 @@ impl From<StoredHide> for Hide {
     }
 }
 
-/// Hides a member of this shard, if no more than `hidden_max` members of it are hidden then; [`HIDDEN_MAX`] at the most.
-/// A hide that is there keeps its `id`, its `since` and its `by`. `None`, with nothing done: there are too many.
+/// Hides a member of this shard, if then at most `hidden_max` of its members are hidden; [`HIDDEN_MAX`] at most. An
+/// existing hide keeps its `id`, `since` and `by`. `None`, with nothing done: there are too many.
 pub async fn hide(
     store: &Store,
     shard: &Shard,
@@ -120,7 +120,7 @@ pub async fn hide(
     }))
 }
 
-/// Brings a member of this shard back, with `ends` only from a hide that ends then. Returns the hide that it had.
+/// Brings a member of this shard back, with `ends` only from a hide with that end. Returns the hide that it had.
 pub async fn unhide(
     store: &Store,
     shard: &Shard,
@@ -136,8 +136,8 @@ pub async fn unhide(
     Ok(hide.map(|Packed(hide)| hide.into()))
 }
 
-/// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`] of them, by their names
-/// (`erasures::erased_name`). A hide that lies with an erasure already stays.
+/// Hides erased members of this shard as soon as they have data there: up to [`KEPT_MAX`], by their names
+/// (`erasures::erased_name`). A hide already stored with an erasure stays.
 pub async fn keep_hides(
     store: &Store,
     shard: &Shard,
@@ -152,8 +152,8 @@ pub async fn keep_hides(
     kept.write::<Done>().await.map(drop)
 }
 
-/// Notes that an erased member of this shard has data again, and gives it the hide back that lies with its erasure. A
-/// member that was not erased is left alone. Returns false, with nothing done, if something is left of the member.
+/// Notes that an erased member of this shard has data again, and gives it the hide back that is stored with its erasure.
+/// Does nothing for a member that was not erased. Returns false, with nothing done, if some data of the member is left.
 pub async fn return_hide(
     store: &Store,
     shard: &Shard,
@@ -169,8 +169,8 @@ pub async fn return_hide(
     returned.await?.is("OK", "ERASING")
 }
 
-/// Ends hides of this shard that lie with erasures and end no later than `now`, by a bounded step of a walk that begins
-/// with [`WALK_BEGINS`]. Returns where it goes on; `None` at its end.
+/// Ends hides stored with erasures of this shard, up to `now`, in one bounded step of a walk that begins with
+/// [`WALK_BEGINS`]. Returns where it continues; `None` at its end.
 pub async fn end_kept_hides(
     store: &Store,
     shard: &Shard,
@@ -186,8 +186,8 @@ pub async fn end_kept_hides(
     Ok((cursor != WALK_BEGINS).then_some(cursor))
 }
 
-/// Makes the hidden list of a standing follow the hides by a bounded step. Returns how far it has come when it is up to
-/// date; `None` if more steps are needed.
+/// Takes a bounded step to make the hidden list of a standing follow the hides. Returns how far it follows them once it is
+/// up to date; `None` if more steps are needed.
 pub async fn follow(
     store: &Store,
     shard: &Shard,
@@ -201,8 +201,7 @@ pub async fn follow(
     Ok(followed.derive::<Found<Followed>>().await?.into())
 }
 
-/// Finds more members for a list that is kept short and has many hidden members, by a bounded step. Returns whether it
-/// has enough.
+/// Takes a bounded step to find more members for a short list with many hidden members. Returns whether it has enough.
 pub async fn widen(store: &Store, shard: &Shard, standing: &Standing) -> Result<bool, StoreError> {
     let widened = store
         .call_version(&script::WIDEN_LIST, shard)
@@ -212,7 +211,7 @@ pub async fn widen(store: &Store, shard: &Shard, standing: &Standing) -> Result<
     widened.derive::<Code>().await?.is("DONE", "MORE")
 }
 
-/// Notes that a list is to be widened.
+/// Notes that a list must be widened.
 pub async fn mark_narrow(
     store: &Store,
     shard: &Shard,
@@ -222,7 +221,7 @@ pub async fn mark_narrow(
     store.command("SADD", args).await
 }
 
-/// The lists that are noted so: the names of their sorted sets, and their boards.
+/// The lists with such a note: the names of their sorted sets, and their boards.
 pub async fn narrow_lists(store: &Store) -> Result<Vec<(String, BoardId)>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::NARROW]).await?;
     let lists = names.into_iter().filter_map(|name| {
@@ -232,13 +231,12 @@ pub async fn narrow_lists(store: &Store) -> Result<Vec<(String, BoardId)>, Store
     Ok(lists.collect())
 }
 
-/// Forgets that the list with this name was to be widened: it is wide enough, or gone.
+/// Removes the note that the list with this name must be widened: it is wide enough, or deleted.
 pub async fn forget_narrow(store: &Store, name: &str) -> Result<(), StoreError> {
     store.command("SREM", [keys::NARROW, name]).await
 }
 
-/// Those of some members of this shard who are hidden, in the order in which they are named; of no more than
-/// [`HIDES_READ_MAX`].
+/// Those of these members of this shard that are hidden, in the given order; at most [`HIDES_READ_MAX`].
 pub async fn among(
     store: &Store,
     shard: &Shard,
@@ -248,8 +246,8 @@ pub async fn among(
     read(store, shard, Some(members.collect()), "", 0).await
 }
 
-/// The hidden members of this shard in the order of their bytes, behind `after`: `count` of them, no more than
-/// [`HIDES_READ_MAX`]. If fewer come, there are no more.
+/// The hidden members of this shard in byte order, after `after`: `count` of them, at most [`HIDES_READ_MAX`]. If fewer
+/// come, there are no more.
 pub async fn list(
     store: &Store,
     shard: &Shard,

@@ -1,4 +1,4 @@
-//! When hides end by themselves: which boards have to be looked at, and when.
+//! When hides end by themselves: which boards to look at, and when.
 
 use crate::domain::ids::BoardId;
 use crate::domain::texts::fields_as_text;
@@ -9,7 +9,7 @@ use crate::redis::{StoreError, keys, script};
 
 /// How many ends one call reads.
 const CALL_ENDS_MAX: u32 = 100;
-/// Hides of a board that end within so many milliseconds are ended together, when the last of them ends.
+/// Hides of a board that end within this many milliseconds are ended together, when the last of them ends.
 const TOGETHER_MS: i64 = 2_000;
 
 /// An instant at which hides of a board end.
@@ -22,7 +22,7 @@ pub struct HideEnd {
 }
 
 impl HideEnd {
-    /// The end at which a hide is ended that ends at that instant.
+    /// The end at which a hide with this `until` is ended.
     fn of(board: &BoardId, until: Timestamp) -> Self {
         let together = until.ms().div_euclid(TOGETHER_MS) + 1;
         Self {
@@ -50,13 +50,13 @@ pub async fn note(store: &Store, id: &BoardId, until: Timestamp) -> Result<(), S
     noted.write::<Done>().await.map(drop)
 }
 
-/// Where hides have ended by now; those first that ended first.
+/// Where hides have ended by now, earliest first.
 pub async fn reached(store: &Store, now: Timestamp) -> Result<Vec<HideEnd>, StoreError> {
     let ends = store.due(keys::HIDES_END, now, CALL_ENDS_MAX).await?;
     Ok(ends.iter().filter_map(|end| end.parse().ok()).collect())
 }
 
-/// Forgets an end: the hides that ended then are gone.
+/// Forgets an end, since the hides that ended then are removed.
 pub async fn forget(store: &Store, end: &HideEnd) -> Result<(), StoreError> {
     store
         .command("ZREM", [keys::HIDES_END, &end.to_string()])

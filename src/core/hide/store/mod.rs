@@ -1,4 +1,4 @@
-//! The calls of scripts for hides, hidden lists and erasures.
+//! Script calls for hides, hidden lists and erasures.
 
 pub mod erasures;
 pub mod hidden;

@@ -1,4 +1,4 @@
-//! The calls of scripts that read standings, complete derived ones, and count voters.
+//! Script calls that read standings, complete derived ones, and count voters.
 
 pub mod rollover;
 pub mod standings;

@@ -11,15 +11,15 @@ use crate::redis::decode::Code;
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, script};
 
-/// How many members × terms a step should look at: about a millisecond of Redis.
+/// About how many members × terms a step looks at: about a millisecond of Redis.
 pub const STEP_BUDGET: u32 = 1_500;
 /// How many standings of past periods a series keeps after they were built for a read.
 const CACHE_MAX: u32 = 16;
-/// For how long it keeps them unused, in milliseconds.
+/// How long it keeps them unused, in milliseconds.
 const CACHE_MS: u32 = 600_000;
 
-/// Takes the derived standing that ends with `period` a bounded step nearer to complete; returns whether
-/// it is. `running` is the period in which `now` lies; `budget` bounds the step, see [`STEP_BUDGET`].
+/// Takes the derived standing that ends with `period` a bounded step further; returns whether it is complete. `running` is
+/// the period that contains `now`; `budget` bounds the step, see [`STEP_BUDGET`].
 pub async fn advance(
     store: &Store,
     shard: &Shard,
@@ -36,7 +36,7 @@ pub async fn advance(
         has_initial,
         ..
     } = *derived;
-    // One more than the window has: what leaves it.
+    // One more than the window has, for the period that leaves it.
     let history = stretch(shard, *period, periods + 1);
     let start_of = |index: usize| {
         history
@@ -47,7 +47,7 @@ pub async fn advance(
     let periods = history.len().min(usize::from(periods));
     let target = Standing::of(series, *period);
     let of_period = |period: Period| Standing::of(base, period);
-    // At the very beginning of time there is nothing to carry on from.
+    // At the very beginning of time there is nothing to continue from.
     let previous = if has_before { start_of(1) } else { i64::MIN };
     let (oldest, before) = (start_of(periods - 1), start_of(periods));
     let terms = if has_initial {
@@ -82,8 +82,8 @@ pub async fn advance(
     advanced.await?.is("DONE", "MORE")
 }
 
-/// From which instant on (ms) the standings of a derived series are kept that begin then: from the period before the running one on.
-/// Older ones are built for reads, and dropped again.
+/// The instant (ms) from which on the standings of a derived series that begin then are kept: the beginning of the period
+/// before the running one. Older ones are built for reads, and dropped again.
 pub fn kept_from(shard: &Shard, running: &Period) -> i64 {
     let previous = shard.calendar.previous(running);
     previous.map_or(running.start_ms, |period| period.start_ms)

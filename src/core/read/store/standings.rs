@@ -1,4 +1,4 @@
-//! Reads standings. Many queries are one script call, so that ranks, scores and gaps agree with each other.
+//! Reads standings. Many queries share a script call, so that ranks, scores and gaps agree with each other.
 
 mod answer;
 mod entries;
@@ -19,7 +19,7 @@ pub use self::entries::{
 };
 pub use self::query::{Query, Selection, Visibility};
 
-/// Reads a board's standings, in one call and as of one instant. The answers are in the order of the queries.
+/// Reads a board's standings in one call, as of one instant. The answers are in the order of the queries.
 pub async fn read(
     store: &Store,
     shard: &Shard,

@@ -12,15 +12,15 @@ use crate::redis::reply::require;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
 
-/// How many periods' voters one call may merge: about a millisecond of Redis, where there are many voters.
+/// How many periods' voters one call may merge: about a millisecond of Redis if there are many voters.
 const CALL_PERIODS_MAX: usize = 100;
 
-/// The voters of some entries, in their order; of none where the board does not count them.
+/// The voters of entries, in their order; none if the board does not count them.
 #[derive(Clone, Debug, Default)]
 pub struct Voters(pub Option<Arc<[u64]>>);
 
 impl Voters {
-    /// Those of the entry with this index.
+    /// The voters of the entry with this index.
     pub fn of(&self, index: usize) -> Option<u64> {
         self.0.as_ref()?.get(index).copied()
     }
@@ -33,7 +33,7 @@ pub async fn count(store: &Store, shard: &Shard, periods: &[Period]) -> Result<u
     require(counts.first().copied(), "a group has a count")
 }
 
-/// The same for all shards of a board. It is what one shard would tell, since the union of HyperLogLogs is exact.
+/// Estimates them over all shards of a board: as one shard would, since the union of HyperLogLogs is exact.
 pub async fn count_of_shards(
     store: &Store,
     shards: &[&Shard],
@@ -48,7 +48,7 @@ pub async fn count_of_shards(
             .await
     });
     let mut sketches = try_join_all(sketches).await?;
-    // Nobody has voted there.
+    // No votes there.
     sketches.retain(|Raw(sketch)| !sketch.is_empty());
     let (Some(first), false) = (shards.first(), sketches.is_empty()) else {
         return Ok(0);
@@ -63,7 +63,7 @@ pub async fn count_of_shards(
         .await
 }
 
-/// The same for each of some members, of one shard.
+/// Estimates the distinct voters of each of some members, of one shard.
 pub async fn count_of_members(
     store: &Store,
     shard: &Shard,
@@ -100,7 +100,7 @@ async fn count_groups(
         .keys(groups.iter().flatten())
         .arg(pack(&sizes)?);
     match counted.read().await {
-        // A script that may write is refused then, but not the command alone.
+        // Then a script that may write is refused, but a single command is not.
         Err(StoreError::Full(_)) => {
             let counted = groups.iter().map(|keys| store.command("PFCOUNT", keys));
             try_join_all(counted).await

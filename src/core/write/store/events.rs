@@ -1,7 +1,7 @@
 //! Carries out the plans of events.
 //!
-//! One call takes many events of one board. Their cost for Redis bounds how many, so that no other client waits for longer
-//! than a millisecond or two.
+//! One call takes many events of one board. Their number is bounded by their cost for Redis, so that no other client waits
+//! longer than a millisecond or two.
 
 mod decode;
 mod encode;
@@ -25,35 +25,34 @@ use crate::redis::dispatch::Store;
 use crate::redis::reply::{Reply, require};
 use crate::redis::{StoreError, keys, script};
 
-/// For how long the events of one call may keep Redis busy, in microseconds.
+/// How long the events of one call may keep Redis busy, in microseconds.
 pub const CALL_COST_US_MAX: usize = 1_000;
-/// The most events of which one call asks whether they are remembered.
+/// The most events in one call that asks whether they are remembered.
 pub const CALL_EVENTS_MAX: usize = 200;
 
-/// An event that is ready to be carried out.
+/// An event that is ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// What to do.
     pub plan: Plan,
-    /// What the outcome is to name.
+    /// What the outcome contains.
     pub detail: Detail,
-    /// Whether it is asked what remains of the board's quotas.
+    /// Whether to return what remains of the board's quotas.
     pub asks_quotas: bool,
-    /// If it may be put behind what its member has: up to which instant, exclusive.
+    /// If it may be moved to after its member's last change: up to which instant, exclusive.
     pub follows_until: Option<Timestamp>,
-    /// Whether the history of rolling windows goes along, for those whose standing is not there.
+    /// Whether the history of rolling windows is sent, for those whose standing does not exist.
     pub with_history: bool,
-    /// What its reservation is known by, if it has one.
+    /// The token of its reservation, if it has one.
     pub token: Option<Token>,
     /// Whether its id was looked up in all shards of the board.
     pub is_recalled: bool,
-    /// Its entry, if it comes out of the queue of its shard.
+    /// Its entry, if it comes from the queue of its shard.
     pub queued: Option<Held>,
 }
 
 impl Ready {
-    /// About how long it keeps Redis busy, in microseconds; measured on one machine, and meant to keep calls
-    /// alike in length.
+    /// About how long it keeps Redis busy, in microseconds. Measured on one machine; it keeps calls alike in length.
     pub fn cost_us(&self) -> usize {
         let Route {
             writes,
@@ -68,7 +67,7 @@ impl Ready {
                 0
             }
         };
-        // Each standing has the data of its own.
+        // Each standing stores its own copy of the data.
         let data = self.plan.event.data.as_ref();
         let data = data.map_or(0, |data| {
             data.as_str().len() * (writes.len() + sums.len()) / 128
@@ -85,43 +84,42 @@ impl Ready {
     }
 
     fn sends_history(&self, sum: &Sum) -> bool {
-        // Of a period and the initial scores it is short, and needed for whoever has an initial score.
+        // With initial scores the history is short, and needed for every member that has one.
         sum.derived.has_initial
             || self.with_history
             || (sum.is_past && self.detail == Detail::Standings)
     }
 }
 
-/// What became of an event.
+/// The answer to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It was taken.
+    /// It was applied.
     Taken {
         /// What it did.
         outcome: Outcome,
-        /// If that was asked, what remains of each of the board's quotas: events, or scaled points.
+        /// If requested, what remains of each of the board's quotas: events, or scaled points.
         remaining: Vec<i64>,
-        /// How often its shard had changed after the call.
+        /// The change counter of its shard after the call.
         changed: Option<Changed>,
     },
-    /// Its id was known: what became of it the first time; and how often the shard had changed that was asked, unless that was
-    /// another one than its own.
+    /// Its id was known: the first outcome, and the change counter of the shard, unless another shard remembers the id.
     Duplicate(Outcome, Option<Changed>),
     /// It was refused and has changed nothing.
     Rejected(Rejection),
-    /// Nothing was done: it has to be sent with history.
+    /// Nothing was done: it must be sent with history.
     NeedsHistory,
-    /// Nothing was done: the standing of this window that ends with the event's period has to be completed.
+    /// Nothing was done: the standing of this window that ends with the event's period must be completed.
     NeedsStanding(Window),
-    /// Nothing was done, and nothing will be with this reservation: it needs another one.
+    /// Nothing was done: its reservation is void, and it needs another one.
     Void,
-    /// Nothing was done: something is left of the member, who was erased, and has to be removed.
+    /// Nothing was done: some data of the erased member is left, and must be removed.
     Erasing,
-    /// Nothing was done: it has to count for this instant or a later one, in another period.
+    /// Nothing was done: it must count for this instant or a later one, in another period.
     Behind(Timestamp),
     /// Nothing was done: the member has no seat in the cohort.
     Unseated,
-    /// Nothing was done: another cohort may remember the id, of which the member was erased.
+    /// Nothing was done: the member was erased, and another cohort may remember the id.
     Elsewhere,
     /// Nothing was done: it has left the queue that it was read from, or the lease of the queue has another number.
     Gone,
@@ -131,46 +129,45 @@ pub enum Answer {
         at: Timestamp,
         /// When it was queued.
         queued_at: Timestamp,
-        /// Why it is refused by itself, if it is.
+        /// Why it would be refused in any case, if so.
         rejection: Option<Rejection>,
     },
 }
 
-/// What a shard from which its board has moved away remembers of an event.
+/// What a former shard remembers of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recalled {
-    /// It was taken.
+    /// It was applied.
     Taken(Remembered),
-    /// An event with this id and another content was taken.
+    /// An event with this id and other content was applied.
     Reused,
 }
 
-/// What is remembered of an event that was taken.
+/// What is remembered of an applied event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     /// What it did.
     pub outcome: Outcome,
-    /// The number of the last erasure of its member before that, 0 for none.
+    /// The number of its member's last erasure before it; 0 for none.
     pub erasure: u64,
 }
 
-/// What the record of an event tells whose content is not known.
+/// What the record of an event says if the event's content is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// Tells its content from others: [`crate::domain::event::Event::fingerprint`].
+    /// The fingerprint of its content: [`crate::domain::event::Event::fingerprint`].
     pub fingerprint: u64,
-    /// How it ended.
+    /// Its outcome.
     pub status: Status,
     /// The instant that it counted for.
     pub at: Timestamp,
-    /// The scores that its member had in the windows' standings then, in the order of the windows.
+    /// The scores that its member then had in the windows' standings, in the order of the windows.
     pub scores: Vec<(Window, Score)>,
-    /// The number of the last erasure of its member before that, 0 for none.
+    /// The number of its member's last erasure before it; 0 for none.
     pub erasure: u64,
 }
 
-/// What became of events the first time that were taken in a shard from which their board has moved away; `None`
-/// for those that are not remembered there. All have an id.
+/// The first outcomes of events in a former shard; `None` for those that it does not remember. All must have an id.
 pub async fn recall(
     store: &Store,
     shard: &Shard,
@@ -194,7 +191,7 @@ pub async fn recall(
     recalled.collect()
 }
 
-/// Of each of these ids, whether an event is remembered under it in a shard.
+/// For each of these ids, whether a shard remembers an event under it.
 pub async fn remembers(
     store: &Store,
     shard: &Shard,
@@ -208,7 +205,7 @@ pub async fn remembers(
     Ok(records.iter().map(Option::is_some).collect())
 }
 
-/// What is remembered in a shard of the event with this id, if it was taken there.
+/// What a shard remembers of the event with this id, if it was applied there.
 pub async fn known(
     store: &Store,
     shard: &Shard,
@@ -219,8 +216,8 @@ pub async fn known(
     known.transpose()
 }
 
-/// Carries out events of one board, in one call: see [`CALL_COST_US_MAX`]. The answers are in their order. The call
-/// is behind those for which this was called before, whenever its future is polled.
+/// Carries out events of one board in one call, see [`CALL_COST_US_MAX`]. The answers are in their order. The call comes
+/// after those for which this was called before, whenever its future is polled.
 pub fn apply<'a>(
     store: &'a Store,
     shard: &'a Shard,

@@ -13,22 +13,22 @@ use crate::redis::dispatch::Store;
 use crate::redis::reply::require;
 use crate::redis::{StoreError, keys, script};
 
-/// How many members one call may set: about a millisecond of Redis, for each standing that follows.
+/// How many members one call may set: about a millisecond of Redis, for each standing that is updated.
 pub const CALL_MEMBERS_MAX: usize = 100;
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Initialized {
-    /// It is done.
+    /// The scores are set.
     Done {
         /// How many members have an initial score now.
         members: u64,
-        /// The initial scores that the members of the call had before, in their order.
+        /// The members' initial scores before, in order.
         before: Vec<Option<Score>>,
     },
-    /// Nothing was changed: with this one of the members a standing would pass the bound of scores.
+    /// Nothing was changed: this member's score would exceed the bound in some standing.
     OutOfRange(usize),
-    /// Nothing was changed: something may be left of erased members.
+    /// Nothing was changed: some data of erased members may be left.
     Erasing,
 }
 

@@ -1,4 +1,4 @@
-//! The calls of scripts that apply events, remember them, count quotas, and seat members of leagues.
+//! Script calls that apply events, remember them, count quotas, and seat members of leagues.
 
 pub mod events;
 pub mod held;

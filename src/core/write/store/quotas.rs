@@ -1,4 +1,4 @@
-//! Reads what was taken of quotas.
+//! Reads how much of quotas was taken.
 
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(crate) fn rules(board: &Board) -> Vec<QuotaRule> {
     board.definition.quotas.iter().map(rule).collect()
 }
 
-/// The uses of an event, as the scripts take them (`scripts/lib/quota.lua`); their keys go behind those that are there.
+/// The uses of an event, as the scripts take them (`scripts/lib/quota.lua`); adds their keys to `keys`.
 pub(crate) fn use_args(shard: &Shard, uses: &[QuotaUse], keys: &mut Vec<String>) -> Vec<i64> {
     let quotas = &shard.definition.quotas;
     let mut args = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn use_args(shard: &Shard, uses: &[QuotaUse], keys: &mut Vec<String>)
     args
 }
 
-/// What a script says of a quota that has too little left.
+/// Reads a script's reply that a quota has too little left.
 pub(crate) fn shortage(reply: &mut Reply) -> Result<Shortage, StoreError> {
     Ok(Shortage {
         quota: reply.index()?,
@@ -73,16 +73,16 @@ pub(crate) fn shortage(reply: &mut Reply) -> Result<Shortage, StoreError> {
     })
 }
 
-/// What was taken of a quota.
+/// How much of a quota was taken.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Taken {
-    /// When a sliding window that is used up frees; `None` where it is none, or not used up.
+    /// When a used-up sliding window frees; `None` if it is not sliding or not used up.
     pub frees_at: Option<Timestamp>,
-    /// What was taken of each of its allowances, 0 for those that were not asked for: events, or scaled points.
+    /// What was taken of each of its allowances: events, or scaled points; 0 for those not asked for.
     pub of_allowances: Vec<i64>,
 }
 
-/// Reads what was taken of these quotas, as of one instant.
+/// Reads how much of these quotas was taken, as of one instant.
 pub async fn counts(
     store: &Store,
     home: &Shard,

@@ -1,4 +1,4 @@
-//! Reservations of quotas whose counts lie in other slots than the members; `scripts/reserve.lua` explains the steps.
+//! Reservations of quotas that are counted in other slots than the members; `scripts/reserve.lua` explains the steps.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};
@@ -23,21 +23,20 @@ use crate::redis::protocol::record::TOKEN_BYTES;
 use crate::redis::reply::{Reply, unknown_code};
 use crate::redis::{StoreError, keys, protocol, script};
 
-/// For how long a token stays void, and an event that was taken is remembered at least, in milliseconds: longer than any
-/// call may take.
+/// How long a token stays void, and applied events are remembered at least, in milliseconds: longer than any call takes.
 pub const VOID_MS: i64 = 600_000;
-/// About how many reservations are looked at in one call.
+/// About how many reservations one call reads.
 const SCAN_COUNT: u32 = 200;
 
 /// The digits of tokens, of six bits each.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// What a reservation is known by: 64 random bits, as text.
+/// The name of a reservation: 64 random bits, as text.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
 impl Token {
-    /// One that no other reservation has.
+    /// A new token.
     pub fn random() -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -70,10 +69,10 @@ impl FromStr for Token {
 
 serde_as_text!(Token);
 
-/// What an event would take of quotas whose counts lie in one shard.
+/// What an event would take of quotas that one shard counts.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What the reservation is to be known by.
+    /// The token of the reservation.
     pub token: Token,
     /// The shard of the event's member.
     pub shard: Shard,
@@ -83,12 +82,12 @@ pub struct Wanted {
     pub at: Timestamp,
     /// What it would take, in the order of the quotas.
     pub uses: Vec<QuotaUse>,
-    /// Whether it is asked what remains.
+    /// Whether to return what remains.
     pub asks_quotas: bool,
 }
 
 impl Wanted {
-    /// The key under which the event is remembered if it is taken.
+    /// The key under which the event is remembered if it is applied.
     fn record(&self) -> String {
         match &self.id {
             Some(id) => keys::event(&self.shard, id),
@@ -97,35 +96,34 @@ impl Wanted {
     }
 }
 
-/// What became of it.
+/// The result of a reservation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reserved {
-    /// It is reserved; and if that was asked, what remains of each use: events, or scaled points.
+    /// It is reserved; and if requested, what remains of each use: events, or scaled points.
     Open(Vec<i64>),
-    /// A quota has too little left beside what was taken.
+    /// A quota has too little left after what was taken.
     UsedUp(Shortage),
-    /// Whether a quota is used up depends on reservations that are open: nothing is reserved.
+    /// Whether a quota is used up depends on open reservations: nothing is reserved.
     Waits {
-        /// Which one, by its index in the definition.
+        /// The quota's index in the definition.
         quota: usize,
     },
 }
 
-/// A reservation that is open.
+/// An open reservation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OpenReservation {
-    /// What it is known by.
+    /// Its token.
     pub token: Token,
-    /// How old it is by the server's clock, in milliseconds.
+    /// Its age by the server's clock, in milliseconds.
     pub age_ms: i64,
     tag: String,
     record: String,
     void: String,
 }
 
-/// Reserves what events would take of the quotas whose counts lie in this shard. Of the events of one request none
-/// overtakes another that waits. The answers are in their order. The call is behind those for which this was called
-/// before, whenever its future is polled.
+/// Reserves what events would take of the quotas that this shard counts. No event of a request overtakes one that waits.
+/// The answers are in their order. The call comes after those for which this was called before, whenever it is polled.
 pub fn reserve<'a>(
     store: &'a Store,
     home: &Shard,
@@ -171,15 +169,15 @@ pub fn reserve<'a>(
     }
 }
 
-/// Keeps what was reserved in this shard under some tokens, and gives back what was under others. What is settled
-/// already stays so. The call is behind those for which this was called before, whenever its future is polled.
+/// Keeps the reservations of this shard under some tokens, and gives those under others back. Settled ones stay as they
+/// are. The call comes after those for which this was called before, whenever its future is polled.
 pub fn settle<'a>(
     store: &'a Store,
     home: &Shard,
     kept: &[Token],
     given_back: &[Token],
 ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
-    // If it is lost, it can be found out again.
+    // The job can find out again what a lost call would have settled.
     let settled = store
         .call(&script::SETTLE, home.tag())
         .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
@@ -189,7 +187,7 @@ pub fn settle<'a>(
     async move { settled.await.map(drop) }
 }
 
-/// The reservations in this shard that are open and as old as this, by the server's clock.
+/// The open reservations of this shard that are at least this old by the server's clock.
 pub async fn list_open(
     store: &Store,
     home: &Shard,
@@ -215,7 +213,7 @@ pub async fn list_open(
     }
 }
 
-/// Whether the event of a reservation was applied. If it was not, its token is void from then on: it never will be.
+/// Whether the event of a reservation was applied. If not, its token becomes void: the event never will be.
 pub async fn void(
     store: &Store,
     shard: &Shard,

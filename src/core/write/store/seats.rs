@@ -1,4 +1,4 @@
-//! Players of leagues, and their seats. `core/write/seats.rs` has the protocol that these calls are the steps of.
+//! Players of leagues, and their seats. `core/write/seats.rs` has the protocol; these calls are its steps.
 
 use std::collections::HashMap;
 
@@ -24,14 +24,14 @@ use crate::redis::stored::{read_json, to_json};
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
 
-/// How many members one call is about at the most: about a millisecond of Redis.
+/// The most members in one call: about a millisecond of Redis.
 pub const CALL_MEMBERS_MAX: usize = 100;
 /// How many lines of a history are kept.
 pub const HISTORY_LINES_MAX: usize = 500;
-/// How many lines of a list of periods one call looks at.
+/// How many lines of a list of periods one call reads.
 const CALL_LINES_MAX: usize = 300;
 
-/// A player as it is stored. A newer release may have written it.
+/// A player as stored. A newer release may have written it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPlayer {
     json: String,
@@ -52,7 +52,7 @@ impl StoredPlayer {
     }
 }
 
-/// What is read of a member: `None` if it is unknown. One that can't be read is a fault of its own.
+/// What is read of a member: `None` if it is unknown. A player that can't be read is an error of its own.
 pub type FoundPlayer = Result<Option<StoredPlayer>, StoreError>;
 
 /// What is known of a member.
@@ -60,18 +60,18 @@ pub type FoundPlayer = Result<Option<StoredPlayer>, StoreError>;
 pub struct KnownMember {
     /// The player, if there is one.
     pub stored: Option<StoredPlayer>,
-    /// Whether the member was erased and has had no data since, so that a hide may lie with the erasure.
+    /// Whether the member was erased and has had no data since, so that a hide may be stored with the erasure.
     pub was_erased: bool,
 }
 
 /// A change of a player.
 #[derive(Clone, Debug)]
 pub struct PlayerChange {
-    /// Who.
+    /// The member.
     pub member: MemberId,
-    /// What the caller saw.
+    /// What the caller read.
     pub seen: Option<StoredPlayer>,
-    /// What is to be stored.
+    /// What to store.
     pub new: Player,
     /// A line for the history.
     pub played: Option<Played>,
@@ -82,7 +82,7 @@ impl PlayerChange {
         self.seen.as_ref().map_or("", |seen| &seen.json)
     }
 
-    /// When the seat was taken that comes with it; 0 without one.
+    /// When its seat was taken; 0 without a seat.
     fn taken(&self) -> u64 {
         let before = self
             .seen
@@ -93,24 +93,24 @@ impl PlayerChange {
     }
 }
 
-/// What became of a step of seating for one member.
+/// The result of a step of seating for one member.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Stepped<T = ()> {
     /// It is done.
     #[serde(rename = "OK")]
     Done(T),
-    /// The player is not what the caller saw.
+    /// The player is not what the caller read.
     Changed,
-    /// All seats of the cohort are taken, as long as an erased member is not removed.
+    /// All seats of the cohort are taken, until an erased member is removed.
     Full,
-    /// The period is closed, or the shard has closed its periods up to this instant.
+    /// The period is closed: the shard has closed its periods up to this instant.
     #[serde(deserialize_with = "ms")]
     Closed(Timestamp),
-    /// The seat was not taken after the last erasure of the member, at this instant.
+    /// The seat was not taken after the member's last erasure, which was at this instant.
     #[serde(deserialize_with = "tie_key")]
     Erased(Timestamp),
-    /// Something may be left of the member, who was erased.
+    /// Some data of the erased member may be left.
     Erasing,
 }
 
@@ -121,14 +121,14 @@ pub struct Wish {
     pub period: Period,
     /// The tier.
     pub tier: u8,
-    /// For whom.
+    /// The member to seat.
     pub member: MemberId,
 }
 
-/// A member that is to be seated in its cohort.
+/// A member to seat in its cohort.
 #[derive(Clone, Debug)]
 pub struct Sitter {
-    /// Who.
+    /// The member.
     pub member: MemberId,
     /// The period.
     pub period: Period,
@@ -136,7 +136,7 @@ pub struct Sitter {
     pub seat: Seat,
     /// When it joins.
     pub at: Timestamp,
-    /// Whether it joins by itself, and so reaches its opening score; an event lists whom it seats.
+    /// Whether it joins by itself, and so reaches its opening score; otherwise its event lists it.
     pub joins: bool,
 }
 
@@ -146,29 +146,29 @@ pub struct Seated {
     /// When it joined.
     #[serde(deserialize_with = "us")]
     pub joined_at: Timestamp,
-    /// Whether this call has listed it.
+    /// Whether this call listed it.
     pub is_listed_now: bool,
 }
 
 /// How many seats of a tier were given out in a period.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TierSeats {
-    /// All, one cohort after the other.
+    /// All that were given out, cohort after cohort.
     pub taken: u64,
-    /// Those of them that were given back.
+    /// How many of them were given back.
     pub free: u64,
 }
 
-/// The key index of the seats, how many there are, when the period ends, when the keys expire, and numbers of members.
+/// The key index of the seats, their number, when the period ends, when the keys expire, and indexes of members.
 type CohortArgs = (usize, u32, i64, i64, Vec<usize>);
 
-/// Times of seats are compared with those of erasures.
+/// The time of a seat in the form in which it is compared with erasures.
 fn tie_key_of(at: Timestamp) -> u64 {
     TieKey::new(Ties::First, at).number()
 }
 
-/// The settings of a cohort that its keys follow: how many seats it has, when its period ends, and when its keys expire; the
-/// times in milliseconds since the epoch, 0 for a key that does not expire.
+/// The settings of a cohort for its keys: how many seats it has, when its period ends, and when its keys expire; times in
+/// milliseconds since the epoch, 0 for keys that do not expire.
 fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
     let league = board.league_of(period);
     let size = league
@@ -178,7 +178,7 @@ fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
     (size, ends, board.kept_until_ms(period).unwrap_or(0))
 }
 
-/// The players of a league among these members, whose home is this shard.
+/// The players among these members of a league, whose home is this shard.
 pub async fn players(
     store: &Store,
     shard: &Shard,
@@ -203,7 +203,7 @@ pub async fn known_members(
     Ok(known.collect())
 }
 
-/// The history of a member of this shard: its last seats that counted, the newest first.
+/// The history of a member of this shard: its last seats that counted, newest first.
 pub async fn played(
     store: &Store,
     shard: &Shard,
@@ -219,7 +219,7 @@ pub async fn played(
         .collect()
 }
 
-/// What this shard has of members in a hash of texts; and whether they were erased and have had no data since.
+/// What this shard has of members in a hash of texts, and whether they were erased and have had no data since.
 async fn texts_of(
     store: &Store,
     shard: &Shard,
@@ -267,7 +267,7 @@ pub async fn write_players(
     for_each_of(written, changes.len())
 }
 
-/// Suggests cohorts to members, up to [`CALL_MEMBERS_MAX`], whose tiers lie in this shard: the number of one that has room.
+/// Suggests cohorts to members whose tiers are in this shard, up to [`CALL_MEMBERS_MAX`]: the number of one with room.
 pub async fn suggest_cohorts(
     store: &Store,
     shard: &Shard,
@@ -289,7 +289,7 @@ pub async fn suggest_cohorts(
     Ok(suggested)
 }
 
-/// The same of one tier.
+/// Suggests cohorts of one tier.
 async fn suggest(
     store: &Store,
     shard: &Shard,
@@ -330,8 +330,7 @@ async fn suggest(
     })
 }
 
-/// Gives back the seat that was suggested to a member in a cohort of a tier, which lies in this shard. To do so again
-/// changes nothing.
+/// Gives back the seat that was suggested to a member, in a cohort of a tier of this shard. Repeating it changes nothing.
 pub async fn give_back(
     store: &Store,
     shard: &Shard,
@@ -346,7 +345,7 @@ pub async fn give_back(
     given_back.write::<Done>().await.map(drop)
 }
 
-/// Seats members in cohorts that lie in this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
+/// Seats members in cohorts of this shard, up to [`CALL_MEMBERS_MAX`], no member twice.
 pub async fn seat(
     store: &Store,
     shard: &Shard,
@@ -430,8 +429,7 @@ pub async fn tier_seats(
     try_join_all(reads).await
 }
 
-/// The keys of the periods of a unit in which somebody was seated whose data lies in this shard: from one key on, up to
-/// another one, which is not among them.
+/// The keys of the periods of a unit in which a member of this shard was seated, from one key to another, exclusive.
 pub async fn seated_in_shard(
     store: &Store,
     shard: &Shard,
@@ -442,7 +440,7 @@ pub async fn seated_in_shard(
     seated(store, shard, keys, range, true).await
 }
 
-/// The same of those that are final.
+/// The keys of the final periods in which a member was seated.
 pub async fn seated_in_final(
     store: &Store,
     board: &Board,

@@ -16,32 +16,32 @@ use crate::redis::args::shown_score;
 use crate::redis::protocol::queries;
 use crate::redis::reply::{Reply, require};
 
-/// The answer to a [`Query`] of the same name. Its copies share what is large.
+/// The answer to a [`Query`] of the same name. Clones share what is large.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A part of the standing.
     Page(Arc<Page>),
-    /// `None` where the member is not listed.
+    /// `None` if the member is not listed.
     Member(Option<Arc<Neighbourhood>>),
     /// Some members.
     Subset(Arc<Subset>),
-    /// What the standing amounts to.
+    /// The totals of the standing.
     Amounts(Amounts),
     /// Some entries, evenly spread.
     Spread(Spread),
     /// Some entries around a mark.
     Slice(Arc<Slice>),
-    /// How many are ahead of marks.
+    /// How many entries are before each mark.
     Positions(Arc<[u64]>),
-    /// What every answer comes with.
+    /// Nothing but what every answer comes with.
     Changed(()),
-    /// The derived standing whose newest period begins here, in milliseconds, has to be completed.
+    /// The derived standing whose newest period begins at this time, in milliseconds, must be completed.
     Incomplete(i64),
-    /// Too many members of this standing are hidden for the list that it keeps: it has to be widened.
+    /// Too many members of this standing are hidden for its short list, which must be widened.
     Short(Standing),
-    /// The hidden list of this standing, which the query needs, is behind.
+    /// The hidden list of this standing, which the query needs, is outdated.
     Unlisted(Standing),
-    /// What erased members have left has to be removed.
+    /// The remaining data of erased members must be removed.
     Erasing,
 }
 
@@ -52,14 +52,14 @@ pub struct ShardAnswer {
     pub answer: Answer,
     /// The barrier of the shard then: no event before it counts any more.
     pub barrier: Option<Timestamp>,
-    /// How often the shard had changed then.
+    /// The shard's change counter then.
     pub changed: Changed,
-    /// Whether the standings that the query names had entries in the shard: its own, and the one before.
+    /// Whether the standings of the query had entries in the shard: its own, and the one before.
     pub has_entries: [bool; 2],
 }
 
 impl ShardAnswer {
-    /// Whether it answers its query, so that nothing has to be done first. A replica can't do it.
+    /// Whether it answers its query, so that nothing must be done first. (A replica could not do that.)
     pub(super) fn is_complete(&self) -> bool {
         !matches!(
             self.answer,
@@ -68,7 +68,7 @@ impl ShardAnswer {
     }
 }
 
-/// Takes an [`Answer`] of one kind apart; the error is that it is of another kind.
+/// Converts an [`Answer`] into the type of one kind; the error means that it is of another kind.
 macro_rules! try_from_answer {
     ($($kind:ident => $type:ty),* $(,)?) => {
         $(impl TryFrom<Answer> for $type {
@@ -179,7 +179,7 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
     })
 }
 
-/// Gives the entries of an answer their data, which come in the order of the entries.
+/// Gives the entries of an answer their data, which comes in the order of the entries.
 fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
     let places: Vec<&mut Option<EntryData>> = match answer {
         Answer::Page(page) => {
@@ -211,7 +211,7 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
     require(data.is_empty().then_some(()), "each entry has its data")
 }
 
-/// An answer that nobody shares yet.
+/// Mutable access to an answer that is not shared yet.
 fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
     require(Arc::get_mut(answer), "an answer is not shared yet")
 }
@@ -226,13 +226,13 @@ fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
     })
 }
 
-/// The next one of a flat list of members and scores.
+/// The next mark of a flat list of members and scores.
 fn mark(flat: &mut Reply) -> Result<SortKey, StoreError> {
     let (member, score) = (flat.bytes()?, flat.integer()?);
     Ok(SortKey { score, member })
 }
 
-/// The same as a line, without its data.
+/// The next mark as a line, without its data.
 fn line(flat: &mut Reply) -> Result<Line, StoreError> {
     let mark = mark(flat)?;
     Ok(Line { mark, data: None })
@@ -338,7 +338,7 @@ fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreE
     })
 }
 
-/// Makes entries of a flat list of members and scores. The ranks behind the first follow from the scores.
+/// Makes entries of a flat list of members and scores. The ranks after the first follow from the scores.
 fn entries(
     (board, ranking): (&Board, Ranking),
     offset: u64,

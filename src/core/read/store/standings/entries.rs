@@ -1,4 +1,4 @@
-//! What is read of standings: entries, where they stand, and parts of a standing.
+//! What is read of standings: entries, their positions, and parts of a standing.
 
 use std::iter::Sum;
 use std::sync::{Arc, OnceLock};
@@ -23,20 +23,20 @@ use crate::redis::args::{shown_score, stored_score};
 /// One line of a standing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// From 1, as the board's ranking counts; `None` behind the last that is listed.
+    /// From 1, as the board's ranking counts; `None` after the last listed entry.
     pub rank: Option<u64>,
-    /// Who.
+    /// The member.
     pub member: Arc<str>,
-    /// How much.
+    /// Its score.
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
-    /// The data of the event that gave it `reached_at`, where that was asked for.
+    /// The data of the event that gave it `reached_at`, if requested.
     pub data: Option<EntryData>,
 }
 
 impl Entry {
-    /// Its line in an export, without its profile; of an entry that is listed.
+    /// Its line in an export, without its profile; only for a listed entry.
     pub fn export_line(&self, board: &Board) -> ExportLine<'_> {
         ExportLine {
             rank: self.rank.unwrap_or(0),
@@ -48,50 +48,49 @@ impl Entry {
     }
 }
 
-/// A part of a standing, and what those who share it make of it once.
+/// A part of a standing, and what requests that share it make of it once.
 #[derive(Debug, Default)]
 pub struct Page {
     /// How many members the standing has.
     pub total: u64,
-    /// How many entries the list has that it is a part of.
+    /// How many entries its list has.
     pub listed: u64,
     /// The part.
     pub entries: Vec<Entry>,
-    /// The entry of the member that was asked for, if it is one.
+    /// The entry of the requested member, if it has one.
     pub me: Option<Entry>,
     /// The voters of its entries and of its `me`.
     pub voters: OnceCell<Voters>,
     /// The profiles of its members.
     pub profiles: OnceCell<Profiles>,
-    /// What the page is sent as.
+    /// The page as it is sent.
     pub memo: Memo,
 }
 
-/// What an answer is written as, once for all who share it, want the same beside scores, and are told the same state: the text, and a
-/// hash that tells contents apart.
+/// A rendered answer, for all requests that share it, with the same fields and state: the text, and a hash of the content.
 #[derive(Debug, Default)]
 pub struct Memo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
 
-/// What an answer is made with: what entries have beside their scores, and the state of the standing.
+/// What a rendering depends on: the fields that entries have in addition to scores, and the state of the standing.
 pub type MadeWith = (Includes, Option<PeriodState>);
 
 impl Memo {
-    /// Where that stands.
+    /// The place of that rendering.
     pub fn place(&self, (includes, state): MadeWith) -> &OnceLock<(Bytes, u128)> {
         &self.0[state.map_or(PeriodState::COUNT, PeriodState::index)][includes.index()]
     }
 }
 
-/// A member of a standing, and who is around it.
+/// A member of a standing, and its neighbours.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Neighbourhood {
     /// How many members the standing has.
     pub total: u64,
-    /// How many members have a better rank; `None` behind the last that is listed.
+    /// How many members have a better rank; `None` after the last listed entry.
     pub outranked_by: Option<u64>,
-    /// The member and its neighbours on both sides, in order; or the last that are listed, and then the member.
+    /// The member and its neighbours on both sides, in order; or the last listed entries, and then the member.
     pub entries: Vec<Entry>,
-    /// Where in `entries` the member is.
+    /// The index of the member in `entries`.
     pub index: usize,
     /// Its rank and score in the standing before.
     pub previous: Option<(Option<u64>, Score)>,
@@ -102,35 +101,35 @@ pub struct Neighbourhood {
 pub struct Subset {
     /// How many members the standing has.
     pub total: u64,
-    /// For each that was asked for where it stands and its entry, if it is a member.
+    /// For each requested member its sort key and entry, if it is in the standing.
     pub entries: Vec<Option<(SortKey, Entry)>>,
 }
 
-/// Where an entry stands: marks sort as the entries of a standing do, those of all shards together.
+/// The place of an entry: sort keys sort as the entries of a standing do, across all shards.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SortKey {
     /// The stored score.
     pub score: i64,
-    /// The sorted-set member; empty: ahead of all that have this score.
+    /// The sorted-set member; empty: before all with this score.
     pub member: Bytes,
 }
 
-/// What stands behind a member in the mark right behind it. No id has a zero byte: between the two there is none.
+/// Appended to a member in the mark directly after it. No id has a zero byte, so nothing is between the two.
 const BEHIND: &[u8] = b"\0";
 
 impl SortKey {
-    /// Ahead of all.
+    /// Before all entries.
     pub const FIRST: Self = Self {
         score: -(1 << 62),
         member: Bytes::new(),
     };
-    /// Behind all. A script holds these two exactly, and no sum of scores is beyond them.
+    /// After all entries. Scripts hold these two exactly, and no sum of scores is beyond them.
     pub const LAST: Self = Self {
         score: 1 << 62,
         member: Bytes::new(),
     };
 
-    /// Ahead of all that have this stored score.
+    /// Before all entries with this stored score.
     pub fn of(score: i64) -> Self {
         Self {
             score,
@@ -138,13 +137,13 @@ impl SortKey {
         }
     }
 
-    /// Ahead of all that have the same score.
+    /// Before all entries with the same score.
     #[must_use]
     pub fn of_score(&self) -> Self {
         Self::of(self.score)
     }
 
-    /// Right behind a member that has reached this score then.
+    /// Directly after a member that reached this score at this time.
     pub fn behind(board: &Board, score: Score, reached_at: Timestamp, member: &MemberId) -> Self {
         let time = TieKey::new(board.definition.ties, reached_at).number();
         let tie_key = if board.layout().prefixed {
@@ -159,7 +158,7 @@ impl SortKey {
         }
     }
 
-    /// Right behind the member that stands here.
+    /// Directly after this member.
     #[must_use]
     pub fn behind_it(&self) -> Self {
         Self {
@@ -168,7 +167,7 @@ impl SortKey {
         }
     }
 
-    /// The entry that stands there, without its data.
+    /// The entry of this member, without its data.
     pub(super) fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         let malformed = || StoreError::Unexpected("a malformed member of a standing".into());
         let (tie_key, id) = if board.layout().prefixed {
@@ -192,7 +191,7 @@ impl SortKey {
             Some((tie_key, id)) if board.layout().prefixed => (tie_key.number(), id),
             _ => (0, &self.member[..]),
         };
-        // What Redis has as the id of a member was text when it came in.
+        // What Redis stores as the id of a member was text when it came in.
         (self.score, time, str::from_utf8(id).unwrap_or(""))
     }
 }
@@ -200,9 +199,9 @@ impl SortKey {
 /// An entry of a shard: lines sort as their marks do.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Line {
-    /// Where it stands.
+    /// Its sort key.
     pub mark: SortKey,
-    /// Its data, where that was asked for.
+    /// Its data, if requested.
     pub data: Option<EntryData>,
 }
 
@@ -221,9 +220,9 @@ impl Line {
 pub struct Spread {
     /// How many members the standing has.
     pub total: u64,
-    /// How many entries the list has that it is a part of.
+    /// How many entries its list has.
     pub listed: u64,
-    /// Positions, and what stands there.
+    /// Positions, and the sort keys there.
     pub entries: Vec<(u64, SortKey)>,
 }
 
@@ -232,22 +231,22 @@ pub struct Spread {
 pub struct Slice {
     /// How many members the standing has.
     pub total: u64,
-    /// How many entries are ahead of the mark.
+    /// How many entries are before the mark.
     pub position: u64,
-    /// The position of the first of the entries.
+    /// The position of the first entry.
     pub from: u64,
     /// The entries.
     pub entries: Vec<Line>,
 }
 
-/// What a standing amounts to.
+/// The totals of a standing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Amounts {
     /// How many members it has.
     pub members: u64,
     /// The sum of all scores, scaled.
     pub score_sum: i128,
-    /// How many events were taken in its periods.
+    /// How many events were applied in its periods.
     pub events: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of standings, as read.lua takes it.
+//! The queries about standings, as read.lua takes them.
 
 use std::collections::HashMap;
 
@@ -17,34 +17,34 @@ use crate::redis::keys;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::queries;
 
-/// Where in a standing a part of it lies. Scores are as they are stored, so that they grow with the rank.
+/// Where a part of a standing begins. Scores are in stored form, so that they grow with the rank.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Selection {
-    /// Behind the first so many entries.
+    /// After this many entries.
     Behind(u64),
-    /// Of the entries from one score to another, both included, behind the first so many.
+    /// Among the entries from one score to another, inclusive.
     Between {
-        /// The best score; `None`: without a bound.
+        /// The best score; `None`: no bound.
         first: Option<i64>,
         /// The worst score.
         last: Option<i64>,
-        /// How many are left out.
+        /// How many of them are skipped.
         offset: u64,
     },
-    /// From so many entries ahead of a score on.
+    /// This many entries before a score.
     Around {
         /// The score.
         score: i64,
-        /// How many entries that are better.
+        /// How many better entries.
         ahead: u64,
     },
-    /// At the last listed entry with at least this percentile, in thousandths of a percent: the share of the others that do not
-    /// have a better rank.
+    /// At the last listed entry with at least this percentile, in thousandths of a percent: the share of the others that do
+    /// not have a better rank.
     Percentile(u64),
 }
 
 impl Selection {
-    /// From the smallest score to the greatest, both included, behind the first `offset`.
+    /// From the smallest score to the greatest, inclusive, after the first `offset`.
     pub fn between(board: &Board, scores: [Option<Score>; 2], offset: u64) -> Self {
         let [from, to] = scores.map(|score| score.map(|score| stored_score(board, score)));
         let (first, last) = match board.definition.order {
@@ -58,89 +58,89 @@ impl Selection {
         }
     }
 
-    /// From so many entries ahead of a score on.
+    /// From `ahead` entries before a score on.
     pub fn around(board: &Board, score: Score, ahead: u64) -> Self {
         let score = stored_score(board, score);
         Self::Around { score, ahead }
     }
 }
 
-/// What is asked of a board's standings.
+/// A query about a board's standings.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Query {
     /// `count` entries, and the entry of `member`.
     Page {
-        /// Of this standing.
+        /// The standing.
         standing: Standing,
-        /// Which.
+        /// Where they begin.
         selection: Selection,
-        /// How many entries are wanted.
+        /// How many entries.
         count: u64,
-        /// Whose own entry comes along.
+        /// The member whose own entry is also returned.
         member: Option<MemberId>,
     },
-    /// A member, up to `around` neighbours on each side, and where it stood in `previous`.
+    /// A member, up to `around` neighbours on each side, and its position in `previous`.
     Member {
-        /// In this standing.
+        /// The standing.
         standing: Standing,
         /// The standing before.
         previous: Option<Standing>,
-        /// Who.
+        /// The member.
         member: MemberId,
         /// How many neighbours on each side: 1 or more.
         around: u64,
     },
     /// Some members.
     Subset {
-        /// Of this standing.
+        /// The standing.
         standing: Standing,
-        /// Who.
+        /// The members.
         members: Vec<MemberId>,
     },
-    /// What a standing amounts to.
+    /// The totals of a standing.
     Amounts {
-        /// This one.
+        /// The standing.
         standing: Standing,
         /// The periods whose events are counted.
         periods: Vec<Period>,
     },
     /// About `count` entries, evenly spread between two positions.
     Spread {
-        /// Of this standing.
+        /// The standing.
         standing: Standing,
-        /// From this position,
+        /// The first position.
         from: u64,
-        /// up to before this one.
+        /// The position where the range ends, exclusive.
         to: u64,
-        /// How many.
+        /// About how many.
         count: u64,
     },
-    /// `before` entries ahead of a mark, and `count` from it on.
+    /// `before` entries before a mark, and `count` from it on.
     Slice {
-        /// Of this standing.
+        /// The standing.
         standing: Standing,
         /// The mark.
         mark: SortKey,
-        /// How many ahead of it.
+        /// How many before it.
         before: u64,
         /// How many from it on.
         count: u64,
     },
-    /// How many entries are ahead of marks.
+    /// How many entries are before each mark.
     Positions {
-        /// Of this standing.
+        /// The standing.
         standing: Standing,
         /// The marks.
         marks: Vec<SortKey>,
     },
-    /// Nothing but what every answer comes with, of a standing and of the one before.
+    /// Nothing but what every answer comes with, for a standing and the one before.
     Changed([Option<Standing>; 2]),
-    /// A page, a member, a subset or a slice, with the data of its entries. The answer is that to the query.
+    /// A page, a member, a subset or a slice, with the data of its entries. The answer is that of the inner query.
     WithData(Box<Query>),
 }
 
 impl Query {
-    /// The same with the data of the entries of the answer, if the answer has entries.
+    /// The query, with the data of the entries of its answer if that has entries.
     #[must_use]
     pub fn with_data(self) -> Self {
         match self {
@@ -151,7 +151,7 @@ impl Query {
         }
     }
 
-    /// The standings that it names: its own, and that of the period before.
+    /// The standings that it reads: its own, and that of the period before.
     pub fn standings(&self) -> [Option<Standing>; 2] {
         match self {
             Self::Member {
@@ -186,23 +186,23 @@ impl Query {
     }
 }
 
-/// Whose entries a read sees.
+/// Whose entries a read shows.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Visibility {
-    /// All but those of members who are hidden.
+    /// Those of members that are not hidden.
     #[default]
     Visible,
-    /// All but those of members who were hidden up to the line of the journal with this number, or later.
+    /// All but those of members hidden up to the journal line with this number, or a later one.
     HiddenUpTo(u64),
     /// Those of all members.
     All,
 }
 
-/// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, and its
-/// ranking if that is another one than the board's, and when it ends if it keeps the lines of erased members from then on.
+/// A standing: the index of its first key, that of its state, where it begins, 1 if it shows hidden members too, its
+/// ranking if that is not the board's, and its end if it keeps the lines of erased members from then on.
 pub(super) type StandingArgs = (usize, usize, i64, u8, Option<&'static str>, Option<i64>);
 
-/// The keys and arguments of a call as they come together. Few standings are read in one call: they are found by going through them.
+/// Collects the keys and arguments of a call. Few standings are read in one call, so they are searched linearly.
 pub(super) struct Encoder<'a> {
     shard: &'a Shard,
     pub(super) keys: Vec<String>,
@@ -212,7 +212,7 @@ pub(super) struct Encoder<'a> {
     visibility: Visibility,
 }
 
-/// A query, and which of the standings of its call it names: their indexes count from 1, and 0 stands for none.
+/// A query, and the indexes of its standings in the call: from 1, and 0 for none.
 pub(super) type Indexed<'a> = (&'a Query, [usize; 2]);
 
 impl<'s> Encoder<'s> {
@@ -317,7 +317,7 @@ impl Serialize for QueryArgs<'_> {
     }
 }
 
-/// A page: each selection is a query of its own to read.lua.
+/// A page: read.lua has a query of its own for each selection.
 fn serialize_page<S: Serializer>(
     own: usize,
     selection: Selection,

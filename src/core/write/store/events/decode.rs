@@ -1,4 +1,4 @@
-//! The results of apply.lua.
+//! Decodes the results of apply.lua.
 
 use crate::redis::Value;
 use bytes::{Buf, Bytes};
@@ -21,7 +21,7 @@ use crate::redis::protocol::record::{
 use crate::redis::protocol::{flags, results};
 use crate::redis::reply::{Reply, bytes_of, require, unknown_code};
 
-/// Takes the result of an event apart: its record, or a list that begins with one of [`results`].
+/// Decodes the result of an event: its record, or a list that begins with one of [`results`].
 pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer, StoreError> {
     let outcome = |record: Bytes| remembered(board, plan, &record).map(|known| known.outcome);
     if !matches!(result, Value::Array(_)) {
@@ -79,7 +79,7 @@ fn window(reply: &mut Reply) -> Result<Window, StoreError> {
     require(code.and_then(Window::from_code), "a window has a code")
 }
 
-/// What recall.lua tells of an event that it knows.
+/// What recall.lua returns for an event that it knows.
 pub(super) fn recalled(board: &Board, plan: &Plan, result: Value) -> Result<Recalled, StoreError> {
     let mut reply = Reply::new(result)?;
     match reply.integer()? {
@@ -89,13 +89,13 @@ pub(super) fn recalled(board: &Board, plan: &Plan, result: Value) -> Result<Reca
     }
 }
 
-/// A record, taken apart.
+/// The parts of a record.
 struct Parts<'a> {
     fingerprint: u64,
     status: Status,
     at: Timestamp,
     detail: Detail,
-    /// The reports, and the ranks behind them.
+    /// The reports, and the ranks after them.
     reports: Record<'a>,
     /// The bytes of a score in the reports.
     width: usize,
@@ -144,7 +144,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Reads a record. What it does not hold follows from the event, which is the same for all that bear its id.
+/// Reads a record. What it lacks follows from the event, which is the same for all with its id.
 fn remembered(board: &Board, plan: &Plan, record: &[u8]) -> Result<Remembered, StoreError> {
     let parts = Parts::of(board, record)?;
     debug_assert_eq!(
@@ -165,7 +165,7 @@ fn remembered(board: &Board, plan: &Plan, record: &[u8]) -> Result<Remembered, S
 /// Reads a record whose event is not known.
 pub(super) fn known(board: &Board, record: &[u8]) -> Result<Known, StoreError> {
     let parts = Parts::of(board, record)?;
-    // Which scores there were before depends on the amount.
+    // The scores before depend on the amount.
     let changes = changes(board, Score::default(), &parts)?.into_iter();
     Ok(Known {
         fingerprint: parts.fingerprint,
@@ -178,7 +178,7 @@ pub(super) fn known(board: &Board, record: &[u8]) -> Result<Known, StoreError> {
     })
 }
 
-/// Reads the reports of a record, and the ranks behind them.
+/// Reads the reports of a record, and the ranks after them.
 fn changes(board: &Board, amount: Score, parts: &Parts) -> Result<Vec<Change>, StoreError> {
     let (record, width) = (parts.reports, parts.width);
     let has_ranks = parts.detail == Detail::Ranks;
@@ -216,7 +216,7 @@ fn changes(board: &Board, amount: Score, parts: &Parts) -> Result<Vec<Change>, S
     Ok(changes)
 }
 
-/// What is left of a record: `protocol.rs` has its layout.
+/// The rest of a record that is being read; its layout is in `protocol.rs`.
 #[derive(Clone, Copy)]
 struct Record<'a>(&'a [u8]);
 
@@ -227,7 +227,7 @@ impl<'a> Record<'a> {
         Ok((Self(front), Self(back)))
     }
 
-    /// What is ahead of the last so many bytes, and these.
+    /// All but the last `bytes` bytes, and these.
     fn split_before(self, bytes: usize) -> Result<(Self, Self), StoreError> {
         let length = self.0.len().checked_sub(bytes);
         self.split_at(require(length, "a record is long enough")?)

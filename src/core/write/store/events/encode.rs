@@ -39,7 +39,7 @@ fn update_name(board: &Board) -> &'static str {
     }
 }
 
-/// For how long an event's id is remembered.
+/// How long an event's id is remembered.
 pub fn remember_ms(board: &Board) -> u64 {
     let asked = board.definition.idempotency.ms();
     if board.reserves() {
@@ -49,7 +49,7 @@ pub fn remember_ms(board: &Board) -> u64 {
     }
 }
 
-/// What goes with a call, in the order of apply.lua, which documents it. Indexes of lists count from 1, as in Lua.
+/// The arguments of a call, in the order of apply.lua, which documents them. Indexes of lists count from 1, as in Lua.
 #[derive(Serialize)]
 pub(super) struct CallArgs {
     version: String,
@@ -63,7 +63,7 @@ pub(super) struct CallArgs {
     routes: Vec<RouteArgs>,
 }
 
-/// What goes with every event, in columns, in the order of apply.lua.
+/// The arguments of every event, in columns, in the order of apply.lua.
 #[derive(Serialize)]
 pub(super) struct EventArgs<'a> {
     names: Vec<&'a str>,
@@ -77,7 +77,7 @@ pub(super) struct EventArgs<'a> {
     amounts: Vec<Vec<i64>>,
 }
 
-/// What only some boards or events need, as apply.lua documents it.
+/// The arguments that only some boards or events need, as apply.lua documents them.
 #[derive(Serialize)]
 pub(super) struct MoreArgs<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,7 +135,7 @@ impl<'a> MoreArgs<'a> {
     }
 }
 
-/// What goes along where voters are counted.
+/// The arguments where voters are counted.
 #[derive(Serialize)]
 struct TurnoutArgs<'a> {
     periods: Vec<(usize, usize, i64)>,
@@ -144,14 +144,14 @@ struct TurnoutArgs<'a> {
     by_member: bool,
 }
 
-/// What goes along where the counts of quotas lie in other slots.
+/// The arguments where quotas are counted in other slots.
 #[derive(Default, Serialize)]
 struct ReservationArgs {
     tokens: Vec<OrFalse<Token>>,
     voids: Vec<usize>,
 }
 
-/// What goes along if events come out of the shard's queue. The lists end with the last of these.
+/// The arguments if events come from the shard's queue. The lists end with the last of these.
 #[derive(Default, Serialize)]
 struct QueueArgs {
     entries: Vec<String>,
@@ -161,7 +161,7 @@ struct QueueArgs {
     logged_ats: Vec<i64>,
 }
 
-/// What goes along where the board has quotas.
+/// The arguments where the board has quotas.
 #[derive(Serialize)]
 struct QuotaArgs {
     registry: usize,
@@ -195,7 +195,7 @@ struct SumArgs {
     history: Vec<usize>,
 }
 
-/// The keys and arguments of a call as they come together.
+/// Collects the keys and arguments of a call.
 struct Encoder<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
@@ -210,8 +210,7 @@ struct Encoder<'a> {
     members: HashMap<&'a str, usize>,
 }
 
-/// The keys and arguments of a call that carries out these events. `confirm`: whether it is waited for replicas after
-/// it.
+/// The keys and arguments of a call that carries out these events. `confirm`: whether a wait for replicas follows.
 pub(super) fn call(
     shard: &Shard,
     events: &[Ready],
@@ -292,7 +291,7 @@ impl<'a> Encoder<'a> {
         args.ats.push(at.number());
         args.fingerprints.push(event.fingerprint());
         let (detail, refusal) = match plan.rejection {
-            // Its scores are needed to tell whether one would pass the bound.
+            // Its scores are needed to find out whether one would exceed the bound.
             Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
             Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
             None => (ready.detail, refusals::NEVER),
@@ -340,7 +339,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Names the entry of the event that was put in last.
+    /// Names the queue entry of the event that was added last.
     fn queued(&mut self, held: Held) {
         let before = self.events.details.len() - 1;
         let queue = self.more.queue.get_or_insert_default();
