@@ -1,3 +1,3 @@
-//! What a request says of a board's definition, and the definition that follows from it.
+//! A definition or patch as a request has it, and the definition that follows from it.
 
 pub mod model;

@@ -1,3 +1,3 @@
-//! What a change of a definition would do, for an operator who wants to know before.
+//! Describes to an operator what a change of a definition would do.
 
 pub mod model;

@@ -92,7 +92,7 @@ pub struct Noted<T> {
     pub noted: T,
 }
 
-/// A board's count of erasures, read before any names of members. With it the caller records nothing that may name a member
+/// A board's `forgetting`, read before any names of members. With it the caller records nothing that may name a member
 /// erased meanwhile.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Forgetting(String);

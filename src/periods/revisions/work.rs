@@ -61,7 +61,7 @@ const NAMED_MAX: usize = 100;
 /// The journal line for which results are revised, and its context.
 struct Cause<'a> {
     line: &'a JournalLine,
-    /// The board's count of erasures before anything looked for the member.
+    /// The board's `forgetting` before anything looked for the member.
     forgetting: Forgetting,
 }
 
