@@ -158,7 +158,7 @@ pub async fn define(
         return Ok((board, before));
     };
     if board.placement.next.is_some() {
-        // Another instance may have seen the state before this change.
+        // Marked again: another instance may have cleared the mark after seeing the board before this change.
         moving::mark_moving(store, id, true).await?;
     }
     let live = engine.with_batchers(board.clone());

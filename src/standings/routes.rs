@@ -1,4 +1,4 @@
-//! Standings: pages, members, subsets, and many of them at once.
+//! Standings: pages, members, subsets, and batches of reads.
 
 pub mod across;
 pub mod answers;
@@ -41,8 +41,7 @@ use crate::http::rendered::{self, Rendered};
 use crate::http::supply::Taken;
 use crate::redis::{Dated, Freshness};
 
-/// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
-/// events.
+/// How caches may treat a read. Its address may mean another period tomorrow, and a replica may lack the last events.
 fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     // Profiles may change at any time.
