@@ -1,5 +1,5 @@
-//! API keys that are stored: creating, listing, rotating and deleting them. Each is made and announced in one step
-//! (`api_key.lua`), as all keys are in one slot. A webhook belongs to the key that has made it, and may be deleted with the
+//! Stored API keys: creating, listing, rotating and deleting them. Each change is made and announced in one step
+//! (`api_key.lua`), as all keys are in one slot. A webhook belongs to the key that made it, and may be deleted with the
 //! key.
 
 pub mod store;
