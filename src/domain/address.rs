@@ -8,7 +8,7 @@ const V4: [([u8; 4], u32); 16] = [
     ([10, 0, 0, 0], 8),       // private
     ([100, 64, 0, 0], 10),    // shared by the customers of a provider
     ([127, 0, 0, 0], 8),      // loopback
-    ([169, 254, 0, 0], 16), // link-local; clouds serve machines' secrets there
+    ([169, 254, 0, 0], 16),   // link-local; clouds serve machines' secrets there
     ([172, 16, 0, 0], 12),    // private
     ([192, 0, 0, 0], 24),     // protocol assignments
     ([192, 0, 2, 0], 24),     // documentation

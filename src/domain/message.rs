@@ -11,7 +11,7 @@ use super::texts::words;
 use super::time::Timestamp;
 
 words! {
-    /// What a message tells of.
+    /// The kind of a message: what it reports.
     #[derive(Ord, PartialOrd)]
     pub enum MessageKind {
         /// A period is final.
@@ -22,7 +22,7 @@ words! {
         MemberHidden = "member.hidden",
         /// A cohort of a league is decided.
         LeagueTurned = "league.turned",
-        /// Somebody tests a webhook.
+        /// A test of a webhook.
         Test = "webhook.test",
     }
 }
