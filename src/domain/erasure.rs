@@ -7,7 +7,7 @@ use super::time::Timestamp;
 pub struct Erasure {
     /// A stamp: later erasures have greater numbers.
     pub number: u64,
-    /// When it was requested. Only later events count. If an earlier erasure of the member has this instant or a later one,
-    /// it is the millisecond after that.
+    /// When it was requested; only later events count. If an earlier erasure of the member has this instant or a later one,
+    /// this one is a millisecond after it.
     pub at: Timestamp,
 }

@@ -26,7 +26,7 @@ pub struct QueueWait {
 pub enum LogEnds<'a> {
     /// There is none.
     NoLog,
-    /// There is one. Its ends count only once the barrier is raised: read them if the answer is [`Raised::WantsEnds`].
+    /// There is one. Its ends count only once the barrier is raised: read them after [`Raised::WantsEnds`].
     Unasked,
     /// Its ends, read after that: the offset of the next record of each partition.
     Known(&'a [(Partition, i64)]),
