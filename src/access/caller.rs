@@ -1,4 +1,4 @@
-//! Who calls, and what it may do.
+//! The caller of a request, and what it may do.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::events::work::Incoming;
 use crate::http::problem::{FORBIDDEN, INTERNAL, Problem};
 use crate::http::supply::{Taker, Takers};
 
-/// Who calls.
+/// An identified caller.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(super) scopes: Scopes,
     pub(super) boards: Boards,
     pub(super) known_by: KnownBy,
-    /// What it may see beside scores.
+    /// What it may see in addition to scores.
     pub(super) includes: Includes,
-    /// Where it calls from; not kept of one that has sent an API key.
+    /// Its address; not kept for callers that sent an API key.
     pub(super) ip: Option<IpAddr>,
-    /// What its token says of it, if it has one.
+    /// The limits set by its token, if it has one.
     pub(super) token: Option<Bounds>,
 }
 
@@ -48,32 +48,32 @@ pub enum HiddenChoice {
     Include,
 }
 
-/// What bounds a caller that is known by a token.
+/// The limits of a caller identified by a token.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
-    /// From then on it may not call.
+    /// When its access ends.
     pub(super) until: Timestamp,
-    /// The only window that it may watch, if its token is one for streams.
+    /// For a stream token: the only window that it may watch.
     pub(super) window: Option<Arc<str>>,
 }
 
-/// By what a caller is known.
+/// How a caller was identified.
 #[derive(Clone, Debug)]
 pub(super) enum KnownBy {
-    /// By nothing: there are no keys.
+    /// Anonymous: there are no keys.
     Nothing,
-    /// By nothing: the board is public.
+    /// Anonymous: the board is public.
     Visit,
     /// By a key of the configuration with this digest.
     Configuration(Digest),
-    /// By a stored key, and by the digest of the secret that was sent.
+    /// By a stored key, with the digest of the secret that was sent.
     Key(KeyName, Digest),
     /// As a player.
     Player(Arc<Player>),
 }
 
 impl Caller {
-    /// Anybody, where there are no keys.
+    /// The anonymous caller of a service without keys.
     pub(super) fn anybody() -> Self {
         Self::with(Scopes::ALL, Boards::all(), KnownBy::Nothing)
     }
@@ -89,8 +89,8 @@ impl Caller {
         }
     }
 
-    /// The caller's name: that of its stored key, the subject of its token, `configuration:` and the role of a key of the
-    /// configuration, or `anonymous`.
+    /// The caller's name: that of its stored key, the subject of its token, `configuration:` and the role of a configured
+    /// key, or `anonymous`.
     pub fn name(&self) -> String {
         match &self.known_by {
             KnownBy::Nothing | KnownBy::Visit => "anonymous".to_owned(),
@@ -108,7 +108,7 @@ impl Caller {
         }
     }
 
-    /// The player, if it is one, and where it calls from.
+    /// The player, if it is one, and its address.
     pub(crate) fn player(&self) -> Option<(&Player, Option<IpAddr>)> {
         match &self.known_by {
             KnownBy::Player(player) => Some((player, self.ip)),
@@ -132,7 +132,7 @@ impl Caller {
         }
     }
 
-    /// The boards that the caller may go to.
+    /// The boards that the caller has access to.
     pub(crate) fn boards(&self) -> &Boards {
         &self.boards
     }
@@ -147,7 +147,7 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, detail))
     }
 
-    /// Checks that the caller may go to a board. Whether that is there makes no difference.
+    /// Checks that the caller has access to a board, whether it exists or not.
     pub fn require_board(&self, board: Option<&BoardId>) -> Result<(), Problem> {
         if self.boards.are_all() || board.is_some_and(|board| self.boards.has(board)) {
             return Ok(());
@@ -155,7 +155,7 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, "the key is for other boards"))
     }
 
-    /// Checks that the caller may see this beside scores.
+    /// Checks that the caller may see this in addition to scores.
     pub fn require_includes(&self, includes: Includes) -> Result<(), Problem> {
         let Some(hidden) = includes.without(self.includes).words().next() else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, detail))
     }
 
-    /// Whose entries are asked for: those of hidden members are for those who moderate.
+    /// The requested visibility: only moderators see hidden members.
     pub fn visibility(&self, hidden: Option<HiddenChoice>) -> Result<Visibility, Problem> {
         match hidden {
             None => Ok(Visibility::Visible),
@@ -175,7 +175,7 @@ impl Caller {
         }
     }
 
-    /// The track that is asked for: the raw one is for those who configure.
+    /// The requested track: `raw` requires the scope to configure.
     pub fn track(&self, is_raw: bool) -> Result<Track, Problem> {
         if !is_raw {
             return Ok(Track::Shown);
@@ -184,8 +184,8 @@ impl Caller {
         Ok(Track::Raw)
     }
 
-    /// By whom what it takes is counted: by its API key, by itself if it is a player, and by its address unless it has sent a
-    /// key itself.
+    /// The accounts that its resources are charged to: its API key, a player itself, and its address unless it sent a key
+    /// itself.
     pub(crate) fn takers(&self) -> Takers {
         let known = match &self.known_by {
             KnownBy::Key(name, _) => Some(Taker::Key(name.clone())),
@@ -196,13 +196,13 @@ impl Caller {
         Takers::both(known, self.ip.map(|ip| Taker::Address(ip.into())))
     }
 
-    /// Whether it has sent an API key itself, so that its address makes no difference.
+    /// Whether it sent an API key itself, so that its address doesn't matter.
     pub(super) fn has_sent_key(&self) -> bool {
         let is_key = matches!(self.known_by, KnownBy::Key(..) | KnownBy::Configuration(_));
         is_key && self.token.is_none()
     }
 
-    /// By what it is told from others when it has standings of the past built; `None` where there are no keys.
+    /// What distinguishes it from others when it has past standings built; `None` without keys.
     pub(crate) fn asker(&self) -> Option<Asker> {
         Some(match &self.known_by {
             KnownBy::Nothing => return None,
@@ -213,7 +213,7 @@ impl Caller {
         })
     }
 
-    /// Checks what a route needs.
+    /// Checks a route's access rules.
     pub(super) fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
         let player = self.player().filter(|_| access.is_for_players);
         if let Some(scope) = access.scope
@@ -226,7 +226,7 @@ impl Caller {
         }
         match access.boards {
             For::Each => Ok(()),
-            // It is for itself, and not for a board.
+            // The access is for the player itself, not for a board.
             For::All if player.is_some() => Ok(()),
             For::Path => self.require_board(board_of(parts).as_ref()),
             For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
@@ -237,7 +237,7 @@ impl Caller {
 /// The board of a request's path.
 pub(super) fn board_of(parts: &mut Parts) -> Option<BoardId> {
     let params = RawPathParams::from_request_parts(parts, &());
-    // The router has put them there: there is nothing to wait for.
+    // The router has extracted them already, so this never waits.
     let params = params.now_or_never()?.ok()?;
     let (_, board) = params.iter().find(|(name, _)| *name == "board")?;
     BoardId::parse(board).ok()
@@ -259,7 +259,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Takers {
     }
 }
 
-/// The caller of a request that its guard has let in.
+/// The caller of a request that its guard has admitted.
 pub(crate) fn caller_of(extensions: &Extensions) -> Result<&Caller, Problem> {
     let caller = extensions.get::<Caller>();
     caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))

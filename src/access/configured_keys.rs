@@ -1,4 +1,4 @@
-//! API keys: those of the configuration, and how a request sends one.
+//! API keys of the configuration, and how a request sends a key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, header};
 use crate::domain::access::{Scope, Scopes};
 use crate::domain::secret::Digest;
 
-/// The shortest key of the configuration, in bytes. A key that is this short has to be random at least.
+/// The minimum length of a configured key, in bytes. A key this short must be random.
 const KEY_BYTES_MIN: usize = 8;
 
 /// The keys of the configuration: `role:key,role:key`.
@@ -40,7 +40,7 @@ impl FromStr for ApiKeys {
     }
 }
 
-/// The role of a key of the configuration with these scopes.
+/// The role of a configured key with these scopes.
 pub(super) fn role_of(scopes: Scopes) -> &'static str {
     let roles = [Scope::Admin, Scope::Write, Scope::Read].into_iter();
     let mut roles = roles.filter(|scope| scopes.has(*scope));
@@ -53,7 +53,7 @@ fn configured_key(part: &str) -> Result<(Scopes, Digest), String> {
         "read" => Scopes::from_iter([Scope::Read]),
         "write" => Scopes::from_iter([Scope::Read, Scope::Write]),
         "admin" => Scopes::ALL,
-        // The text may be a key without a role: it isn't repeated.
+        // The text may be a key without a role, so it is not repeated.
         _ => {
             let detail = "each API key is `role:key`, with the role read, write or admin";
             return Err(detail.to_owned());
@@ -71,13 +71,13 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// What the keys allow that are meant, by their digests. Takes the same time for every wrong key.
+    /// The scopes of the key with a matching digest. Takes the same time for every wrong key.
     pub(super) fn scopes_of(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Scopes> {
         let meant = self.0.iter().filter(|(_, digest)| is_meant(digest));
         meant.map(|(scopes, _)| *scopes).reduce(Scopes::and)
     }
 
-    /// At which place the first key with this digest is, from 0. Takes the same time for every wrong key.
+    /// The index of the first key with this digest. Takes the same time for every wrong key.
     pub(super) fn place_of(&self, digest: &Digest) -> Option<usize> {
         let places = self.0.iter().enumerate();
         let same = places.filter(|(_, (_, own))| own == digest);
@@ -85,7 +85,7 @@ impl ApiKeys {
     }
 }
 
-/// What a request has sent to be known by.
+/// The bearer token of a request.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, sent) = sent.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Finds out who calls.
+//! Identifies callers.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ use crate::http::proxies::TrustedProxies;
 use crate::http::supply::{Taker, Takers};
 use crate::http::{App, local};
 
-/// Tells who calls.
+/// Identifies callers.
 pub struct Gate {
     pub(crate) app: Arc<App>,
     admitted: Admitted,
 }
 
-/// Whom a gate lets in, and from where.
+/// What a gate accepts.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The keys of the configuration.
@@ -35,19 +35,19 @@ pub struct Admitted {
     pub players: PlayerKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
-    /// The proxies that tell the addresses of clients.
+    /// The proxies trusted to report clients' addresses.
     pub proxies: TrustedProxies,
-    /// Whether the service is for its own machine: on a loopback address.
+    /// Whether the service only serves its own machine: on a loopback address.
     pub is_local: bool,
 }
 
 impl Gate {
-    /// A gate that lets these in.
+    /// A gate that accepts these.
     pub fn new(app: Arc<App>, admitted: Admitted) -> Self {
         Self { app, admitted }
     }
 
-    /// Who sends a request, and what it leaves of the rate of its key.
+    /// Identifies the caller of a request, and counts it against the rate of its key.
     pub(super) fn identify(
         &self,
         access: Access,
@@ -86,14 +86,14 @@ impl Gate {
         Ok(Holder::of(key, digest).send())
     }
 
-    /// Who has a key of the configuration with this digest.
+    /// The caller with a configured key of this digest.
     fn configured(&self, digest: Digest) -> Option<Caller> {
         let scopes = self.admitted.keys.scopes_of(|own| *own == digest)?;
         let known_by = KnownBy::Configuration(digest);
         Some(Caller::with(scopes, Boards::all(), known_by))
     }
 
-    /// Who has a key that is meant, by its digest: the stored one of this name, or one of the configuration.
+    /// The holder of a key given by its digest: the stored one of this name, or a configured one.
     pub(super) fn holder_of(
         &self,
         name: Option<&KeyName>,
@@ -116,7 +116,7 @@ impl Gate {
         Ok(Holder::of(key, digest))
     }
 
-    /// The stored key with this secret, which has this digest.
+    /// The stored key with this secret and digest.
     fn stored(&self, sent: &str, digest: &Digest) -> Result<Arc<LiveKey>, Problem> {
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown());
@@ -126,7 +126,7 @@ impl Gate {
         key.map_err(unfit_for_use)
     }
 
-    /// Begins a session of the console with this id for who sends this key. That is a request of the key.
+    /// Begins a session of the console with this id for the holder of this key. Counts as a request of the key.
     pub(crate) fn begin_session(
         &self,
         id: &str,
@@ -145,7 +145,7 @@ impl Gate {
         Ok((session, BegunBy::Key(name)))
     }
 
-    /// Who has begun this session of the console, as long as the key counts.
+    /// The holder that began this session of the console, as long as its key is valid.
     pub(crate) fn holder(&self, id: &str, session: &Session) -> Result<Holder, Problem> {
         self.holder_of(session.key.as_ref(), |digest| session.is_of(id, digest))
     }
@@ -156,7 +156,7 @@ impl Gate {
         proxies.client(&parts.headers, &parts.extensions)
     }
 
-    /// By whom what a form takes is counted: by the API key of the session, if there is one, or by the address.
+    /// The accounts that a form's resources are charged to: the API key of the session, if any, or the address.
     pub(crate) fn takers_of_form(&self, holder: Option<&Holder>, parts: &Parts) -> Takers {
         let holder = holder.map(|holder| holder.caller.takers());
         let known = holder.filter(|takers| takers.iter().next().is_some());
@@ -165,8 +165,8 @@ impl Gate {
     }
 }
 
-/// Who has an API key, or is anybody where there are none. The console calls routes for it: as an extension of a request,
-/// which no request of a client can bring along.
+/// The holder of an API key, or anyone where there are none. The console calls routes for it, through an extension of the
+/// request that no client can set.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) caller: Caller,
@@ -174,13 +174,13 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Anybody, where there are no keys.
+    /// Anyone, where there are no keys.
     pub(crate) fn anybody() -> Self {
         let caller = Caller::anybody();
         Self { caller, key: None }
     }
 
-    /// Who has this stored key, by a secret with this digest.
+    /// The holder of this stored key, by a secret with this digest.
     pub(super) fn of(key: Arc<LiveKey>, digest: Digest) -> Self {
         let Grant { scopes, boards, .. } = key.grant().clone();
         let known_by = KnownBy::Key(key.name.clone(), digest);
@@ -190,7 +190,7 @@ impl Holder {
         }
     }
 
-    /// The caller of a request, and what that leaves of the rate of the key.
+    /// The caller of a request, after counting it against the rate of the key.
     fn send(&self) -> (Caller, Option<Spent>) {
         let spent = self.key.as_ref().and_then(|key| key.spend());
         (self.caller.clone(), spent)
@@ -206,7 +206,7 @@ pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
     match unfit {
         Unfit::Unknown => unknown(),
         Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
-        // The key may be right: to call it wrong would have clients throw it away.
+        // The key may be valid: clients throw away keys that are called invalid.
         Unfit::Unconfirmed => Problem::new(
             STORE_UNAVAILABLE,
             "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
@@ -214,7 +214,7 @@ pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
     }
 }
 
-/// Checks that a request is not too much for the rate of its key.
+/// Checks that a request does not exceed the rate of its key.
 pub(super) fn check_rate(spent: Option<&Spent>) -> Result<(), Problem> {
     match spent {
         Some(Spent {

@@ -1,4 +1,4 @@
-//! What stands before a route, and lets in who may.
+//! The layer before a route that admits callers with access.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,17 +23,17 @@ use crate::domain::access::{Boards, Scope, Scopes, Spent};
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::http::{caching, ratelimit};
 
-/// What the gate says of a request.
+/// The gate's decision on a request.
 enum Decision {
-    /// The caller may go on.
+    /// The caller is admitted.
     Admitted(Caller),
-    /// The caller may go on if the board of the path is there.
+    /// The caller is admitted if the board of the path exists.
     IfThere(Caller),
-    /// Anybody may go on if the board of the path is public; otherwise this is the answer.
+    /// Anyone is admitted if the board of the path is public; otherwise this is the response.
     IfPublic(Problem),
-    /// Who has sent this token for streams may go on if that is good.
+    /// Admitted if this stream token is valid.
     IfGood(String),
-    /// The answer.
+    /// The request is refused with this problem.
     Refused(Problem),
 }
 
@@ -51,7 +51,7 @@ impl Gate {
         })
     }
 
-    /// Finds out whether a request may go on, and what it leaves of the rate of its key.
+    /// Decides on a request, and counts it against the rate of its key.
     fn decide(&self, access: Access, parts: &mut Parts) -> (Option<Spent>, Decision) {
         if let Some(token) = self.sent_token(access, parts) {
             return (None, Decision::IfGood(token));
@@ -61,7 +61,7 @@ impl Gate {
         Self::judge(access, parts, identified, is_nobody)
     }
 
-    /// Finds out whether who was identified may go on.
+    /// Decides on an identified caller.
     fn judge(
         access: Access,
         parts: &mut Parts,
@@ -78,10 +78,10 @@ impl Gate {
         let checked = caller.and_then(|caller| caller.check(access, parts).map(|()| caller));
         let is_of_board = access.is_for_players && access.boards == For::Path;
         let decision = match checked {
-            // There are many players, and a body costs: theirs are read only for boards that are there.
+            // There are many players, and a body costs memory: their bodies are read only for existing boards.
             Ok(caller) if is_of_board && caller.player().is_some() => Decision::IfThere(caller),
             Ok(caller) => Decision::Admitted(caller),
-            // Whoever sends a key that is wrong is told so.
+            // A wrong key is reported, even on a public board.
             Err(problem) if access.is_public && (is_nobody || problem.kind == FORBIDDEN) => {
                 Decision::IfPublic(problem)
             }
@@ -90,7 +90,7 @@ impl Gate {
         (spent, decision)
     }
 
-    /// Takes a decision that has to wait to its end; returns who may go on.
+    /// Completes a decision that has to wait; returns the admitted caller.
     async fn admit(
         &self,
         access: Access,
@@ -110,19 +110,19 @@ impl Gate {
         }
     }
 
-    /// Has a route know its caller.
+    /// Attaches the caller to the request.
     fn let_in(&self, parts: &mut Parts, mut caller: Caller) {
         if caller.ip.is_none() && !caller.has_sent_key() {
             caller.ip = self.client(parts);
         }
-        // Of other requests no body is read.
+        // Bodies of other requests are not read.
         if ![Method::GET, Method::HEAD].contains(&parts.method) {
             parts.extensions.insert(caller.takers());
         }
         parts.extensions.insert(caller);
     }
 
-    /// Checks that the board of the path is there. What is no id the route itself refuses.
+    /// Checks that the board of the path exists. Invalid ids are refused by the route itself.
     async fn check_board(&self, parts: &mut Parts) -> Result<(), Problem> {
         if let Some(id) = board_of(parts) {
             self.app.service.engine.live_board(&id).await?;
@@ -130,7 +130,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Anybody, if the board of the path is public; otherwise the problem.
+    /// The anonymous caller, if the board of the path is public; otherwise the problem.
     async fn visitor(&self, parts: &mut Parts, problem: Problem) -> Result<Caller, Problem> {
         let Some(id) = board_of(parts) else {
             return Err(problem);
@@ -148,7 +148,7 @@ impl Gate {
         }
     }
 
-    /// Says in the headers of an answer who may keep it, and what is left of the rate of the key.
+    /// Sets the headers of a response on caching and on the remaining rate of the key.
     fn finish(&self, access: Access, spent: Option<&Spent>, mut response: Response) -> Response {
         caching::rule_answer(access.scope, self.app.is_open, &mut response);
         let headers = response.headers_mut();
@@ -164,7 +164,7 @@ impl Gate {
     }
 }
 
-/// A route behind its guard.
+/// A route with its guard.
 #[derive(Clone)]
 pub(crate) struct Guarded {
     route: Route,
@@ -172,7 +172,7 @@ pub(crate) struct Guarded {
     access: Access,
 }
 
-/// The answer of a route, which is finished when it is there.
+/// The response of a route in progress, to which headers are added.
 pub(crate) struct Finishing {
     answer: RouteFuture<Infallible>,
     gate: Arc<Gate>,
@@ -204,7 +204,7 @@ impl Service<Request> for Guarded {
         let (mut parts, body) = request.into_parts();
         let (spent, decision) = gate.decide(access, &mut parts);
         match decision {
-            // The route is called without a copy of it.
+            // Calls the route without cloning it.
             Decision::Admitted(caller) => {
                 gate.let_in(&mut parts, caller);
                 Either::Left(Finishing {

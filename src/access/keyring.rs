@@ -1,5 +1,4 @@
-//! The API keys in memory, by the digests of their secrets: a copy of what is stored, which has to be confirmed again and
-//! again.
+//! The API keys in memory by the digests of their secrets: a copy of the stored keys, which must be confirmed regularly.
 
 pub mod store;
 
@@ -24,9 +23,9 @@ use crate::domain::time::Timestamp;
 use crate::redis::keys;
 use crate::redis::stored::Stored;
 
-/// What the secret of every API key begins with.
+/// The prefix of every API key's secret.
 pub const SECRET_PREFIX: &str = "st_";
-/// For how long an API key counts that Redis can't confirm.
+/// How long an API key is accepted without confirmation from Redis.
 const CONFIRMED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The API keys that an engine holds.
@@ -44,9 +43,9 @@ pub struct Keyring {
 #[derive(Debug, Default)]
 struct Held {
     by_name: HashMap<KeyName, Arc<LiveKey>>,
-    /// By the first half of each digest that counts.
+    /// By the first half of each valid digest.
     by_digest: HashMap<u128, Secret>,
-    /// When the keys in memory were last known to be those that are stored.
+    /// When the keys in memory were last confirmed to match the stored ones.
     confirmed_at: Option<Instant>,
 }
 
@@ -54,16 +53,16 @@ struct Held {
 #[derive(Debug)]
 struct Secret {
     digest: Digest,
-    /// Until when it counts, if it was replaced.
+    /// For a replaced secret: when it expires.
     until: Option<Timestamp>,
     key: Arc<LiveKey>,
 }
 
-/// What an instance has heard of changes.
+/// An instance's knowledge of changes.
 #[derive(Debug, Default)]
 struct Known {
     heard: Heard,
-    /// Whether all keys are to be read.
+    /// Whether all keys must be read.
     is_all_unread: bool,
     /// The keys that have changed since they were read.
     unread: BTreeSet<KeyName>,
@@ -78,20 +77,20 @@ pub struct LiveKey {
     limiter: Option<Arc<Limiter>>,
     /// When it was last used here, in milliseconds since the epoch; 0 for never.
     used_ms: Arc<AtomicI64>,
-    /// Whether it was used since that was last noted in Redis.
+    /// Whether it was used since its use was last stored in Redis.
     is_used: AtomicBool,
 }
 
 type Limiter = DefaultDirectRateLimiter<StateInformationMiddleware>;
 
-/// Why a secret opens nothing.
+/// Why a secret is not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unfit {
     /// No API key has it.
     Unknown,
     /// Its API key has expired.
     Expired,
-    /// Redis has not been heard of for too long to tell.
+    /// The last contact to Redis is too long ago to decide.
     Unconfirmed,
 }
 
@@ -116,14 +115,14 @@ impl LiveKey {
         &self.stored.grant
     }
 
-    /// The digests of its secrets, and until when each counts.
+    /// The digests of its secrets, with the expiry of each.
     fn secrets(&self) -> impl Iterator<Item = (Digest, Option<Timestamp>)> {
         let previous = self.stored.previous.iter();
         let previous = previous.map(|previous| (previous.digest, Some(previous.until)));
         previous.chain([(self.stored.digest, None)])
     }
 
-    /// Counts a request; `None` where any number is allowed.
+    /// Counts a request; `None` if the key has no rate limit.
     pub fn spend(&self) -> Option<Spent> {
         let (rate, limiter) = (self.stored.grant.rate?, self.limiter.as_ref()?);
         Some(match limiter.check() {
@@ -152,7 +151,7 @@ impl LiveKey {
         (used_ms > 0).then(|| Timestamp::from_ms_clamped(used_ms))
     }
 
-    /// The key itself, for who has a secret of it that counts until this instant.
+    /// The key, for a caller whose secret is valid until this instant.
     fn open(
         self: &Arc<Self>,
         until: Option<Timestamp>,
@@ -170,7 +169,7 @@ impl LiveKey {
     }
 }
 
-/// A rate of so many in a stretch of time, all of which may come at once.
+/// A limiter that allows this many requests per interval, including all at once.
 fn limiter(rate: Rate) -> Option<Arc<Limiter>> {
     let stretch = Duration::from_secs(rate.seconds.into());
     let quota = Quota::with_period(stretch / rate.count.get())?;
@@ -179,7 +178,7 @@ fn limiter(rate: Rate) -> Option<Arc<Limiter>> {
 }
 
 impl Held {
-    /// Checks that what is held was confirmed of late.
+    /// Checks that the keys in memory were confirmed recently.
     fn check_confirmed(&self) -> Result<(), Unfit> {
         let confirmed = self.confirmed_at.map(|at| at.elapsed());
         if confirmed.is_none_or(|age| age > CONFIRMED_TIME_MAX) {
@@ -207,7 +206,7 @@ impl Held {
 }
 
 impl Keyring {
-    /// The API key whose secret has this digest. The time that it takes does not depend on how many there are.
+    /// The API key whose secret has this digest. Takes the same time however many keys there are.
     pub fn find(&self, digest: &Digest, now: Timestamp) -> Result<Arc<LiveKey>, Unfit> {
         let held = self.held.read();
         held.check_confirmed()?;
@@ -217,7 +216,7 @@ impl Keyring {
         found.key.open(found.until, now)
     }
 
-    /// The API key of a name, if it has a secret still whose digest is the one that is meant.
+    /// The API key with a name, if one of its valid secrets has this digest.
     pub fn find_named(
         &self,
         name: &KeyName,
@@ -232,12 +231,12 @@ impl Keyring {
         key.open(until, now)
     }
 
-    /// The API key of a name, if it is held.
+    /// The API key with a name, if it is in memory.
     pub fn get(&self, name: &KeyName) -> Option<Arc<LiveKey>> {
         self.held.read().by_name.get(name).cloned()
     }
 
-    /// Those that were used since this was last asked, and when.
+    /// The keys used since the last call, with the time of their last use.
     fn take_used(&self) -> Vec<(KeyName, Timestamp)> {
         let held = self.held.read();
         let used = held.by_name.values();
@@ -247,12 +246,12 @@ impl Keyring {
     }
 }
 
-/// Takes the changes of API keys into memory, and confirms those that are there. Where Redis may have gone back to
-/// older data, or to none, all are read again.
+/// Takes changes of API keys into memory, and confirms the others. If Redis may have returned to older data, or to none,
+/// reads all keys again.
 pub async fn refresh(engine: &Engine) -> Result<(), Error> {
     let mut known = of(engine).known.lock().await;
     let asked_at = Instant::now();
-    // First: what is read after that is no older.
+    // First, so that what is read afterwards is no older.
     let histories = engine.store.histories().await;
     let news = boards::news(&engine.store, keys::OF_API_KEYS, known.heard.sequence).await?;
     known.is_all_unread |= known.heard.has_gone_back(histories, &news);
@@ -283,13 +282,13 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes in Redis when API keys were last used on this instance.
+/// Stores when API keys were last used on this instance.
 pub async fn note_uses(engine: &Engine) -> Result<(), Error> {
     let used = of(engine).take_used();
     Ok(store::note_uses(&engine.store, &used).await?)
 }
 
-/// An API key that can be read whole: one that a newer release has written may be restricted by what this one does not know.
+/// An API key that can be read completely: one of a newer release may have restrictions unknown to this one.
 fn readable(name: &KeyName, stored: &Stored<ApiKey>) -> Option<ApiKey> {
     let read = stored.read();
     if let Err(error) = &read {

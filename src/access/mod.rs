@@ -1,20 +1,20 @@
-//! Who calls, and whether they may.
+//! Authentication and authorization.
 //!
-//! Each route of the table says what it needs (`requirement.rs`); there is none without that. The gate (`gate.rs`) finds out who
-//! calls: an API key of the configuration (`configured_keys.rs`), a stored one (`keyring.rs`), a player by its token (`players.rs`), a
-//! session of the console, a stream token, or nobody. The guard before the route (`guard.rs`) lets in who may. What a route
-//! can't know before it has read the body, its handler asks the `Caller`.
+//! Every route of the table declares the access that it needs (`requirement.rs`). The gate (`gate.rs`) identifies the caller: by
+//! an API key of the configuration (`configured_keys.rs`) or a stored one (`keyring.rs`), as a player by its token (`players.rs`), by
+//! a session of the console, by a stream token, or as anonymous. The guard of the route (`guard.rs`) admits callers with
+//! access. Checks that depend on the body are made by the handler, with the `Caller`.
 //!
-//! Words: a *grant* is what a key allows: scopes, boards, a rate. A *caller* has scopes; a *voter* is only who an event says
-//! that it comes from.
+//! Words: a *grant* is what a key allows: scopes, boards, a rate. A *caller* has scopes; a *voter* is only where an event
+//! says that it comes from.
 //!
 //! What is subtle:
 //!
-//! - Of a stored key only the SHA-256 of its secret is kept. It is looked up by that, and compared in constant time.
-//! - Keys in memory are a copy. An instance that has not heard of Redis for 5 s takes no stored key, so a deleted key ends on
-//!   all instances. Keys of the configuration are always taken.
-//! - The same answer, 403, whether a board exists or not: a key for other boards learns nothing.
-//! - A stream outlasts what has let its reader in, so the guard is not enough: see `live/`.
+//! - Of a stored key only the SHA-256 of its secret is kept. Keys are looked up by that, and compared in constant time.
+//! - Keys in memory are a copy. An instance without contact to Redis for 5 s accepts no stored key, so a deleted key ends
+//!   on all instances. Keys of the configuration are always accepted.
+//! - The response is 403 whether a board exists or not, so a key for other boards learns nothing.
+//! - A stream outlives the check that admitted its reader, so the guard is not enough: see `live/`.
 //! - Without any key the service is open, and serves its own machine only (`http/local.rs`).
 
 mod caller;

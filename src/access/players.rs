@@ -1,7 +1,6 @@
-//! Players: their tokens, and what their events may say.
+//! Players: their tokens, and the events that they may send.
 //!
-//! A token is a JWT (RFC 7519) that the operator's backend has signed. Which algorithm that takes follows from the key, never
-//! from the token.
+//! A token is a JWT (RFC 7519) signed by the operator's backend. Its algorithm follows from the key, never from the token.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,16 +25,16 @@ use crate::domain::time::Timestamp;
 use crate::events::work::Incoming;
 use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
 
-/// The longest token, in bytes.
+/// The maximum length of a token, in bytes.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
-/// The longest life of a token, in seconds.
+/// The maximum lifetime of a token, in seconds.
 const LIFE_S_MAX: i64 = 24 * 3_600;
-/// How far the clocks of those who sign may be ahead, in seconds.
+/// How far signers' clocks may be ahead, in seconds.
 const AHEAD_S_MAX: i64 = 60;
-/// The shortest secret, in bytes (RFC 7518, 3.2).
+/// The minimum length of a secret, in bytes (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
 
-/// The keys that players' tokens are signed with.
+/// The keys that sign players' tokens.
 #[derive(Clone, Default)]
 pub struct PlayerKeys(Arc<Known>);
 
@@ -46,7 +45,7 @@ struct Known {
     audience: String,
 }
 
-/// A key, and the one algorithm that it is for.
+/// A key and its only algorithm.
 struct Key {
     algorithm: Algorithm,
     key: DecodingKey,
@@ -59,14 +58,14 @@ impl fmt::Debug for PlayerKeys {
     }
 }
 
-/// A player, as a token tells.
+/// A player, as its token describes it.
 #[derive(Clone, Debug)]
 pub struct Player {
-    /// Who.
+    /// The player's id.
     sub: MemberId,
-    /// Whether it sends events of its own.
+    /// Whether it may send its own events.
     plays: bool,
-    /// Whether it sends events for others, as their voter.
+    /// Whether it may send events for other members, as their voter.
     votes: bool,
 }
 
@@ -80,9 +79,9 @@ pub(crate) struct Token {
 }
 
 impl PlayerKeys {
-    /// Takes the keys of a set (RFC 7517), and a single one that has no `kid`: a secret, or one key of such a set.
+    /// Reads the keys of a set (RFC 7517), and a single one without `kid`: a secret, or one key of such a set.
     pub fn read(set: Option<&str>, single: Option<&str>, audience: &str) -> Result<Self, String> {
-        // Another call may have set it.
+        // An earlier call may have set it.
         let _ = PROVIDER.install_default();
         let mut keys = HashMap::new();
         if let Some(set) = set {
@@ -115,7 +114,7 @@ impl PlayerKeys {
         self.0.keys.is_empty()
     }
 
-    /// What a token allows, if it is one of a player's.
+    /// What a token allows, if it is a valid player's token.
     pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<Token, Problem> {
         let verified = self.claims(token).and_then(|claims| {
             let claims = Claims(claims);
@@ -124,7 +123,7 @@ impl PlayerKeys {
         verified.map_err(|fault| Problem::new(UNAUTHENTICATED, format!("the token {fault}")))
     }
 
-    /// The claims of a token whose signature is right.
+    /// The claims of a token with a valid signature.
     fn claims(&self, token: &str) -> Result<Map<String, Value>, String> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(format!("has more than {TOKEN_BYTES_MAX} bytes"));
@@ -137,7 +136,7 @@ impl PlayerKeys {
         let key = self.0.keys.get(&header.kid);
         let key = key.ok_or("names a key with its `kid` that is not known, or names none")?;
         let mut validation = Validation::new(key.algorithm);
-        // Those are checked below, by the clock of the service.
+        // Checked below, by the clock of the service.
         validation.required_spec_claims.clear();
         validation.validate_exp = false;
         validation.validate_aud = false;
@@ -187,11 +186,11 @@ impl Key {
         })
     }
 
-    /// A secret as text, or a key of a set.
+    /// A secret as text, or a JWK.
     fn single(text: &str) -> Result<Self, String> {
         if text.starts_with('{') {
             let jwk: Jwk = serde_json::from_str(text).map_err(|error| {
-                // The error may show parts of the text.
+                // The error may contain parts of the text.
                 format!("is no JWK (RFC 7517), in line {}", error.line())
             })?;
             return Self::of(&jwk);
@@ -206,7 +205,7 @@ impl Key {
     }
 }
 
-/// The claims of a token. What is wrong with one is said with its name.
+/// The claims of a token. Errors name the claim.
 struct Claims(Map<String, Value>);
 
 impl Claims {
@@ -271,7 +270,7 @@ impl Claims {
 }
 
 impl Player {
-    /// One that reads, and sends nothing.
+    /// A player that only reads.
     pub(crate) fn reading(sub: MemberId) -> Self {
         Self {
             sub,
@@ -280,7 +279,7 @@ impl Player {
         }
     }
 
-    /// Who.
+    /// The player's id.
     pub(crate) fn sub(&self) -> &MemberId {
         &self.sub
     }
@@ -299,12 +298,12 @@ impl Player {
         Err(Problem::new(FORBIDDEN, detail))
     }
 
-    /// Whether somebody of that name is somebody else.
+    /// Whether this is the name of someone else.
     pub(crate) fn is_other(&self, name: &str) -> bool {
         name != self.sub.as_str()
     }
 
-    /// Who it is, as quotas count.
+    /// The origin that quotas count it by.
     pub(crate) fn origin(&self, ip: Option<IpAddr>) -> Origin {
         Origin {
             voter: Label::parse(self.sub.as_str()).ok(),
@@ -351,7 +350,7 @@ impl Player {
     }
 }
 
-/// The signatures are verified by the cryptography that the service has anyway.
+/// Verifies signatures with the cryptography that the service uses anyway.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
     verifier_factory: |algorithm, key| {

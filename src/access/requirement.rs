@@ -1,41 +1,41 @@
-//! What a route needs of who calls it.
+//! The access that a route requires of its caller.
 
 use crate::domain::access::Scope;
 
-/// What a route needs.
+/// The access that a route requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is said of a route by itself"
 )]
 pub struct Access {
-    /// One of these scopes; without one anybody may.
+    /// The scope; `None`: no scope is needed.
     pub scope: Option<Scope>,
-    /// For which boards.
+    /// The boards that it must be for.
     pub boards: For,
-    /// Whether anybody may on public boards.
+    /// Whether public boards need no key.
     pub is_public: bool,
-    /// Whether players may who send events. What theirs may say the handler checks.
+    /// Whether players that send events have access. The handler checks their events.
     pub is_for_players: bool,
-    /// Whether the answer is a stream, which tokens of their own open (`streams/`).
+    /// Whether the response is a stream, which stream tokens also open (`stream_tokens/`).
     pub is_stream: bool,
-    /// Whether the audit log has a line of each request (`audit.rs`).
+    /// Whether each request gets a line in the audit log (`audit/`).
     pub is_audited: bool,
 }
 
-/// Which boards a key has to be for.
+/// The boards that a key must be for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum For {
-    /// The one of the path.
+    /// The board of the path.
     Path,
-    /// Each item of the body is for a board of its own; the handler checks them.
+    /// The board of each item in the body; the handler checks them.
     Each,
     /// All boards.
     All,
 }
 
 impl Access {
-    /// Anybody may.
+    /// Open to anyone.
     pub const OPEN: Self = Self {
         scope: None,
         boards: For::All,
@@ -77,21 +77,21 @@ impl Access {
         }
     }
 
-    /// The same for players too who send events.
+    /// Also grants access to players that send events.
     #[must_use]
     pub const fn for_players(mut self) -> Self {
         self.is_for_players = true;
         self
     }
 
-    /// The same where the answer is a stream.
+    /// Marks the response as a stream.
     #[must_use]
     pub const fn streamed(mut self) -> Self {
         self.is_stream = true;
         self
     }
 
-    /// The same where the audit log has a line of each request.
+    /// Gives each request a line in the audit log.
     #[must_use]
     pub const fn audited(mut self) -> Self {
         self.is_audited = true;

@@ -1,4 +1,4 @@
-//! Who may watch a stream: by a token of its own, and for as long as what has let it in counts.
+//! Access to streams: by stream tokens, and only as long as the reader's access lasts.
 
 use std::sync::Arc;
 
@@ -21,24 +21,24 @@ use crate::domain::time::Timestamp;
 use crate::http::App;
 use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
 
-/// The parameter with a token for streams.
+/// The parameter for a stream token.
 const STREAM_TOKEN: &str = "token";
 
-/// What a stream shows, and so what its reader has to be allowed for as long as it lasts.
+/// What a stream shows, and therefore the access that its reader needs as long as it lasts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     /// A scope on the board.
     pub(crate) scope: Scope,
-    /// What entries have beside scores.
+    /// What entries have in addition to scores.
     pub(crate) includes: Includes,
 }
 
 impl Caller {
-    /// Checks that who was let in to read a board may still read this: a stream outlasts what has let its reader in.
+    /// Checks that an admitted reader still has access to this on a board: a stream outlives the check that admitted it.
     ///
     /// # Errors
     ///
-    /// Why not; [`STORE_UNAVAILABLE`](crate::http::problem::STORE_UNAVAILABLE) if nobody can tell at the moment.
+    /// The reason; [`STORE_UNAVAILABLE`](crate::http::problem::STORE_UNAVAILABLE) if that can't be checked at the moment.
     pub(crate) fn check_still(
         &self,
         app: &App,
@@ -69,7 +69,7 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may watch a window of the board of the path: a token for streams is for one.
+    /// Checks that the caller may watch a window of the board of the path: a stream token is for a single one.
     pub(crate) fn require_window(&self, window: &str) -> Result<(), Problem> {
         let only = self.token.as_ref().and_then(|token| token.window.as_ref());
         if only.is_none_or(|only| **only == *window) {
@@ -78,7 +78,7 @@ impl Caller {
         Err(Problem::new(FORBIDDEN, "the token is for another standing"))
     }
 
-    /// A token for the streams of a standing, which ends with what the caller is known by; and the digest that it is signed with.
+    /// A stream token for a standing, which ends with the caller's own access; and the digest of the key that made it.
     pub(crate) fn stream_token(
         &self,
         now: Timestamp,
@@ -104,7 +104,7 @@ impl Caller {
 }
 
 impl Gate {
-    /// The token for streams by which a request asks to be let in.
+    /// The stream token that a request was sent with, if its route accepts one.
     pub(super) fn sent_token(&self, access: Access, parts: &Parts) -> Option<String> {
         let is_known_otherwise = self.app.is_open
             || parts.headers.contains_key(header::AUTHORIZATION)
@@ -117,7 +117,7 @@ impl Gate {
         Some(token.into_owned())
     }
 
-    /// Who has sent a token for streams, as long as what it was made with counts.
+    /// The caller with a stream token, as long as the access that it was made with is valid.
     pub(super) async fn opened_by(&self, token: &str) -> Result<Caller, Problem> {
         let sent = SentToken::read(token).ok_or_else(invalid_stream_token)?;
         let engine = &self.app.service.engine;
@@ -134,7 +134,7 @@ impl Gate {
     fn opened_with(&self, token: &SentToken, secret: &str) -> Result<Caller, Problem> {
         let said = &token.token;
         let is_meant = |digest: &Digest| token.is_signed(secret, Some(digest));
-        // The rate of a key is for who holds it, and tokens are for anybody who looks at a page.
+        // A key's rate limits its holder; a token may be used by everyone who opens a page.
         let caller = match &said.by {
             Maker::Configuration => self.holder_of(None, is_meant)?.caller,
             Maker::Key(name) => self.holder_of(Some(name), is_meant)?.caller,

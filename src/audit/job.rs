@@ -7,10 +7,10 @@ use metrics::gauge;
 use super::store;
 use crate::core::{Engine, Error};
 
-/// The pause between two calls, in which other clients have Redis to themselves.
+/// The pause between two calls, so that Redis can serve other clients.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Drops the lines that are too old, and forgets the members that no line names any more.
+/// Drops lines that are too old, and removes members that no line names any more.
 pub async fn trim(engine: &Engine) -> Result<(), Error> {
     loop {
         let trimmed = store::trim(&engine.store, engine.clock.now()).await?;

@@ -1,7 +1,7 @@
-//! What the audit log writes down of a request: no secrets, no personal data, and members by pseudonyms.
+//! What the audit log records of a request: no secrets, no personal data, and members by pseudonyms.
 //!
-//! A request goes by the names of its fields. `member` has the id of a member; `members`, `scores` and `ids` are lists of
-//! members, or objects with a field for each.
+//! Fields are recognised by name. `member` has the id of a member; `members`, `scores` and `ids` are lists of members, or
+//! objects with a field for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +14,32 @@ use crate::domain::access::BoardPattern;
 use crate::domain::ids::MemberId;
 use crate::domain::time::Timestamp;
 
-/// The most members that one line names. Of longer lists it tells the length.
+/// How many members one line names. For longer lists it has only the length.
 pub const MEMBERS_MAX: usize = 100;
-/// The most bytes that a body, or what it has changed, takes in a line. Of a larger one it tells the size.
+/// How many bytes a body, or what it has changed, may take in a line. For larger ones it has only the size.
 pub const VALUE_BYTES_MAX: usize = 16 << 10;
-/// How deep a body, or what it has changed, may be nested in a line. A deeper one is left out: around it is the line, and
+/// How deep a body, or what it has changed, may be nested in a line. Deeper ones are left out: the line adds levels, and
 /// JSON is read up to 127 levels deep.
 const DEPTH_MAX: usize = 100;
-/// Stands where something is left out.
+/// Replaces anything left out.
 pub const LEFT_OUT: &str = "…";
 
 /// Fields that are lists of members, or objects with a field for each.
 const OF_MEMBERS: [&str; 3] = ["members", "scores", "ids"];
-/// A field whose name has one of these in it is a secret.
+/// Fields whose names contain one of these are secrets.
 const SECRETS: [&str; 4] = ["secret", "password", "token", "authorization"];
-/// A field whose name has this in it is a URL: it may have a password.
+/// Fields whose names contain this are URLs, which may have a password.
 const URL: &str = "url";
 /// Fields about a person, in a request whose path names a member.
 const PERSONAL: [&str; 4] = ["name", "avatar_url", "attributes", "data"];
 
-/// A request that is about to be carried out: the first half of a line.
+/// A request about to be carried out: the first half of a line.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Intent {
-    /// When, by the clock of the service.
+    /// The time, by the clock of the service.
     pub at: Option<Timestamp>,
-    /// The name of who calls; of a player its pseudonym.
+    /// The caller's name; for a player its pseudonym.
     pub by: String,
     /// The method.
     pub method: String,
@@ -55,7 +55,7 @@ pub struct Intent {
     pub query: Value,
     /// The body.
     pub body: Value,
-    /// Where it comes from.
+    /// The client's address.
     pub address: Option<String>,
     /// The request's id.
     pub request_id: String,
@@ -84,14 +84,14 @@ pub struct Outcome {
 /// The pseudonyms of the members that a request names.
 #[derive(Clone, Debug, Default)]
 pub struct Pseudonyms {
-    /// By the ids of the members.
+    /// By member id.
     pub of_members: BTreeMap<String, String>,
-    /// Whether the path names a member, so that the body is about a person.
+    /// Whether the path names a member, so that the body has personal data.
     pub is_about_person: bool,
 }
 
 impl Pseudonyms {
-    /// The value as it is written down.
+    /// The value to record.
     pub fn redact(&self, mut value: Value) -> Value {
         let mut pseudonym = |member: &str| {
             let known = self.of_members.get(member).map(String::as_str);
@@ -102,7 +102,7 @@ impl Pseudonyms {
     }
 }
 
-/// The members that values name, in the order of their ids; at most [`MEMBERS_MAX`].
+/// The members named in the values, sorted by id; at most [`MEMBERS_MAX`].
 pub fn members_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<MemberId> {
     let mut found = BTreeSet::new();
     for value in values {
@@ -126,7 +126,7 @@ pub fn boards_of(body: &Value) -> Vec<String> {
     sound.take(100).map(ToOwned::to_owned).collect()
 }
 
-/// Gives members other names, and leaves out secrets and, with `is_personal`, what is about a person.
+/// Replaces members by pseudonyms, and removes secrets and, with `is_personal`, personal data.
 fn rename(value: &mut Value, is_personal: bool, pseudonym: &mut dyn FnMut(&str) -> String) {
     match value {
         Value::Array(items) => items
@@ -155,7 +155,7 @@ fn rename_field(
         value if is_left_out => *value = LEFT_OUT.into(),
         Value::String(member) if name == "member" => *member = pseudonym(member),
         Value::String(url) if name.contains(URL) => *url = without_password(url),
-        // It should be the id of a member, and is none.
+        // Should be the id of a member, but is not.
         value if name == "member" => *value = LEFT_OUT.into(),
         value if OF_MEMBERS.contains(&name.as_str()) => {
             rename_members(value, is_personal, pseudonym);
@@ -164,7 +164,7 @@ fn rename_field(
     }
 }
 
-/// A URL without its user and password. A request may be refused for them, or because it is no URL at all.
+/// A URL without its user and password. Invalid URLs, and those refused for a password, get here too.
 fn without_password(text: &str) -> String {
     if let Ok(mut url) = Url::parse(text)
         && url.has_host()
@@ -212,7 +212,7 @@ fn rename_members(value: &mut Value, is_personal: bool, pseudonym: &mut dyn FnMu
     }
 }
 
-/// The value; or its size if it is too large, or nested too deep.
+/// The value; or its size if it is too large or nested too deep.
 fn bounded(value: Value) -> Value {
     let bytes = value.to_string().len();
     let is_deep = !is_nested_up_to(DEPTH_MAX, &value);
@@ -225,7 +225,7 @@ fn bounded(value: Value) -> Value {
         format!("{LEFT_OUT} {bytes} bytes")
     };
     match value {
-        // What was an object is one still, as who reads it expects.
+        // An object stays an object, as readers expect.
         Value::Object(_) => json!({ LEFT_OUT: told }),
         _ => told.into(),
     }
@@ -263,7 +263,7 @@ mod tests {
             "weight": {"default": 1, "members": {"m-bob": 3}}, "results": [{"member": "m-cy"}],
             "scores": {"m-di": 1, "m-ed": null}, "Members": ["m-flo", {"member": "m-gil"}]});
         assert_eq!(redacted(sent, false), written);
-        // Where a request makes no sense, too.
+        // Invalid requests, too.
         let sent = json!({"member": ["ann"], "members": ["bob", 7, ["cy"]], "scores": {"di": "ed"}, "ids": {"flo": null}});
         let written = json!({"member": "…", "members": ["m-bob", "…", "…"], "scores": {"m-di": "…"}, "ids": {"m-flo": null}});
         assert_eq!(redacted(sent, false), written);
@@ -309,7 +309,7 @@ mod tests {
             false,
         );
         assert_eq!(avatar["x"][0]["Avatar_URL"], "https://…@a.example/");
-        // Prose is no URL.
+        // Prose is not a URL.
         let reason = json!({"reason": "see https://a.example, ask a@b.c"});
         assert_eq!(redacted(reason.clone(), false), reason);
     }
@@ -329,7 +329,7 @@ mod tests {
             redacted(json!({"title": text}), false),
             json!({"…": "… 16396 bytes"})
         );
-        // More members in other places are not told apart.
+        // Members beyond the limit are replaced by a placeholder.
         let events: Vec<Value> = (0..200)
             .map(|member| json!({"member": member.to_string()}))
             .collect();

@@ -1,7 +1,7 @@
-//! The audit log: what writes each request down that changes more than scores, and the route that reads it.
+//! The audit log: the layer that records each request that changes more than scores, and the route that reads the log.
 //!
-//! A row of the table with `.audited()` has its line: its intent before the handler runs, its outcome afterwards. The handler
-//! tells by [`Audit`] what it has changed. A line names members by pseudonyms only, those of the path and those of the body
+//! A row of the route table with `.audited()` gets a line: its intent before the handler runs, its outcome afterwards. The
+//! handler reports what it has changed to [`Audit`]. A line names members, in the path and the body, only by pseudonyms
 //! (`audit/model.rs`).
 
 use std::panic::AssertUnwindSafe;
@@ -34,7 +34,7 @@ use crate::http::observe::REQUEST_ID;
 use crate::http::problem::Problem;
 use crate::runtime::{supervise, throttle};
 
-/// Stands before an audited route: writes a request down, and has it carried out to its end, also where its client is gone.
+/// The layer of an audited route: records a request, and runs it to its end even if the client disconnects.
 pub(crate) async fn carry_out(
     State(gate): State<Arc<Gate>>,
     request: HttpRequest,
@@ -47,7 +47,7 @@ pub(crate) async fn carry_out(
     let intent = request_of(&gate, &mut parts, &body).await?;
     let audit = Audit::default();
     parts.extensions.insert(audit.clone());
-    // The handler takes the memory of the body itself.
+    // The handler accounts for the memory of the body itself.
     let request = HttpRequest::from_parts(parts, Body::from(body.0));
     let carried_out = tokio::spawn(async move {
         let service = &gate.app.service;
@@ -70,7 +70,7 @@ pub(crate) async fn carry_out(
     carried_out.await.map_err(ended_early)?
 }
 
-/// What is written down of a request.
+/// What is recorded of a request.
 async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
     let (mut board, mut member, mut path) = (None, None, Map::new());
     if let Ok(params) = RawPathParams::from_request_parts(parts, &()).await {

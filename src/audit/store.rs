@@ -1,5 +1,5 @@
-//! The audit log: its lines in a stream, their outcomes in a hash, and the pseudonyms of the members that they name. All of
-//! it lies in one slot.
+//! Stores the audit log: lines in a stream, outcomes in a hash, and the pseudonyms of the members that they name, all in
+//! one slot.
 
 use serde::Deserialize;
 
@@ -15,13 +15,13 @@ use crate::redis::reply::for_each_of;
 use crate::redis::stored::{read_json, to_json};
 use crate::redis::{StoreError, keys, random, script};
 
-/// The most bytes that the lines of the log take. Beyond that the oldest are dropped.
+/// How many bytes the lines of the log may take. Beyond that the oldest are dropped.
 pub const LOG_BYTES_MAX: u64 = 256 << 20;
-/// The most members that have a pseudonym. Beyond that those are forgotten that were not named for longest.
+/// How many members may have a pseudonym. Beyond that the least recently named are removed.
 const MEMBERS_KEPT_MAX: usize = 200_000;
-/// How many lines one call looks at, or drops.
+/// How many lines one call reads or drops.
 const CALL_LINES: usize = 100;
-/// What the pseudonym of a member begins with.
+/// The prefix of pseudonyms.
 const PSEUDONYM_PREFIX: &str = "m-";
 /// How many random bytes follow, each as two hexadecimal digits.
 const PSEUDONYM_BYTES: usize = 10;
@@ -29,7 +29,7 @@ const PSEUDONYM_BYTES: usize = 10;
 /// The id of a line: when it was written, in milliseconds since the epoch by Redis' clock, and its number in that millisecond.
 pub type LineId = EntryId;
 
-/// Reads the id of a line, behind which the next part begins.
+/// Parses the id of a line, after which the next part begins.
 ///
 /// # Errors
 /// No line has this id.
@@ -39,7 +39,7 @@ pub fn line_id(text: &str) -> Result<LineId, &'static str> {
     id.ok_or("is not what `next` of the part before says")
 }
 
-/// Which lines are read.
+/// A filter of lines.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Only those of this caller.
@@ -57,24 +57,24 @@ pub struct Line {
     pub id: LineId,
     /// The request.
     pub intent: Intent,
-    /// What became of it; `None` if it has not been answered, or if that could not be written down.
+    /// The outcome; `None` if the request is not finished, or its outcome could not be recorded.
     pub outcome: Option<Outcome>,
-    /// The members that it names: their pseudonyms, and who they are, as far as that is known.
+    /// The pseudonyms of the members that it names, with their ids where known.
     pub members: Vec<(String, Option<String>)>,
     /// How many bytes it takes.
     pub bytes: usize,
 }
 
-/// What one call has dropped.
+/// The result of one call that drops lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Trimmed {
     /// Whether there may be more to drop.
     pub is_more: bool,
-    /// How many bytes the lines take that are left.
+    /// How many bytes the remaining lines take.
     pub bytes: u64,
 }
 
-/// The pseudonyms of members in the audit log. A member that has none gets one.
+/// The pseudonyms of members in the audit log, created where missing.
 pub async fn pseudonyms(store: &Store, members: &[MemberId]) -> Result<Vec<String>, StoreError> {
     if members.is_empty() {
         return Ok(Vec::new());
@@ -90,7 +90,7 @@ pub async fn pseudonyms(store: &Store, members: &[MemberId]) -> Result<Vec<Strin
     for_each_of(call.write().await?, members.len())
 }
 
-/// Forgets which pseudonym a member has in the audit log: nobody can tell any more which lines name it.
+/// Deletes the pseudonym of a member, so that nothing shows any more which lines name it.
 pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
     let forgotten = store
         .call(&script::AUDIT_FORGET, keys::AUDIT_LINES[0])
@@ -99,7 +99,7 @@ pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), Store
     forgotten.write::<Done>().await.map(drop)
 }
 
-/// Writes an intent down. If Redis has no memory left, the line has no body.
+/// Records an intent. If Redis is out of memory, the line has no body.
 pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreError> {
     let brief = Intent {
         body: LEFT_OUT.into(),
@@ -115,8 +115,7 @@ pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreE
     id.ok_or_else(|| StoreError::Unexpected("a new line is gone".to_owned()))
 }
 
-/// Writes the outcome of a line down, unless the line was dropped. If Redis has no memory left, the outcome does not say
-/// what has changed.
+/// Records the outcome of a line, unless the line was dropped. If Redis is out of memory, it doesn't have what changed.
 pub async fn end_line(store: &Store, id: LineId, outcome: &Outcome) -> Result<(), StoreError> {
     let brief = Outcome {
         before: LEFT_OUT.into(),
@@ -128,7 +127,7 @@ pub async fn end_line(store: &Store, id: LineId, outcome: &Outcome) -> Result<()
     written.await.map(drop)
 }
 
-/// Writes down what is whole, or, if there is no memory for that, what is brief. `None`: the line is gone.
+/// Writes the full version, or the brief one if there is no memory for that. `None`: the line was dropped.
 async fn write(
     store: &Store,
     whole: String,
@@ -151,8 +150,8 @@ async fn write(
     Ok(written?.into())
 }
 
-/// Looks at some lines, the newest first, or those before one. The part has those that are wanted; its `next` is the last line that was
-/// looked at, `None` if there is none before it.
+/// Reads some lines, newest first, or those before a given one. The part has those that match; its `next` is the last line
+/// read, `None` if there is none before it.
 pub async fn lines(
     store: &Store,
     wanted: &Wanted,
@@ -179,7 +178,7 @@ pub async fn lines(
     })
 }
 
-/// Drops some of the lines that are too old by now, and forgets some of the members that no line names any more.
+/// Drops some lines that are too old, and removes some members that no line names any more.
 pub async fn trim(store: &Store, now: Timestamp) -> Result<Trimmed, StoreError> {
     let retention = store.audit_retention;
     let before = retention.map_or(0, |retention| now.saturating_sub(retention).ms().max(0));
@@ -196,7 +195,7 @@ pub async fn trim(store: &Store, now: Timestamp) -> Result<Trimmed, StoreError> 
     })
 }
 
-/// A line as audit_read.lua tells it.
+/// A line as audit_read.lua returns it.
 #[derive(Deserialize)]
 struct StoredLine {
     id: LineId,
@@ -226,7 +225,7 @@ impl StoredLine {
     }
 }
 
-/// Names with a separator before and behind each; empty without names.
+/// Names, each between separators; empty without names.
 fn separated(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Writes down what requests change, and reads it.
+//! Records what requests change, and reads it.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use crate::core::{Error, Service};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 
-/// How many calls read for one request at the most.
+/// How many calls one request to read the log makes at most.
 const CALLS_MAX: usize = 100;
-/// About how many bytes of lines one request reads at the most.
+/// Roughly how many bytes of lines one request reads at most.
 const READ_BYTES_MAX: usize = 4 << 20;
 
-/// A request that is about to be carried out.
+/// A request about to be carried out.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The request as it was sent; without its time and without the boards and the members that it names.
+    /// The request as sent; the time, the boards and the members that it names are added later.
     pub intent: Intent,
-    /// The player that calls.
+    /// The player that calls, if any.
     pub player: Option<MemberId>,
     /// The board of the path.
     pub board: Option<BoardId>,
@@ -26,14 +26,14 @@ pub struct Request {
     pub member: Option<MemberId>,
 }
 
-/// A line whose request is being carried out.
+/// A line whose request is running.
 #[derive(Debug)]
 pub struct OpenLine {
     id: LineId,
     pseudonyms: Pseudonyms,
 }
 
-/// Writes down that a request is about to be carried out. If this fails, it may not be.
+/// Records that a request is about to be carried out. If this fails, the request must be refused.
 pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine, Error> {
     let store = &service.engine.store;
     let mut intent = request.intent;
@@ -68,7 +68,7 @@ pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine,
     Ok(OpenLine { id, pseudonyms })
 }
 
-/// Writes down what became of the request just now.
+/// Records the outcome of the request.
 pub async fn end_line(service: &Service, line: OpenLine, outcome: Outcome) -> Result<(), Error> {
     let OpenLine { id, pseudonyms } = line;
     let outcome = Outcome {
@@ -80,8 +80,8 @@ pub async fn end_line(service: &Service, line: OpenLine, outcome: Outcome) -> Re
     Ok(store::end_line(&service.engine.store, id, &outcome).await?)
 }
 
-/// Up to `count` lines, the newest first, from before a line on. There may be fewer, though more follow: one request looks
-/// at a bounded part of the log.
+/// Up to `count` lines, newest first, before a given one. There may be fewer even if more follow: one request reads a
+/// bounded part of the log.
 pub async fn lines(
     service: &Service,
     wanted: &Wanted,

@@ -1,4 +1,4 @@
-//! What a request says of a board's definition, and the definition that follows from it.
+//! A definition or patch as a request has it, and the definition that follows from it.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::domain::document::{self, DocumentError};
 use crate::domain::ids::BoardId;
 use crate::domain::league::LEAGUE_SHARDS;
 
-/// The fields of a JSON object as they are written: numbers keep all their digits.
+/// The fields of a JSON object, with numbers as written: all digits are kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(BTreeMap<String, Box<RawValue>>);
 
-/// What a request says of a board's definition.
+/// A definition or a change of one, from a request.
 #[derive(Clone, Debug)]
 pub enum Draft {
-    /// The whole definition. What is left out gets its default.
+    /// A whole definition. Missing fields get their defaults.
     Whole(Fields),
-    /// What changes, as a merge patch (RFC 7396). What is left out stays, and null gives the default.
+    /// A merge patch (RFC 7396). Missing fields are kept, and null gives the default.
     Patch(Fields),
-    /// Another number of shards. All else stays.
+    /// Another number of shards. Everything else is kept.
     Spread(u16),
 }
 
 impl Draft {
-    /// The definition that follows for a board, which may have one of its own (`stored`) and is spread over so many shards.
+    /// The resulting definition of a board, which may have a `stored` one and has this many shards.
     ///
-    /// A definition never moves data: `shards` counts when the board is created, and stays if it is left out later. What a
-    /// read answers can be sent back: `board` may be there, and has to be the board's id.
+    /// A definition never moves data: `shards` counts when the board is created, and is kept if missing later. A response
+    /// can be sent back: `board` is accepted if it is the board's id.
     ///
     /// # Errors
     ///
-    /// What is wrong with single fields. [`Definition::check`] finds what is wrong between them.
+    /// Errors in single fields. [`Definition::check`] checks fields against each other.
     pub fn definition(
         &self,
         id: &BoardId,
@@ -54,7 +54,7 @@ impl Draft {
             return Err(FieldError::new("/board", detail));
         }
         if !fields.contains_key("order") && update(&fields) == Some(Update::Min) {
-            // The smallest score is the best one: it has rank 1.
+            // The lowest score is the best: it has rank 1.
             fields.insert("order".into(), raw(&"asc"));
         }
         let shards = match self {

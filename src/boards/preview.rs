@@ -1,4 +1,4 @@
-//! What a change of a definition would do, for an operator who wants to know before it is done.
+//! Describes to an operator what a change of a definition would do.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::domain::board::{Board, Definition};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
-/// How many boundaries of a window are told.
+/// How many boundaries of a window are returned.
 const BOUNDARIES: usize = 3;
 
 /// A field of a definition that would change.
@@ -24,7 +24,7 @@ pub struct FieldChange {
     pub effect: String,
 }
 
-/// The fields that a change would change, in the order of their names.
+/// The fields that would change, sorted by name.
 pub fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> {
     let fields = before.map(object).unwrap_or_default();
     let changed = object(after).into_iter().filter_map(|(field, to)| {
@@ -52,7 +52,7 @@ fn object(definition: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// What a change of a field does, other than of the windows.
+/// The effect of changing a field, except for the windows.
 fn effect(field: &str) -> &'static str {
     match field {
         "title" | "tags" => "No data changes.",
@@ -115,7 +115,7 @@ fn effect_on_windows(before: &Definition, after: &Definition) -> String {
     sentences.join(" ")
 }
 
-/// For each window of a board, the next instants at which one of its periods ends and another begins; none for `all`.
+/// For each window of a board, the next instants at which one period ends and another begins; none for `all`.
 pub fn boundaries(board: &Board, now: Timestamp) -> Vec<(Window, Vec<Timestamp>)> {
     let windows = board.definition.windows.iter();
     let windows = windows.map(|window| {

@@ -1,4 +1,4 @@
-//! Defines, lists and deletes boards.
+//! Creates, changes, lists and deletes boards.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,42 +20,42 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::periods::closings;
 
-/// How many definitions are read side by side.
+/// How many definitions are read concurrently.
 const LOADS_MAX: usize = 64;
 
 /// A part of the list of boards.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Those that can be read.
+    /// The readable boards.
     pub boards: Vec<Arc<Board>>,
-    /// The others, and why they can't.
+    /// The unreadable ones, with the reason.
     pub unreadable: Vec<(BoardId, Error)>,
-    /// Behind which id the next part begins; `None`: this was the last.
+    /// The id after which the next part begins; `None`: this is the last part.
     pub next: Option<BoardId>,
 }
 
-/// What a request demands of the stored definition before it may replace or delete it.
+/// A request's conditions on the stored definition that it replaces or deletes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Precondition {
     /// `If-Match`: one of these versions is stored; `*` for any.
     pub matches: Option<Vec<String>>,
-    /// `If-None-Match: *`: none is stored.
+    /// `If-None-Match: *`: no version is stored.
     pub is_absent: bool,
 }
 
-/// On what terms a definition may change.
+/// The terms under which a definition may change.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// What has to be stored.
+    /// What must be stored.
     pub precondition: Precondition,
-    /// The windows that may be lost with all that they hold.
+    /// The windows that may be dropped with all their data.
     pub drop_windows: Vec<Window>,
 }
 
 /// What a change would do.
 #[derive(Debug)]
 pub struct Preview {
-    /// The board as it would be.
+    /// The new board.
     pub board: Board,
     /// Whether it would be created.
     pub is_new: bool,
@@ -77,7 +77,7 @@ impl Precondition {
     }
 }
 
-/// The boards with this tag, if one is given, among the next `count` in the order of their ids, behind `after`.
+/// The boards, with this tag if one is given, among the next `count` after `after`, in the order of ids.
 pub async fn list(
     service: &Service,
     after: Option<&BoardId>,
@@ -100,7 +100,7 @@ pub async fn list(
         match board {
             Ok(board) if !has_tag(&board) => {}
             Ok(board) => listed.boards.push(board),
-            // It was deleted just now.
+            // It was just deleted.
             Err(Error::BoardNotFound(_)) => {}
             Err(error) if error.is_fault() => listed.unreadable.push((id, error)),
             Err(error) => return Err(error),
@@ -109,8 +109,7 @@ pub async fn list(
     Ok(listed)
 }
 
-/// Creates or changes a board. Returns it, and what it was before, if it was there. A definition that is stored already
-/// stays as it is.
+/// Creates or changes a board. Returns it and the former board, if any. If the definition is unchanged, so is the board.
 pub async fn define(
     service: &Service,
     id: &BoardId,
@@ -153,12 +152,12 @@ pub async fn define(
     })
     .await?;
     let Some((stamp, drops)) = stored else {
-        // It may have been stored by a request that failed after that: what follows is done again.
+        // The request that stored it may have failed after that, so the following steps are repeated.
         boards::announce(store, id, true, None).await?;
         return Ok((board, before));
     };
     if board.placement.next.is_some() {
-        // Another instance may have found that it was not yet so.
+        // Marked again: another instance may have cleared the mark after seeing the board before this change.
         moving::mark_moving(store, id, true).await?;
     }
     let live = engine.with_batchers(board.clone());
@@ -169,7 +168,7 @@ pub async fn define(
     Ok((board, before))
 }
 
-/// What [`define`] would do. Nothing is changed; what would be refused is refused.
+/// What [`define`] would do, with the same checks, without changing anything.
 pub async fn preview(
     service: &Service,
     id: &BoardId,
@@ -199,7 +198,7 @@ pub async fn preview(
     .await
 }
 
-/// Finds out what a request makes of the stored board.
+/// Determines how a request changes the stored board.
 async fn propose(
     service: &Service,
     id: &BoardId,
@@ -210,7 +209,7 @@ async fn propose(
     let seen = stored.as_ref().map(as_far_as_read);
     terms.precondition.check(seen)?;
     if !matches!(draft, Draft::Whole(_)) {
-        // What is not known can't be kept.
+        // A definition that can't be read can't be kept.
         let stored = stored.clone();
         stored.ok_or_else(|| Error::BoardNotFound(id.clone()))??;
     }
@@ -221,7 +220,7 @@ async fn propose(
     Problem::require_none(definition.check())?;
     if let Some(board) = seen {
         if board.is_league() != definition.league.is_some() {
-            // Hides and erasures of a league lie in all its shards.
+            // Hides and erasures of a league are in all of its shards.
             let detail = "a board is a league from its creation on, or never";
             return Err(in_use("/league", detail));
         }
@@ -244,7 +243,7 @@ async fn propose(
     Ok(change)
 }
 
-/// Checks that a change leaves alone what is final.
+/// Checks that a change does not affect final periods.
 async fn check_final(
     service: &Service,
     board: &Board,
@@ -279,7 +278,7 @@ async fn check_final(
     }
 }
 
-/// Deletes a board, and returns what it was. Its data can't be reached from then on, and is unlinked in the background.
+/// Deletes a board, and returns it. Its data is unreachable from then on, and is unlinked in the background.
 pub async fn delete(
     service: &Service,
     id: &BoardId,
@@ -305,7 +304,7 @@ pub async fn delete(
     .await
 }
 
-/// Nothing of a board is changed whose data has another format.
+/// A board whose data has another format can't be changed.
 fn require_format(stored: Option<&StoredBoard>) -> Result<(), Error> {
     match stored {
         Some(Err(unreadable)) if unreadable.is_of_other_format => Err(unreadable.clone().into()),
@@ -313,7 +312,7 @@ fn require_format(stored: Option<&StoredBoard>) -> Result<(), Error> {
     }
 }
 
-/// What is known of a stored board, whether it can be read whole or not.
+/// What could be read of a stored board, complete or not.
 fn as_far_as_read(stored: &StoredBoard) -> &Arc<Board> {
     match stored {
         Ok(board) => board,
@@ -321,20 +320,20 @@ fn as_far_as_read(stored: &StoredBoard) -> &Arc<Board> {
     }
 }
 
-/// A change of a definition that is about to be made.
+/// A pending change of a definition.
 struct Change {
     id: BoardId,
     stored: Option<StoredBoard>,
     definition: Definition,
-    /// Where it is refused: if events have come in at this revision or later.
+    /// Refuse it if there are events at this revision or later.
     unused_since: Option<u64>,
-    /// What it is refused for then.
+    /// The error in that case.
     refusal: Error,
 }
 
 impl Change {
-    /// Checks that windows that are to be dropped are those of the stored board, and not of the new definition. If that is
-    /// stored already, they were dropped before.
+    /// Checks that dropped windows belong to the stored board and not to the new definition. If that is stored already,
+    /// they were dropped before.
     fn check_dropped(&self, dropped: &[Window]) -> Result<(), Error> {
         let before = self
             .seen()
@@ -352,18 +351,18 @@ impl Change {
         Ok(())
     }
 
-    /// What is known of the stored board.
+    /// What could be read of the stored board.
     fn seen(&self) -> Option<&Arc<Board>> {
         self.stored.as_ref().map(as_far_as_read)
     }
 
-    /// The stored board, if it is what it is to be.
+    /// The stored board, if it already has the new definition.
     fn unchanged(&self) -> Option<&Arc<Board>> {
         let board = self.stored.as_ref()?.as_ref().ok()?;
         (board.definition == self.definition).then_some(board)
     }
 
-    /// The board that it leads to, at a stamp and a time.
+    /// The resulting board, at a stamp and a time.
     fn board(&self, stamp: u64, now: Timestamp) -> Board {
         let definition = self.definition.clone();
         let board = match self.seen() {
@@ -374,7 +373,7 @@ impl Change {
     }
 }
 
-/// From which revision on events forbid a change, and what it is refused for then.
+/// From which revision on events forbid a change, and the error in that case.
 fn refusal(
     stored: &StoredBoard,
     definition: &Definition,
@@ -402,7 +401,7 @@ fn in_use(pointer: &str, detail: impl Display) -> Error {
     Problem::board_in_use().in_fields(errors).into()
 }
 
-/// Checks that the number of shards stays, or may change now.
+/// Checks that the number of shards is unchanged, or may change now.
 fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result<(), Error> {
     let wanted = board.placement.wanted();
     let detail = match draft {

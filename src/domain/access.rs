@@ -1,4 +1,4 @@
-//! Who may do what: scopes, the boards that they are for, and how fast.
+//! Access: scopes, the boards that they are for, and rates.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -48,24 +48,24 @@ impl Scopes {
     /// All of them.
     pub const ALL: Self = Self(1 << Scope::Admin as u8);
 
-    /// Whether this scope is among them. `admin` stands for all.
+    /// Whether this scope is in the set. `admin` includes all.
     pub const fn has(self, scope: Scope) -> bool {
         let bits = 1 << scope as u8 | 1 << Scope::Admin as u8;
         self.0 & bits != 0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The scopes that are in one of the two sets, or in both.
+    /// The union of two sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The scopes of the set, without those that `admin` stands for.
+    /// The scopes of the set, without those that `admin` includes.
     pub fn named(self) -> impl Iterator<Item = Scope> {
         let scopes = Scope::ALL.into_iter();
         scopes.filter(move |scope| self.0 & 1 << *scope as u8 != 0)
@@ -103,12 +103,12 @@ impl<'de> Deserialize<'de> for Scopes {
     }
 }
 
-/// The ids of boards, where `*` stands for any characters: `vote-*`.
+/// A pattern of board ids, where `*` stands for any characters: `vote-*`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BoardPattern(String);
 
 impl BoardPattern {
-    /// Checks a text: characters of board ids, and `*`.
+    /// Parses a pattern: characters of board ids, and `*`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let is_of_pattern = |byte: u8| byte.is_ascii_alphanumeric() || b"._-*".contains(&byte);
         if (1..=BOARD_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_of_pattern) {
@@ -119,7 +119,7 @@ impl BoardPattern {
         ))
     }
 
-    /// Whether this id of a board, or pattern of such ids, is within it.
+    /// Whether it covers this board id or pattern.
     fn matches(&self, text: &str) -> bool {
         let mut rest = text;
         let mut parts = self.0.split('*');
@@ -141,7 +141,7 @@ impl BoardPattern {
     }
 }
 
-/// Which boards a caller may go to.
+/// The boards that a caller has access to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Boards(Arc<[BoardPattern]>);
 
@@ -158,7 +158,7 @@ impl Boards {
         Self([BoardPattern(board.to_string())].into())
     }
 
-    /// Those that a list of patterns names, 1 to 100 of them.
+    /// Those of a list of 1 to 100 patterns.
     pub fn parse(patterns: &[String]) -> Result<Self, String> {
         if !(1..=PATTERNS_MAX).contains(&patterns.len()) {
             return Err(format!("must be 1 to {PATTERNS_MAX} patterns"));
@@ -177,14 +177,14 @@ impl Boards {
         self.0.iter().any(|pattern| pattern.matches(board.as_str()))
     }
 
-    /// Whether all boards of other patterns are among them: each of these patterns lies within one of its own.
+    /// Whether they include all boards of other patterns: each of these patterns is covered by one of its own.
     pub fn cover(&self, others: &Self) -> bool {
-        // A pattern of ids never stands for a `*` otherwise than by a `*` of its own.
+        // Treating a pattern as text is right: its `*` can only match a `*`.
         let is_covered = |other: &BoardPattern| self.0.iter().any(|own| own.matches(&other.0));
         others.0.iter().all(is_covered)
     }
 
-    /// Whether all boards are among them, also those that will be made later.
+    /// Whether they include all boards, even those created later.
     pub fn are_all(&self) -> bool {
         let is_all = |pattern: &BoardPattern| pattern.0.bytes().all(|byte| byte == b'*');
         self.0.iter().any(is_all)
@@ -204,12 +204,12 @@ impl<'de> Deserialize<'de> for Boards {
     }
 }
 
-/// How many requests in a stretch of time: `50/s`, `600/m`, `10000/h`.
+/// A number of requests per interval: `50/s`, `600/m`, `10000/h`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rate {
-    /// How many requests. All of them may come at once.
+    /// The number of requests. All of them may come at once.
     pub count: NonZeroU32,
-    /// In how many seconds: 1, 60 or 3,600.
+    /// The interval in seconds: 1, 60 or 3,600.
     pub seconds: u32,
 }
 
@@ -259,7 +259,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Everything that is wrong with it; empty if nothing is.
+    /// All errors in it.
     pub fn check(&self, now: Timestamp) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.scopes.is_empty() {
@@ -271,20 +271,20 @@ impl Grant {
         errors
     }
 
-    /// Whether it has come to its end.
+    /// Whether it has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 }
 
-/// What a request has left of the rate of its API key, on this instance.
+/// The remaining rate of an API key on this instance, after a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Spent {
     /// The rate.
     pub rate: Rate,
-    /// How many more requests may come at once; `None`: this one may not.
+    /// How many more requests may come at once; `None`: this one is refused.
     pub remaining: Option<u32>,
-    /// How long until all of it is there again; of a request that may not come, until it may.
+    /// The time until the full rate is available again; for a refused request, until it may be repeated.
     pub wait: Duration,
 }
 

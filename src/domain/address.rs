@@ -1,14 +1,14 @@
-//! Which addresses of the internet are for everybody: global unicast, and nothing that leads elsewhere.
+//! Which internet addresses are public: global unicast that does not lead to other addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks of IPv4 that are not global unicast, as addresses and how many bits count (IANA's special-purpose registry).
+/// IPv4 networks that are not global unicast, each with its prefix length (IANA's special-purpose registry).
 const V4: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),        // this network
     ([10, 0, 0, 0], 8),       // private
     ([100, 64, 0, 0], 10),    // shared by the customers of a provider
     ([127, 0, 0, 0], 8),      // loopback
-    ([169, 254, 0, 0], 16),   // link-local; there clouds tell machines their secrets
+    ([169, 254, 0, 0], 16),   // link-local; clouds serve machines' secrets there
     ([172, 16, 0, 0], 12),    // private
     ([192, 0, 0, 0], 24),     // protocol assignments
     ([192, 0, 2, 0], 24),     // documentation
@@ -19,22 +19,22 @@ const V4: [([u8; 4], u32); 16] = [
     ([203, 0, 113, 0], 24),   // documentation
     ([224, 0, 0, 0], 4),      // multicast
     ([240, 0, 0, 0], 4),      // reserved, and broadcast
-    ([168, 63, 129, 16], 32), // what a large cloud tells its machines by
+    ([168, 63, 129, 16], 32), // a large cloud's address for services of its machines
 ];
 
-/// Global unicast of IPv6, and the networks in it that are something else.
+/// Global unicast of IPv6, and special networks within it.
 const V6_GLOBAL: (u128, u32) = (0x2000 << 112, 3);
 const V6: [(u128, u32); 4] = [
     (0x2001 << 112, 23), // protocol assignments, Teredo (2001::/32) and ORCHID among them
     (0x2001_0db8 << 96, 32), // documentation
-    (0x2002 << 112, 16), // 6to4: the address has one of IPv4 in it
+    (0x2002 << 112, 16), // 6to4: contains an IPv4 address
     (0x3fff << 112, 20), // documentation
 ];
-/// Behind this prefix a translator (NAT64) dials the address of IPv4 in the last 32 bits.
+/// With this prefix a translator (NAT64) dials the IPv4 address in the last 32 bits.
 const NAT64: (u128, u32) = (0x0064_ff9b << 96, 96);
 
-/// Whether an address is global unicast. Addresses that lead to others are judged by these (NAT64), or are not taken at all
-/// (6to4, Teredo, addresses of IPv4 as IPv6).
+/// Whether an address is global unicast. Addresses that lead to others are judged by these (NAT64), or refused (6to4,
+/// Teredo, IPv4 addresses as IPv6).
 pub fn is_global_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_global_v4(address),

@@ -1,4 +1,4 @@
-//! The operator's patterns of names that are blocked at once.
+//! The operator's patterns for names that are blocked at once.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use regex::{RegexSet, RegexSetBuilder};
 
 use super::name::Name;
 
-/// How much memory all patterns may take when they are compiled, in bytes.
+/// The memory limit for all compiled patterns, in bytes.
 const COMPILED_BYTES_MAX: usize = 64 << 20;
 
-/// Patterns, of which a name may match none. A name is looked at in the time that its length takes, whatever the patterns.
+/// Patterns that no name may match. Matching takes time proportional to the length of the name, whatever the patterns.
 #[derive(Clone, Default)]
 pub struct Blocklist {
-    /// As they were written.
+    /// The patterns as written.
     written: RegexSet,
-    /// Those without operators, as the likeness that they have in common with other texts.
+    /// The likenesses of patterns without operators.
     likenesses: RegexSet,
 }
 
@@ -25,18 +25,18 @@ impl fmt::Debug for Blocklist {
 }
 
 impl Blocklist {
-    /// Reads a list: a regular expression in each line. Lines that are empty or begin with `#` say nothing.
+    /// Parses a list with a regular expression per line. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
     ///
-    /// Which line is no pattern, and why.
+    /// Which line is no valid pattern, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate();
         let lines: Vec<(usize, &str)> = lines
             .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
             .collect();
         for (index, line) in &lines {
-            // Each by itself, so that the error names its line.
+            // Compiled separately, so that the error names its line.
             compile([*line]).map_err(|error| format!("line {}: {error}", index + 1))?;
         }
         let written = lines.iter().map(|(_, line)| *line);
@@ -51,7 +51,7 @@ impl Blocklist {
         })
     }
 
-    /// Whether it has a pattern for this name.
+    /// Whether a pattern matches this name.
     pub fn matches(&self, name: &Name) -> bool {
         if self.written.is_empty() {
             return false;
@@ -67,7 +67,7 @@ fn compile<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Result<Regex
         .case_insensitive(true)
         .size_limit(COMPILED_BYTES_MAX);
     builder.build().map_err(|error| {
-        // The crate draws where the error is, over several lines.
+        // The crate's message shows the place of the error over several lines.
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default();
         last.trim_start_matches("error: ").to_owned()

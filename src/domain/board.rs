@@ -20,40 +20,38 @@ pub use self::definition::{
     AcceptLate, Definition, Ingest, Names, Order, Ranking, Uniques, Update, WeekStart,
 };
 
-/// How long the history of a rolling window outlives its last use, in milliseconds: one day, so that a
-/// service that was down over a boundary still finds what it needs.
+/// How long the history of a rolling window outlives its last use, in milliseconds: one day, so that a service that was
+/// down at a boundary still finds the data it needs.
 const HISTORY_SLACK_MS: u64 = 86_400_000;
 
-/// A board as the service works with it: the definition, and what Redis knows it by.
+/// A board as the service uses it: the definition, and its identity and state in Redis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Board {
-    /// Its name.
+    /// Its id.
     pub id: BoardId,
-    /// What was defined.
+    /// Its definition.
     pub definition: Definition,
-    /// Tells it apart from any other board, also from an earlier one of the same name: the stamp
-    /// (`scripts/begin.lua`) at which it was created.
+    /// Identifies the board even among earlier ones of the same name: the stamp (`scripts/begin.lua`) of its creation.
     pub generation: u64,
-    /// Tells its definition apart from any other that it has had, and is greater than those before: 1, and then the
-    /// stamp of the last change.
+    /// Identifies its definition among all that it has had, in ascending order: 1, and then the stamp of the last change.
     pub revision: u64,
-    /// The revisions at which a window's data began, where that was not the first: a window that is
-    /// taken away and added again must not show what it missed.
+    /// The revisions at which a window's data began, if not the first: a window that is removed and added again must not
+    /// show what it missed.
     pub epochs: BTreeMap<Window, u64>,
     /// The boundaries of its periods.
     pub calendar: Calendar,
-    /// Where its data lies.
+    /// Where its data is stored.
     pub placement: Placement,
-    /// Since when it has `finalize`, if it has: periods that ended by then have no result.
+    /// Since when it has had `finalize`, if it does: periods that ended by then have no result.
     pub finalize_since: Option<Timestamp>,
-    /// How far its closings have come.
+    /// The progress of its closings.
     pub closings: Closings,
-    /// Of a league, the settings that were replaced, the oldest first: see [`Board::league_of`].
+    /// Of a league, the replaced settings, oldest first: see [`Board::league_of`].
     pub league_before: Vec<FormerLeague>,
 }
 
 impl Board {
-    /// Puts a new board together. The definition was checked before.
+    /// A new board with a checked definition.
     pub fn new(
         id: BoardId,
         definition: Definition,
@@ -80,13 +78,13 @@ impl Board {
         }
     }
 
-    /// The revision that a change with this stamp leads to.
+    /// The revision of a change with this stamp.
     fn revision_at(&self, stamp: u64) -> u64 {
         stamp.max(self.revision + 1)
     }
 
-    /// The next revision of this board, with another definition, at a stamp and a time. Windows that it begins to record get the
-    /// new revision as their epoch. If the number of shards is another one, a move begins.
+    /// The next revision of this board, with another definition, at a stamp and a time. Windows that it starts to record
+    /// get the new revision as their epoch. If the number of shards differs, a move begins.
     #[must_use]
     pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
         let revision = self.revision_at(stamp);
@@ -111,7 +109,7 @@ impl Board {
         }
     }
 
-    /// The next revision of this board with its data elsewhere, at a stamp.
+    /// The next revision of this board with another placement, at a stamp.
     #[must_use]
     pub fn placed(&self, placement: Placement, stamp: u64) -> Self {
         Self {
@@ -121,7 +119,7 @@ impl Board {
         }
     }
 
-    /// This board, where it has `finalize` since now unless it had it before.
+    /// This board with `finalize` set since now, unless it was set before.
     #[must_use]
     pub fn finalized(self, now: Timestamp) -> Self {
         let since = self.definition.finalize.map(|_| now);
@@ -131,14 +129,14 @@ impl Board {
         }
     }
 
-    /// The name of this definition. Each change of the definition gives another name, and no name is given twice.
+    /// The name of this definition. Each change gives another name, and no name is used twice.
     pub fn version(&self) -> String {
         format!("{}-{}", self.generation, self.revision)
     }
 
-    /// The windows that another definition leaves out, and whose data could not be made again from what stays. A unit
-    /// is lost if it is not recorded any more. A rolling window is lost if its periods would not be kept for long
-    /// enough, or only with what is carried over.
+    /// The windows that another definition drops, and whose data could not be rebuilt from what stays. A unit is lost if it
+    /// is no longer recorded. A rolling window is lost if its periods would not be kept for long enough, or only with what
+    /// is carried over.
     pub fn windows_lost(&self, definition: &Definition) -> Vec<Window> {
         let recorded = recorded(definition);
         let is_lost = |window: &Window| match window {
@@ -155,13 +153,13 @@ impl Board {
         windows.filter(is_lost).collect()
     }
 
-    /// The first revision whose events these windows hold.
+    /// The first revision whose events these windows include.
     pub fn recorded_since(&self, windows: &[Window]) -> Option<u64> {
         let began = |window: &Window| self.epoch(Some(Window::Period(window.unit())));
         windows.iter().map(began).min()
     }
 
-    /// The last time at which an event of the period can come in, in milliseconds; `None`: at any time.
+    /// The last time at which an event of the period can arrive, in milliseconds; `None`: at any time.
     pub fn last_event_ms(&self, period: &Period) -> Option<i64> {
         match self.definition.accept_late {
             AcceptLate::Any => None,
@@ -175,18 +173,17 @@ impl Board {
         epoch.unwrap_or(0)
     }
 
-    /// The units whose periods an event is added to: those among the windows, and those that a rolling
-    /// window counts.
+    /// The units whose periods an event is added to: those of windows, and those that a rolling window counts.
     pub fn recorded_units(&self) -> impl Iterator<Item = Unit> {
         Unit::ALL.into_iter().filter(|unit| {
             self.definition.windows.contains(&Window::Period(*unit)) || self.definition.rolls(*unit)
         })
     }
 
-    /// When a period's standing may be dropped, in milliseconds since the epoch: `None` for never.
+    /// When a period's standing may expire, in milliseconds since the epoch: `None` for never.
     ///
-    /// At least the retention after its end, and not before the last rolling standing that contains it
-    /// could have been completed from it.
+    /// At least the retention after its end, and not before the last rolling standing that contains it could have been
+    /// completed from it.
     pub fn expires_at_ms(&self, period: &Period) -> Option<i64> {
         let unit = period.unit;
         let retention = self.definition.retention.get(&unit)?.ms();
@@ -204,7 +201,7 @@ impl Board {
     }
 }
 
-/// The windows that have data of their own: those defined, and the units of the rolling ones.
+/// The windows with data of their own: those defined, and the units of the rolling ones.
 fn recorded(definition: &Definition) -> BTreeSet<Window> {
     let windows = definition.windows.iter();
     let with_units = windows.flat_map(|window| [*window, Window::Period(window.unit())]);
@@ -236,7 +233,7 @@ mod tests {
             BTreeMap::new(),
             "the day goes on as the rolling window's base"
         );
-        // A clock that has gone back.
+        // After the clock went back.
         let gone = hidden.replaced(definition(r#"{"windows": ["all"]}"#), 3, now);
         assert_eq!(gone.epoch(Some(Window::Period(Unit::All))), 8);
         let back = gone.replaced(definition(r#"{"windows": ["all", "day"]}"#), 20, now);

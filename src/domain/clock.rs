@@ -1,4 +1,4 @@
-//! The time, as all instances of the service agree on it.
+//! The time, on which all instances of the service agree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -9,20 +9,20 @@ use parking_lot::Mutex;
 
 use super::time::Timestamp;
 
-/// By how many milliseconds Redis' clock may be off what it should show after the last look at it: each look is as exact as
-/// half of the time that it took, and that is bounded by the time-out of a command.
+/// By how many milliseconds Redis' clock may deviate from what is expected since the last look: a look is exact to half of
+/// its duration, which the time-out of commands bounds.
 const JUMP_MS_MAX: i64 = 5_000;
-/// Clocks that are being corrected run faster or slower by a part in so many.
+/// Clocks that are being corrected run faster or slower by one part in this many.
 const SLEW: i64 = 1_000;
-/// By how many milliseconds Redis' clock and this machine's may differ, if both are to be trusted.
+/// By how many milliseconds Redis' clock and this machine's may differ if both are to be trusted.
 const APART_MS_MAX: i64 = 60_000;
-/// For how long no clock is trusted after one has jumped: it may jump back.
+/// How long no clock is trusted after one has jumped: it may jump back.
 const DOUBT: Duration = Duration::from_mins(10);
-/// How old the last look may be: later both clocks may have jumped.
+/// How old the last look may be: after that both clocks may have jumped.
 const LOOK_AGE_MAX: Duration = Duration::from_mins(1);
 
-/// How far ahead of the clock the times of arrivals may be that were given before, in microseconds: by so much the clock may go
-/// back without changing the order of arrivals. If it goes back by more, they follow it.
+/// How far earlier arrival times may be ahead of the clock, in microseconds. If the clock goes back by up to this much, the
+/// order of arrivals is kept; if by more, they follow the clock.
 const ARRIVALS_AHEAD_US_MAX: i64 = 1_000_000;
 
 /// A look at Redis' clock.
@@ -30,14 +30,14 @@ const ARRIVALS_AHEAD_US_MAX: i64 = 1_000_000;
 pub struct Look {
     /// What Redis' clock showed, in microseconds since the epoch.
     pub redis_us: i64,
-    /// When this machine's clock was at the middle of the look, in microseconds since the epoch.
+    /// What this machine's clock showed at the middle of the look, in microseconds since the epoch.
     pub local_us: i64,
-    /// The same by a clock that never jumps.
+    /// The same moment on a clock that never jumps.
     pub at: Instant,
 }
 
 impl Look {
-    /// What was seen in an exchange that began and ended at these times.
+    /// A look from an exchange that began and ended at these times.
     pub fn between(redis_us: i64, began: (i64, Instant), ended: (i64, Instant)) -> Self {
         Self {
             redis_us,
@@ -46,12 +46,12 @@ impl Look {
         }
     }
 
-    /// By how many milliseconds Redis' clock has jumped since an earlier look, if it has: ahead, or back.
+    /// By how many milliseconds Redis' clock has jumped forward or back since an earlier look, if at all.
     fn jump_since(&self, earlier: &Self) -> Option<i64> {
         self.jump(earlier, |look| look.redis_us)
     }
 
-    /// The same of this machine's clock.
+    /// By how many milliseconds this machine's clock has jumped since an earlier look, if at all.
     fn local_jump_since(&self, earlier: &Self) -> Option<i64> {
         self.jump(earlier, |look| look.local_us)
     }
@@ -64,7 +64,7 @@ impl Look {
     }
 }
 
-/// What was seen of the clocks.
+/// The observations of the clocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     last: Option<Look>,
@@ -73,7 +73,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Why the clocks may be wrong by much; `None` if nothing speaks for that.
+    /// Why the clocks may be far off; `None` if there is no sign of that.
     fn doubt(&self, at: Instant) -> Option<String> {
         let ago = |earlier| at.saturating_duration_since(earlier);
         let Some(look) = self.last.filter(|look| ago(look.at) <= LOOK_AGE_MAX) else {
@@ -94,11 +94,11 @@ impl Seen {
     }
 }
 
-/// Follows Redis' clock, or stands where a test has set it. Clones share it.
+/// A clock that follows Redis' clock, or stands where a test has set it. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Clock {
     kind: Kind,
-    /// The time that the last arrival got, in microseconds since the epoch.
+    /// The last arrival time, in microseconds since the epoch.
     last_arrival_us: Arc<AtomicI64>,
 }
 
@@ -111,7 +111,7 @@ enum Kind {
     Set {
         now_ms: Arc<AtomicI64>,
         is_doubted: Arc<AtomicBool>,
-        /// Whether arrivals have the time that the clock shows, all the same.
+        /// Whether arrivals get the clock's time unchanged.
         arrivals_stand: bool,
     },
 }
@@ -137,7 +137,8 @@ impl Clock {
         Self::standing(now, false)
     }
 
-    /// A clock that stands still until it is set, for arrivals too: all of them have one time, as they may through different instances.
+    /// A clock that stands still until it is set, also for arrivals: all get the same time, as may happen through different
+    /// instances.
     pub fn stopped_at(now: Timestamp) -> Self {
         Self::standing(now, true)
     }
@@ -150,22 +151,22 @@ impl Clock {
         })
     }
 
-    /// Moves a clock that stands; does nothing to one that runs.
+    /// Sets a standing clock; does nothing to a running one.
     pub fn set(&self, now: Timestamp) {
         if let Kind::Set { now_ms, .. } = &self.kind {
             now_ms.store(now.ms(), Ordering::SeqCst);
         }
     }
 
-    /// Says whether a clock that stands is to be doubted; does nothing to one that runs.
+    /// Sets whether a standing clock is in doubt; does nothing to a running one.
     pub fn set_doubted(&self, doubted: bool) {
         if let Kind::Set { is_doubted, .. } = &self.kind {
             is_doubted.store(doubted, Ordering::SeqCst);
         }
     }
 
-    /// Why the time now may be wrong by much: the clocks of Redis and of this machine differ, or one of them has jumped. `None`
-    /// if nothing speaks for that. What can't be undone is not done by a clock that is doubted.
+    /// Why the time may be far off: the clocks of Redis and of this machine differ, or one of them has jumped. `None` if
+    /// there is no sign of that. While a clock is in doubt, nothing irreversible is done.
     pub fn doubt(&self) -> Option<String> {
         match &self.kind {
             Kind::System { seen, .. } => seen.lock().doubt(Instant::now()),
@@ -175,8 +176,8 @@ impl Clock {
         }
     }
 
-    /// Corrects a running clock by a look at Redis' clock. Returns by how many milliseconds Redis' clock has jumped since the
-    /// last look, if it has: ahead, or back. A machine that was suspended meanwhile takes that time for a jump, too.
+    /// Corrects a running clock by a look at Redis' clock. Returns by how many milliseconds Redis' clock has jumped forward
+    /// or back since the last look, if at all. A suspended machine takes the time of its suspension for a jump, too.
     pub fn follow(&self, look: Look) -> Option<i64> {
         let Kind::System { ahead_us, seen } = &self.kind else {
             return None;
@@ -196,7 +197,7 @@ impl Clock {
         Utc::now().timestamp_micros()
     }
 
-    /// What Redis' clock shows, by which keys expire: the time now, unless a test has set that.
+    /// What Redis' clock shows, by which keys expire: the current time, even if a test has set the clock.
     pub fn redis_now(&self) -> Timestamp {
         match &self.kind {
             Kind::System { .. } => self.now(),
@@ -204,7 +205,7 @@ impl Clock {
         }
     }
 
-    /// The time now, in whole milliseconds.
+    /// The current time, in whole milliseconds.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_ms_clamped(self.now_us().div_euclid(1_000))
     }
@@ -216,13 +217,13 @@ impl Clock {
         }
     }
 
-    /// A time for something that comes in now. Each is later than those that were given before, so they keep the order of arrival. None is
-    /// a whole millisecond, so that what somebody else gives such a time lies before them.
+    /// The time of something that arrives now. Each is later than all before, which keeps the order of arrival. None is a
+    /// whole millisecond, so an event for which a client gives such a time comes first.
     pub fn arrival(&self) -> Timestamp {
         self.arrival_from(Timestamp::MIN)
     }
 
-    /// The same, from `first` on.
+    /// An arrival time not before `first`.
     pub fn arrival_from(&self, first: Timestamp) -> Timestamp {
         let now_us = self.now_us().max(first.us());
         if let Kind::Set {
@@ -272,7 +273,7 @@ mod tests {
     fn a_jump_of_redis_clock_is_told_once_whatever_the_local_clock_does() {
         const YEAR_MS: i64 = 365 * 86_400_000;
         let (clock, begun) = (Clock::system(), Instant::now());
-        // Milliseconds since the beginning, what Redis' clock shows, what the local clock shows, the jump.
+        // Milliseconds since the start, what Redis' clock shows, what the local clock shows, the jump.
         for (after_ms, redis_ms, local_ms, jump_ms) in [
             (0, 1_000, 1_000, None),
             (1_000, 2_000, 2_000, None),
@@ -284,11 +285,11 @@ mod tests {
             (5_000, 6_000 + YEAR_MS, 6_000, None),
             (6_500, 7_500, 7_500, Some(-YEAR_MS)),
             (7_500, 8_500, 8_500, None),
-            // A look is inexact by as long as half of an exchange takes.
+            // A look is inexact by half the duration of its exchange.
             (8_500, 13_500, 13_500, None),
             (9_500, 10_500, 10_500, None),
             (10_500, 16_502, 16_502, Some(5_002)),
-            // Redis was away for a day, in which its clock was corrected by half a minute.
+            // Redis was down for a day, in which its clock was corrected by half a minute.
             (86_410_500, 86_446_502, 86_446_502, None),
         ] {
             let at = begun + Duration::from_millis(after_ms);
@@ -305,8 +306,8 @@ mod tests {
     fn clocks_that_differ_or_have_jumped_are_doubted_for_ten_minutes() {
         const MONTH_MS: i64 = 30 * 86_400_000;
         let begun = Instant::now();
-        // Seconds since the beginning; by how many milliseconds Redis' clock and this machine's are ahead; whether they
-        // are doubted.
+        // Seconds since the start; by how many milliseconds Redis' clock and this machine's are ahead; whether they are in
+        // doubt.
         for looks in [
             // They are a month ahead for a minute, and back.
             &[
@@ -329,7 +330,7 @@ mod tests {
                 (61, 0, 0, true),
                 (662, 0, 0, false),
             ],
-            // They differ from the beginning on.
+            // They differ from the start.
             &[
                 (0, 61_000, 0, true),
                 (900, 61_000, 0, true),
@@ -387,13 +388,13 @@ mod tests {
             assert!(next > last && !next.is_whole_ms(), "{next} after {last}");
             last = next;
         }
-        // They go on from where they are if the clock goes back a little, or a later one is asked for.
+        // Arrivals continue if the clock goes back a little, or a later one is requested.
         clock.set(Timestamp::from_ms_clamped(-900));
         assert_eq!(clock.arrival().us(), last.us() + 1);
         let first = Timestamp::from_ms_clamped(60_000);
         let [one, other] = [(); 2].map(|()| clock.arrival_from(first));
         assert_eq!((one.us(), other.us()), (60_000_001, 60_000_002));
-        // A clock that was ahead by much was wrong.
+        // A clock that was far ahead was wrong.
         assert_eq!(clock.arrival().us(), -899_999);
     }
 }

@@ -1,9 +1,9 @@
 //! Closings: what makes the periods of a board final.
 //!
-//! A period is *live* until its end, and *closing* while events of it may still count; it is *ended* where no closing is to come.
-//! A closing is decided for an instant: all periods that end up to it become final together. It pins what the definition says then. From then on the *barrier* of
-//! every shard is at that instant or behind it: no shard takes an event with an earlier `at` any more
-//! (`scripts/apply.lua`). A barrier never falls.
+//! A period is *live* until its end, and *closing* while events of it may still count; it is *ended* if no closing will
+//! come. A closing is decided for an instant: all periods that end up to it become final together. It pins what the
+//! definition says then. From then on the *barrier* of every shard is at that instant or later: no shard takes an event
+//! with an earlier `at` any more (`scripts/apply.lua`). A barrier never falls.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,25 +16,25 @@ use super::window::Window;
 
 /// The longest `finalize`.
 pub const FINALIZE_MAX: Span = Span::days(31);
-/// The shortest `max_delay`. The longest is what an event may wait in its queue.
+/// The shortest `max_delay`. The longest is the maximum wait of an event in its queue.
 pub const MAX_DELAY_MIN: Span = Span::seconds(1);
-/// For how long a standing waits for its closing beyond its retention, in milliseconds: 366 days. A standing that waits in
-/// vain, because the service is down or `finalize` was removed, goes then.
+/// How long a standing waits for its closing beyond its retention, in milliseconds: 366 days. After that it expires even
+/// without a closing, because the service is down or `finalize` was removed.
 pub const UNCLOSED_MS_MAX: u64 = 366 * 86_400_000;
 
-/// How far the closings of a board have come. What is in memory may be behind what is stored: see [`Board::terms_of`].
+/// The progress of a board's closings. The copy in memory may be outdated: see [`Board::terms_of`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Closings {
     /// The greatest instant for which a closing was decided.
     pub until: Option<Timestamp>,
     /// The results of all periods that end up to this instant are recorded.
     pub results_until: Option<Timestamp>,
-    /// What the closings have pinned, in the order of time.
+    /// What the closings have pinned, in chronological order.
     pub terms: Vec<ClosingTerms>,
 }
 
-/// What the definition said when closings were decided, for the periods that end up to an instant and after that of the item
-/// before.
+/// What the definition said when closings were decided, for the periods that end up to an instant and after that of the
+/// previous item.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ClosingTerms {
     /// The instant of the last of these closings.
@@ -46,7 +46,7 @@ pub struct ClosingTerms {
     /// What members win.
     #[serde(default)]
     pub rewards: Vec<Rule>,
-    /// How long they waited for queued events at the most; `None`: for all of them.
+    /// The maximum wait for queued events; `None`: until all are applied.
     pub max_delay: Option<Span>,
 }
 
@@ -60,31 +60,31 @@ impl ClosingTerms {
 }
 
 impl Closings {
-    /// Whether results of a closing that was decided may be missing.
+    /// Whether results of a decided closing may be missing.
     pub fn is_pending(&self) -> bool {
         self.results_until < self.until
     }
 
-    /// How long the closing that was decided last waits for queued events at the most; `None`: for all of them.
+    /// The maximum wait of the last decided closing for queued events; `None`: until all are applied.
     pub fn max_delay(&self) -> Option<Span> {
         self.terms.last()?.max_delay
     }
 }
 
 impl Board {
-    /// When a period ends on this board: when the board closes, if that is earlier. `None` if it never ends.
+    /// The end of a period on this board: at the latest when the board closes. `None` if it never ends.
     pub fn end_of(&self, period: &Period) -> Option<Timestamp> {
         let closes_at = self.definition.closes_at;
         period.end().into_iter().chain(closes_at).min()
     }
 
-    /// Whether the periods that end at this instant are made final: a closing was decided for them, or one may be. What had ended
-    /// when `finalize` was set becomes final only with what ends later.
+    /// Whether the periods that end at this instant become final: a closing was decided for them, or may be. Periods that
+    /// had ended when `finalize` was set become final only with ones that end later.
     pub fn closes(&self, end: Timestamp) -> bool {
         self.closings.until >= Some(end) || self.finalize_since.is_some_and(|since| end > since)
     }
 
-    /// Whether a period has a result when it is final: it is one of a window, and begins before the board closes.
+    /// Whether a period gets a result when it is final: it is one of a window, and begins before the board closes.
     pub fn has_result(&self, period: &Period) -> bool {
         let closes_at = self.definition.closes_at;
         self.definition
@@ -93,27 +93,27 @@ impl Board {
             && closes_at.is_none_or(|closes_at| period.start_ms < closes_at.ms())
     }
 
-    /// What was pinned for a period; `None` if no closing was decided for it, or none that this copy knows of. A copy
-    /// knows all closings but those with its own definition, so in both cases the definition says what counts.
+    /// What was pinned for a period; `None` if no closing was decided for it, or none that this copy has. A copy has all
+    /// closings except those with its own definition, so in both cases the definition applies.
     pub fn terms_of(&self, period: &Period) -> Option<&ClosingTerms> {
         let end = self.end_of(period)?;
         let mut terms = self.closings.terms.iter();
         terms.find(|terms| terms.until >= end)
     }
 
-    /// How ranks count in a period.
+    /// The ranking of a period.
     pub fn ranking_of(&self, period: &Period) -> Ranking {
         let terms = self.terms_of(period);
         terms.map_or(self.definition.ranking, |terms| terms.ranking)
     }
 
-    /// How long the closing of a period waits for queued events at the most; `None`: for all of them.
+    /// The maximum wait of a period's closing for queued events; `None`: until all are applied.
     pub fn max_delay_of(&self, period: &Period) -> Option<Span> {
         let terms = self.terms_of(period);
         terms.map_or(self.definition.max_delay, |terms| terms.max_delay)
     }
 
-    /// The periods that hold an instant and have results once they end, with their ends.
+    /// The periods around an instant that get results when they end, with their ends.
     pub fn ending_around(&self, at: Timestamp) -> impl Iterator<Item = (Period, Timestamp)> {
         let periods = self.recorded_units();
         let periods = periods.map(move |unit| self.calendar.containing(unit, at));
@@ -121,21 +121,21 @@ impl Board {
         periods.filter_map(|period| Some((period, self.end_of(&period)?)))
     }
 
-    /// The rules of the board as they hold for a period, those for other windows too: the index of a rule is what it is
-    /// known by.
+    /// All reward rules of the board that apply to a period, including those for other windows: a rule is identified by its
+    /// index.
     pub fn all_rules_of(&self, period: &Period) -> &[Rule] {
         let terms = self.terms_of(period);
         terms.map_or(&self.definition.rewards, |terms| &terms.rewards)
     }
 
-    /// Those by which members win in a period, with their indexes.
+    /// The reward rules for a period, with their indexes.
     pub fn rules_of(&self, period: &Period) -> impl Iterator<Item = (usize, &Rule)> + Clone {
         let window = Window::Period(period.unit);
         let rules = self.all_rules_of(period).iter().enumerate();
         rules.filter(move |(_, rule)| rule.window == window)
     }
 
-    /// What is pinned when a closing is decided for this instant, together with what was pinned before.
+    /// The pinned terms including those of a closing decided for this instant.
     pub fn terms_with(&self, until: Timestamp) -> Vec<ClosingTerms> {
         let mut all = self.closings.terms.clone();
         let new = ClosingTerms {
@@ -152,8 +152,8 @@ impl Board {
         all
     }
 
-    /// When a standing that is written to now may be dropped, in milliseconds since the epoch: `None` for never. What waits
-    /// for a closing is kept for longer; the closing then sets when it may be dropped ([`Board::expires_at_ms`]).
+    /// When a standing written to now may expire, in milliseconds since the epoch: `None` for never. One that waits for a
+    /// closing is kept longer; the closing then sets its expiry ([`Board::expires_at_ms`]).
     pub fn kept_until_ms(&self, period: &Period) -> Option<i64> {
         let expires_ms = self.expires_at_ms(period)?;
         let is_closed_later = self
@@ -163,13 +163,12 @@ impl Board {
         Some(expires_ms.saturating_add_unsigned(unclosed_ms))
     }
 
-    /// Whether some of its periods may be closed. Then only its shards know which events they refuse.
+    /// Whether periods of the board may be closed. Then only its shards know which events they refuse.
     pub fn closes_periods(&self) -> bool {
         self.definition.finalize.is_some() || self.closings.until.is_some()
     }
 
-    /// The first instant, in milliseconds since the epoch, of those at which a period may have ended that has initial scores
-    /// and is kept.
+    /// The earliest end, in milliseconds since the epoch, of a period with initial scores that may still be kept.
     pub fn initial_kept_from_ms(&self, now: Timestamp) -> i64 {
         let kept_from_ms = |unit: &Unit| {
             let running = self.calendar.containing(*unit, now);
@@ -181,8 +180,8 @@ impl Board {
         kept_from_ms.min().unwrap_or(i64::MIN)
     }
 
-    /// When a standing ends, if it goes on to have the lines of erased members once it is final: if it is that of a period of
-    /// one of the board's windows, and periods of the board are closed.
+    /// When a standing ends, if it keeps the lines of erased members once it is final: if it is of a period of one of the
+    /// board's windows, and periods of the board are closed.
     pub fn keeps_lines_from(&self, standing: &Standing) -> Option<Timestamp> {
         let is_of_window = match standing.series.list {
             List::Period(unit) | List::Initial(unit) => {
@@ -194,7 +193,7 @@ impl Board {
         end.filter(|_| self.closes_periods() && is_of_window)
     }
 
-    /// The last period of a unit that is final where the barrier is here.
+    /// The last period of a unit that is final with this barrier.
     pub fn last_final(&self, unit: Unit, barrier: Timestamp) -> Option<Period> {
         let before = Timestamp::from_ms_clamped(barrier.ms().saturating_sub(1));
         let period = self.calendar.containing(unit, before);
@@ -210,9 +209,9 @@ impl Board {
     }
 }
 
-/// The greatest instant for which a closing may be decided now, if it lies behind the one that was `decided` last. With
-/// `finalize`, that is the last instant, at least so long ago, at which a period of the board ended. For what had ended when
-/// `finalize` was set, no closing is decided: there are no results, by which to tell how far a closing has come.
+/// The greatest instant for which a closing may be decided now, if it is after the last `decided` one. With `finalize`,
+/// that is the last end of a period at least so long ago. Periods that had ended when `finalize` was set get no closing of
+/// their own: they have no results to track its progress by.
 pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
@@ -226,7 +225,7 @@ pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<
     due.filter(|due| Some(*due) > decided.max(board.finalize_since))
 }
 
-/// When [`due`] will name another instant, in milliseconds since the epoch; `None` for never.
+/// When [`due`] will return another instant, in milliseconds since the epoch; `None` for never.
 pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
     let finalize = board.definition.finalize?;
     let waited = now.saturating_sub(finalize);

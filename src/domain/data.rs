@@ -1,4 +1,4 @@
-//! The data of an entry: a small JSON object that an event brings along, and that the entry shows whose score it gave.
+//! The data of an entry: a small JSON object of an event, which is shown with the entry whose score the event gave.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,19 +17,19 @@ pub const DATA_BYTES_MAX: usize = 512;
 /// The greatest whole number that every JSON client holds exactly: 2^53 − 1.
 const WHOLE_MAX: u64 = (1 << 53) - 1;
 
-/// A JSON object in its canonical form (RFC 8785), of up to [`DATA_BYTES_MAX`] bytes. Data sorts by the bytes of this form, and is written
-/// as them.
+/// A JSON object in its canonical form (RFC 8785), of up to [`DATA_BYTES_MAX`] bytes. Data is sorted and written as the
+/// bytes of this form.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct EntryData(#[serde(serialize_with = "as_json")] Arc<str>);
 
-/// Why a text is no data.
+/// Why a text is not valid data.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum DataError {
     /// It is another kind of JSON.
     #[error("must be a JSON object")]
     NoObject,
-    /// It is no JSON, or JSON that not every client understands alike.
+    /// It is no JSON, or JSON that clients understand differently.
     #[error("{0}")]
     Unsound(String),
     /// It is too long.
@@ -38,7 +38,7 @@ pub enum DataError {
 }
 
 impl EntryData {
-    /// Reads a JSON object, however it is written.
+    /// Parses a JSON object in any form.
     pub fn parse(text: &str) -> Result<Self, DataError> {
         let (value, canonical) = canonical(text)?;
         if !value.is_object() {
@@ -62,13 +62,13 @@ impl EntryData {
     }
 }
 
-/// Writes a text of JSON as the value that it is, byte by byte.
+/// Writes JSON text verbatim as a value.
 pub(crate) fn as_json<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
     let value: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
     value.serialize(serializer)
 }
 
-/// From an answer: it was checked when it came in.
+/// From a response: it was checked when it came in.
 impl<'de> Deserialize<'de> for EntryData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Map::deserialize(deserializer)?;
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for EntryData {
     }
 }
 
-/// Reads a JSON value that every client understands alike, and gives its canonical form (RFC 8785).
+/// Parses a JSON value that all clients understand alike, and returns its canonical form (RFC 8785).
 pub(crate) fn canonical(text: &str) -> Result<(Value, String), DataError> {
     let unsound = |error| DataError::Unsound(document::without_place(&error));
     let Sound(value) = serde_json::from_str(text).map_err(unsound)?;
@@ -85,7 +85,7 @@ pub(crate) fn canonical(text: &str) -> Result<(Value, String), DataError> {
     Ok((value, canonical))
 }
 
-/// A JSON value that every client understands alike: no name comes twice in an object, and no whole number has more digits
+/// A JSON value that all clients understand alike: no duplicate names in an object, and no whole numbers with more digits
 /// than a double holds.
 struct Sound(Value);
 

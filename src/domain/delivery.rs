@@ -1,4 +1,4 @@
-//! Deliveries: a message on its way to a webhook, and when it is tried again.
+//! Deliveries of messages to webhooks, and when they are retried.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use super::message::MessageId;
 use super::texts::words;
 use super::time::{Span, Timestamp};
 
-/// The pauses between tries: 24 hours together, and then the delivery is a dead letter.
+/// The pauses between tries: 24 hours in total, after which the delivery is a dead letter.
 const PAUSES: [Span; 8] = [
     Span::seconds(5),
     Span::minutes(1),
@@ -19,7 +19,7 @@ const PAUSES: [Span; 8] = [
     Span::hours(8),
     Span::hours(8),
 ];
-/// By how much a pause is longer or shorter, so that receivers are not called all at once: up to a tenth of it.
+/// Pauses vary by up to a tenth, so that receivers are not called all at once.
 const JITTER_PARTS: u64 = 10;
 
 words! {
@@ -36,34 +36,34 @@ words! {
     }
 }
 
-/// A message on its way to a webhook, as it is stored.
+/// A message for a webhook, as stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Delivery {
-    /// What the receiver gets.
+    /// The body that the receiver gets.
     pub body: String,
     /// Its status.
     pub status: DeliveryStatus,
     /// When it was queued.
     pub created_at: Timestamp,
-    /// When it is tried next, was delivered, or was given up. (Scripts order deliveries by this.)
+    /// When it is tried next, was delivered, or was given up. (Scripts sort deliveries by this.)
     pub at: Timestamp,
-    /// How many tries there were.
+    /// The number of tries.
     pub tries: u32,
-    /// How many of them since it was queued, or since somebody had it tried anew.
+    /// The number of tries since it was queued, or since the last manual retry.
     pub tries_in_row: u32,
-    /// How the last try has ended; nothing of the answer but its status is kept.
+    /// The last try; of the response only the status is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Try>,
 }
 
-/// How a try has ended.
+/// The outcome of a try.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Try {
     /// When.
     pub at: Timestamp,
-    /// The status of the answer, if there was one.
+    /// The status of the response, if any.
     pub status: Option<u16>,
-    /// Why it has failed; `None`: it has not.
+    /// The error; `None` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Try {
     }
 }
 
-/// A delivery and its id, which is that of its message.
+/// A delivery with its id, which is that of its message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NamedDelivery {
     /// The id.
@@ -87,7 +87,7 @@ pub struct NamedDelivery {
 }
 
 impl Delivery {
-    /// A message that is to be sent at once.
+    /// A message to be sent at once.
     pub fn new(body: String, now: Timestamp) -> Self {
         Self {
             body,
@@ -100,7 +100,7 @@ impl Delivery {
         }
     }
 
-    /// The same where it is given up at once, for this reason.
+    /// The delivery, given up at once for this reason.
     #[must_use]
     pub fn given_up(self, reason: &str, now: Timestamp) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Delivery {
         }
     }
 
-    /// What becomes of it after a try. `seed` tells this delivery from others: it decides how long the pause is.
+    /// The delivery after a try. `seed` identifies this delivery: it determines the length of the pause.
     #[must_use]
     pub fn after(self, end: Try, seed: &str) -> Self {
         let (tries, tries_in_row) = (self.tries + 1, self.tries_in_row + 1);
@@ -134,7 +134,7 @@ impl Delivery {
         }
     }
 
-    /// The same where it is tried anew, at once.
+    /// The delivery, due at once for a manual retry.
     #[must_use]
     pub fn anew(self, now: Timestamp) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Delivery {
     }
 }
 
-/// The pause after so many tries in milliseconds; `None` if there were enough.
+/// The pause after this many tries in milliseconds; `None` if it is given up.
 fn pause_ms_after(tries: u32, seed: &str) -> Option<i64> {
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let pause_ms = PAUSES.get(index)?.ms();

@@ -1,4 +1,4 @@
-//! Reading JSON documents, so that an error says where it lies.
+//! Reads JSON documents, so that errors have a place.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,32 +8,32 @@ use super::board::FieldError;
 /// Why a document can't be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DocumentError {
-    /// It is no JSON: why not.
+    /// It is no JSON, with the reason.
     Malformed(String),
-    /// It is not the JSON that is expected: where, and what is wrong.
+    /// It is not the expected JSON, with the place and the reason.
     Unexpected(FieldError),
 }
 
 /// Reads a JSON object.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     let malformed = |error: serde_json::Error| DocumentError::Malformed(error.to_string());
-    // serde would also read an array, and take its items for the fields in their order.
+    // serde would also accept an array, with the items as fields in order.
     if text.trim_ascii_start().starts_with('[') {
         serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
         let detail = "must be an object, not an array";
         return Err(DocumentError::Unexpected(FieldError::new("", detail)));
     }
-    // Keeping track of where an error lies takes time, so it is done only if there is an error.
+    // Tracking the place of an error takes time, so that is done only if there is one.
     if let Ok(parsed) = serde_json::from_str(text) {
         return Ok(parsed);
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = pointer(error.path());
-        // serde may find a wrong field before it finds that the text is no JSON. The latter is told first.
+        // serde may find a wrong field before it finds invalid JSON. The latter is reported first.
         match serde_json::from_str::<IgnoredAny>(text) {
             Ok(_) => {
-                // The pointer says the place better. Two messages are about syntax, which is sound here.
+                // The pointer has the place. Two messages mention syntax, which is valid here.
                 let detail = match &*without_place(error.inner()) {
                     "expected value" => "invalid type: expected a string".to_owned(),
                     "trailing characters" => "there are too many items".to_owned(),

@@ -1,4 +1,4 @@
-//! Editions: what tells the contents of a standing apart. Clients know an edition as a `revision`, and only compare it.
+//! Editions identify the contents of a standing. To clients an edition is a `revision`, which they only compare.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,18 @@ use std::str::FromStr;
 use super::board::Board;
 use super::state::PeriodState;
 
-/// How often that has changed what reads of a shard show (`scripts/lib/changed.lua`). Nothing has two contents under one value.
+/// Counts the changes of what reads of a shard show (`scripts/lib/changed.lua`). Different contents never have the same
+/// value.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Changed {
-    /// How often.
+    /// The number of changes.
     pub number: u64,
-    /// The history of the server that has written last: another one after a server was started or promoted.
+    /// The history of the server that wrote last, which differs after a server was started or promoted.
     pub history: u64,
 }
 
 impl Changed {
-    /// From the field of the head; empty where nothing has changed yet.
+    /// From the field of the head; empty before the first change.
     pub fn from_stored(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self::default());
@@ -32,13 +33,13 @@ impl Changed {
 /// What a read has seen of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ShardSeen {
-    /// How often it has changed.
+    /// Its count of changes.
     pub changed: Changed,
-    /// Whether the standing, and the one before if that was read, has entries: a standing expires without a change.
+    /// Whether the standing, and the previous one if it was read, has entries: a standing expires without a change.
     pub has_entries: [bool; 2],
 }
 
-/// The edition of a standing: of two reads that ask for the same, and find equal editions, the content is equal.
+/// The edition of a standing: two identical reads with equal editions have equal contents.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Edition {
     generation: u64,
@@ -46,25 +47,25 @@ pub struct Edition {
     epoch: u32,
     /// The shards that were read, by their indexes.
     shards: Vec<(u16, ShardSeen)>,
-    /// The state that was told.
+    /// The state in the response.
     state: Option<PeriodState>,
-    /// Where a shard was read more than once, and has changed in between: what makes the edition equal to no other.
+    /// Set if a shard was read more than once and changed in between: makes the edition unique.
     nonce: Option<u64>,
 }
 
-/// Whether a shard has an edition.
+/// Whether a shard has reached an edition.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reached {
     /// It has this one or a later one.
     Yes,
     /// It has an earlier one.
     NotYet,
-    /// Nobody can tell: the board is another one or has moved, or the history is another one.
+    /// Unknown: the board is another one or has moved, or the history is another one.
     Unknown,
 }
 
 impl Edition {
-    /// What a read of a board has seen of these shards.
+    /// The edition that a read of a board has seen, from these shards.
     pub fn new(
         board: &Board,
         shards: Vec<(u16, ShardSeen)>,
@@ -81,7 +82,7 @@ impl Edition {
         }
     }
 
-    /// What an event has left of its shard.
+    /// The edition of an event's shard after the event.
     pub fn of_event(board: &Board, shard: u16, changed: Changed) -> Self {
         let seen = ShardSeen {
             changed,
@@ -90,7 +91,7 @@ impl Edition {
         Self::new(board, vec![(shard, seen)], None, None)
     }
 
-    /// As it is sent: characters that need no escapes in an address.
+    /// Its text, with characters that need no escaping in a URL.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(TEXT_BYTES);
         push_hex(&mut text, "", self.generation);
@@ -120,7 +121,7 @@ impl Edition {
         self.shards.is_empty()
     }
 
-    /// Whether it is of this board as the board lies now, with so many shards at the most that it names.
+    /// Whether it belongs to this board in its current sharding, and all of its shards exist there.
     pub fn is_of(&self, board: &Board) -> bool {
         let sharding = board.placement.current;
         let exist = self
@@ -130,7 +131,7 @@ impl Edition {
         self.generation == board.generation && self.epoch == sharding.epoch && exist
     }
 
-    /// Whether a shard that it names, and that has changed so often now, has it.
+    /// Whether a shard that it names has reached it, with the shard's current count of changes.
     pub fn reached(&self, shard: usize, now: Changed) -> Reached {
         let named = self
             .shards
@@ -146,10 +147,10 @@ impl Edition {
     }
 }
 
-/// How many bytes the text of an edition of one shard has at the most, as a rule.
+/// The usual maximum length of the text of an edition of one shard.
 const TEXT_BYTES: usize = 64;
 
-/// The letters of the states, by their place among all of them.
+/// The letters of the states, by index.
 const LETTERS: [&str; PeriodState::COUNT] = ["n", "l", "c", "e", "f"];
 
 /// The letter of a state; `u` if it is not known.
@@ -157,14 +158,15 @@ fn letter_of(state: Option<PeriodState>) -> &'static str {
     state.map_or("u", |state| LETTERS[state.index()])
 }
 
-/// As it is sent.
+/// Its text.
 impl fmt::Display for Edition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-/// Appends what stands before a number, and its hexadecimal digits. Each answer has several: to format them takes three times as long.
+/// Appends a prefix and a number's hexadecimal digits. Responses have several, and formatting macros take three times as
+/// long.
 fn push_hex(text: &mut String, before: &str, number: u64) {
     text.push_str(before);
     let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);

@@ -1,14 +1,13 @@
-//! Erasing a member of a board: what was written of it before counts for nothing, and what comes in later begins from
-//! nothing.
+//! Erasing a member of a board: nothing written about it before counts, and later events start from nothing.
 
 use super::time::Timestamp;
 
 /// An erasure of a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Erasure {
-    /// A stamp: of two erasures the later one has the greater number.
+    /// A stamp: later erasures have greater numbers.
     pub number: u64,
-    /// When it was asked for. An event has to lie after it. If the member was erased at that instant or later before, the
-    /// erasure counts for the millisecond behind.
+    /// When it was requested; only later events count. If an earlier erasure of the member has this instant or a later one,
+    /// this one is a millisecond after it.
     pub at: Timestamp,
 }

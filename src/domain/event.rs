@@ -11,41 +11,41 @@ use super::score::Score;
 use super::time::Timestamp;
 use super::window::Window;
 
-/// How far in the future an event may lie, in milliseconds.
+/// How far in the future an event may be, in milliseconds.
 pub const FUTURE_MS_MAX: i64 = 60_000;
 
 /// Something that adds to, or sets, one member's score.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// Makes a retry recognisable; without one a retry counts again.
+    /// Identifies retries; without one a retry counts again.
     pub id: Option<EventId>,
-    /// Whose score.
+    /// The member whose score it changes.
     pub member: MemberId,
-    /// How much.
+    /// The amount.
     pub score: Score,
-    /// When it happened; without one, when it comes in.
+    /// When it happened; `None`: when it arrives.
     pub at: Option<Timestamp>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// What the entry shows whose score it gives.
+    /// The data shown with the entry whose score it gives.
     pub data: Option<EntryData>,
 }
 
-/// Where an event comes from, as far as it tells. Quotas count by it.
+/// The origin of an event, as far as it is given. Quotas count by it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Origin {
-    /// Who has sent it.
+    /// The voter.
     pub voter: Option<Label>,
-    /// Which way it came.
+    /// The channel.
     pub channel: Option<Label>,
-    /// From which device.
+    /// The device.
     pub device: Option<Label>,
-    /// From which address.
+    /// The address.
     pub ip: Option<Network>,
 }
 
 impl Origin {
-    /// What a quota counts by; `None` where the event does not tell.
+    /// The value that a quota counts by; `None` if the event lacks it.
     pub fn value(&self, dimension: Dimension, member: Option<&MemberId>) -> Option<String> {
         let text = |label: &Option<Label>| label.as_ref().map(Label::to_string);
         match dimension {
@@ -59,7 +59,7 @@ impl Origin {
 }
 
 impl Event {
-    /// Tells whether a repeated id comes with the same content: a hash of everything but the id, of 53 bits.
+    /// A 53-bit hash of everything but the id, to detect an id repeated with different content.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(&self.score.scaled().to_le_bytes());
@@ -86,22 +86,22 @@ impl Event {
     }
 }
 
-/// What an event finds of a quota that has too little left for it. Amounts are events, or scaled points.
+/// A quota that an event exceeds. Amounts are events, or scaled points.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Shortage {
-    /// Which one, by its index in the definition.
+    /// The quota, by its index in the definition.
     pub quota: usize,
-    /// When a sliding window would take the event, if not sooner, in milliseconds since the epoch; 0: not told.
+    /// When a sliding window would take the event at the latest, in milliseconds since the epoch; 0: unknown.
     pub frees_at_ms: i64,
-    /// How much was taken, of what the quota and its extra allowances for the event's channel allow.
+    /// How much is used of the quota and its extra allowances for the event's channel.
     pub taken: i64,
-    /// How much these allow.
+    /// How much they allow.
     pub allowed: i64,
     /// How much the event would take.
     pub amount: i64,
 }
 
-/// Why an event that is well-formed is not taken. It is stored for events out of queues.
+/// Why a well-formed event is refused. Stored for queued events.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rejection {
@@ -109,28 +109,28 @@ pub enum Rejection {
     InFuture,
     /// Its `at` is older than the board accepts.
     TooLate,
-    /// Its `at` lies before the board opens or after it has closed.
+    /// Its `at` is before the board opens or after it has closed.
     Closed,
     /// Its score is not within the board's `score_min` and `score_max`.
     ScoreBounds,
-    /// A standing of this window would pass the bound of scores.
+    /// A standing of this window would exceed the range of scores.
     OutOfRange(Window),
     /// It lacks a field that a quota counts by.
     Missing(Dimension),
-    /// A quota has too little left.
+    /// A quota is used up.
     Quota(Shortage),
-    /// Its id was used by an event with another content.
+    /// Its id was used by an event with different content.
     IdReused,
-    /// It lies before this instant, the barrier of its shard.
+    /// It is before this instant, the barrier of its shard.
     PeriodClosed(Timestamp),
-    /// It does not lie after the last erasure of its member, at this instant, or was appended to the log before it.
+    /// It is not after the last erasure of its member, at this instant, or was appended to the log before it.
     Erased(Timestamp),
-    /// Its member has no seat in its period of a league, and gets none by it.
+    /// Its member has no seat in its period of a league, and can't get one with it.
     NotSeated,
 }
 
 impl Rejection {
-    /// The first instant for which such an event would not be refused like this, if the event lies too early.
+    /// If the event is too early: the first instant at which it would not be refused for this.
     pub fn not_before(self) -> Option<Timestamp> {
         match self {
             Self::PeriodClosed(until) => Some(until),
@@ -140,20 +140,20 @@ impl Rejection {
     }
 }
 
-/// How much an outcome tells.
+/// How detailed an outcome is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Detail {
-    /// How the event ended, and no more: the cheapest.
+    /// Only the status: the cheapest.
     Status,
-    /// What it did to each standing.
+    /// The changes of each standing.
     #[default]
     Standings,
-    /// The same with ranks.
+    /// The changes, with ranks.
     Ranks,
 }
 
 impl Detail {
-    /// A number that stays the same for ever: it is stored with remembered outcomes. A new detail is declared last.
+    /// A permanent number, stored with remembered outcomes. New details must be declared last.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -176,27 +176,27 @@ pub enum Status {
     Unchanged,
 }
 
-/// What an event did, as it is remembered with its id.
+/// What an event did, as remembered with its id.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Its status.
     pub status: Status,
-    /// The instant that it counted for.
+    /// The instant for which it counted.
     pub at: Timestamp,
-    /// What it did to the standings, in the order of the board's windows at that time.
+    /// Its changes of the standings, in the order of the board's windows at that time.
     pub changes: Vec<Change>,
 }
 
 /// An event's effect on its member in one standing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change {
-    /// Which standing, together with the event's instant.
+    /// The window of the standing; its period follows from the event's instant.
     pub window: Window,
-    /// The score that the member has now.
+    /// The member's new score.
     pub score: Score,
-    /// The score that it had, `None` if it was not listed.
+    /// The member's former score, `None` if it was not listed.
     pub previous_score: Option<Score>,
-    /// The ranks, where they were asked for.
+    /// The ranks, if requested.
     pub ranks: Option<Ranks>,
 }
 

@@ -1,4 +1,4 @@
-//! The lines of a standing that is exported, as NDJSON and as CSV. The digest of a result is made of the NDJSON.
+//! The lines of an exported standing, as NDJSON and as CSV. The digest of a result is computed from the NDJSON.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,19 +9,19 @@ use super::profile::ShownProfile;
 use super::score::ShownScore;
 use super::time::Timestamp;
 
-/// An entry, as an export has it.
+/// An exported entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportLine<'a> {
     /// Its rank.
     pub rank: u64,
-    /// Whose it is; `None` once that member was erased.
+    /// The member; `None` once erased.
     pub member: Option<&'a str>,
     /// The score.
     pub score: ShownScore,
     /// When that score was reached; `None` on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_at: Option<Timestamp>,
-    /// The member's profile, where profiles are wanted.
+    /// The member's profile, if profiles are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Option<ShownProfile>>,
 }
@@ -32,7 +32,7 @@ const COLUMNS: [&str; 4] = ["rank", "member", "score", "reached_at"];
 const PROFILE_COLUMNS: [&str; 3] = ["name", "avatar_url", "attributes"];
 
 impl ExportLine<'_> {
-    /// Writes it as a line of NDJSON.
+    /// Writes a line of NDJSON.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl ExportLine<'_> {
         to.write_all(b"\n")
     }
 
-    /// Writes it as a line of CSV.
+    /// Writes a line of CSV.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ pub fn write_header(to: &mut csv::Writer<impl io::Write>, has_profiles: bool) ->
     to.write_record(COLUMNS.iter().chain(of_profiles))
 }
 
-/// A cell that no spreadsheet takes for a formula. One that might be one gets an apostrophe, and so does one that begins with
-/// an apostrophe: whoever takes away the first apostrophe of a cell has what it was.
+/// A cell that no spreadsheet takes for a formula. Cells that might be one get an apostrophe, as do cells that begin with
+/// one: removing the first apostrophe restores the original.
 fn harmless(cell: &str) -> Cow<'_, str> {
     let is_number = || cell.parse::<f64>().is_ok_and(f64::is_finite);
     if cell.starts_with([

@@ -1,4 +1,4 @@
-//! Hiding a member of a board: out of sight at once, without a change of any score.
+//! Hiding a member of a board: out of sight at once, without changing any score.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -11,29 +11,29 @@ pub const REASON_CHARS_MAX: usize = 500;
 /// How many members of a board may be hidden.
 pub const HIDDEN_MAX: u64 = 100_000;
 
-/// Why, by whom and for how long a member of a board is hidden.
+/// The hide of a member of a board.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hide {
-    /// Tells it from all other hides, and says nothing else. It stays as long as the member is hidden.
+    /// Identifies the hide, and reveals nothing else. Unchanged while the member is hidden.
     pub id: HideId,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Who has hidden it: the name of an API key, the subject of a token, `anonymous`.
+    /// Who hid it: the name of an API key, the subject of a token, `anonymous`.
     pub by: String,
     /// Since when it is hidden.
     pub since: Timestamp,
-    /// When it ends; `None`: never by itself.
+    /// When it ends; `None`: only when ended by a request.
     pub until: Option<Timestamp>,
 }
 
-/// The id of a hide: random, so that nobody finds out from it who is hidden.
+/// The id of a hide: random, so that it does not reveal the member.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct HideId(String);
 
 impl HideId {
-    /// An id as it was made, or as a caller names it; whether there is such a hide is another question.
+    /// An id as created or from a caller; the hide need not exist.
     pub fn named(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -44,10 +44,10 @@ impl HideId {
     }
 }
 
-/// Why a text is no [`Reason`].
+/// Why a text is no valid [`Reason`].
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum ReasonError {
-    /// Nothing is in it.
+    /// It is empty.
     #[error("a reason is needed: it says why the member is hidden")]
     Empty,
     /// It is too long.

@@ -10,10 +10,10 @@ pub const BOARD_ID_BYTES_MAX: usize = 64;
 /// The longest member id or event id, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Why a text is no id.
+/// Why a text is no valid id.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum IdError {
-    /// A text breaks the pattern of plain names. It has what the text should be.
+    /// It breaks the pattern of plain names. Has what the text should be.
     #[error(
         "{0} has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
     )]
@@ -24,12 +24,12 @@ pub enum IdError {
     /// A member or event id contains a control character.
     #[error("an id has no control characters")]
     Control,
-    /// What should be an address is none.
+    /// It should be an address and is none.
     #[error("an address is IPv4 or IPv6, as 203.0.113.7")]
     Address,
 }
 
-/// A text of the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what it should be.
+/// Checks the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what the text should be.
 pub(crate) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_sound = text.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -58,23 +58,23 @@ checked_text! {
     MemberId, any, IdError
 }
 
-/// Stands in the id of a line that has outlived its member (`scripts/lib/nameless.lua`). No id that is sent has it, since it is a
+/// Marks the id of a line that has outlived its member (`scripts/lib/nameless.lua`). Clients' ids can't contain this
 /// control character.
 const NAMELESS: char = '\u{1e}';
-/// How many characters behind it tell the shard.
+/// How many characters after it determine the shard.
 const TAG_CHARS: usize = 4;
 
-/// A stored id as it is shown: `None` for that of a line which has outlived its member.
+/// A stored id as shown: `None` for a line that has outlived its member.
 pub fn shown_member<T: AsRef<str>>(id: T) -> Option<T> {
     (!id.as_ref().contains(NAMELESS)).then_some(id)
 }
 
 impl MemberId {
-    /// An id as it is stored: also that of a line which has outlived its member.
+    /// A stored id, which may be of a line that has outlived its member.
     ///
     /// # Errors
     ///
-    /// As of [`Self::parse`].
+    /// See [`Self::parse`].
     pub fn stored(text: &str) -> Result<Self, IdError> {
         if shown_member(text).is_some() {
             return Self::parse(text);
@@ -82,7 +82,7 @@ impl MemberId {
         Ok(Self(text.into()))
     }
 
-    /// The part of the id by which its shard is found.
+    /// The part of the id that determines its shard.
     pub fn shard_part(&self) -> &str {
         let Some((_, behind)) = self.0.rsplit_once(NAMELESS) else {
             return &self.0;
@@ -90,7 +90,7 @@ impl MemberId {
         behind.get(..TAG_CHARS).unwrap_or(behind)
     }
 
-    /// The id of a line whose shard is found by this tag.
+    /// The id of a line with the shard of this tag.
     #[must_use]
     pub fn nameless(tag: &str) -> Self {
         Self(format!("{NAMELESS}{tag}").into())
@@ -107,34 +107,34 @@ checked_text! {
     EventId, any, IdError
 }
 
-/// Stands between a player and the id that the player has given. No id that is sent has it, since it is a control
-/// character: so the ids of players are apart from those of others.
+/// Separates a player and the id that the player has given. Clients' ids can't contain this control character, so the ids
+/// of players never collide with others.
 const PLAYER_SEPARATOR: char = '\u{1f}';
 
-/// Stands before the id of an event that has come as a record without one. No id that is sent has it, as above.
+/// Marks the id of an event from a record without one. Clients' ids can't contain this control character.
 const RECORD_MARK: char = '\u{1d}';
 
 impl EventId {
-    /// The id of an event that has come without one, as the record of this partition with this offset.
+    /// The id of an event that came without one, in the record of this partition at this offset.
     #[must_use]
     pub fn of_record(partition: &Partition, offset: i64) -> Self {
         Self(format!("{RECORD_MARK}{partition}/{offset}").into())
     }
 
-    /// The id of an event that a player has sent under this one.
+    /// The id of an event that a player sent with this id.
     #[must_use]
     pub fn of_player(player: &MemberId, sent: &Self) -> Self {
         Self(format!("{player}{PLAYER_SEPARATOR}{sent}").into())
     }
 
-    /// An id as it is stored: also that of an event that a player has sent, or that has come as a record without one.
+    /// A stored id, which may be of a player's event, or of a record without an id.
     ///
     /// # Errors
     ///
-    /// As of [`Self::parse`].
+    /// See [`Self::parse`].
     pub fn stored(text: &str) -> Result<Self, IdError> {
         if let Some(place) = text.strip_prefix(RECORD_MARK) {
-            // The name of a topic may be longer than an id that is sent.
+            // The name of a topic may be longer than a client's id.
             let is_clean = !place.is_empty() && !place.contains(char::is_control);
             return if is_clean {
                 Ok(Self(text.into()))
@@ -151,13 +151,13 @@ impl EventId {
         ))
     }
 
-    /// The player who has sent the event, if it was one.
+    /// The player that sent the event, if any.
     pub fn player(&self) -> Option<&str> {
         let (player, _) = self.0.split_once(PLAYER_SEPARATOR)?;
         Some(player)
     }
 
-    /// The id as it was sent. Of a record without one, the place of the record.
+    /// The id as sent. For a record without one, the place of the record.
     pub fn as_sent(&self) -> &str {
         let sent = self.0.rsplit([PLAYER_SEPARATOR, RECORD_MARK]).next();
         sent.unwrap_or(&self.0)

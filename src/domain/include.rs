@@ -1,4 +1,4 @@
-//! What entries can have beside their scores: the words that readers send as `include`.
+//! What entries can have in addition to scores: the words of the parameter `include`.
 
 use utoipa::ToSchema;
 
@@ -15,12 +15,12 @@ words! {
     }
 }
 
-/// A set of these.
+/// A set of these words.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Includes(u8);
 
 impl Includes {
-    /// How many sets there are.
+    /// The number of possible sets.
     pub const SETS: usize = 1 << Include::ALL.len();
 
     /// All of them.
@@ -28,7 +28,7 @@ impl Includes {
         Include::ALL.into_iter().collect()
     }
 
-    /// Reads words that are separated by commas. The error says which one is none.
+    /// Parses words separated by commas. The error names an invalid one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let word = |name: &str| {
             Include::named(name).ok_or_else(|| {
@@ -40,18 +40,18 @@ impl Includes {
         text.split(',').map(word).collect()
     }
 
-    /// Whether this is among them.
+    /// Whether it contains this word.
     pub const fn has(self, include: Include) -> bool {
         self.0 & 1 << include as u8 != 0
     }
 
-    /// Those that are not among others.
+    /// The set without the words of another.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -62,7 +62,7 @@ impl Includes {
         words.filter(move |word| self.has(*word))
     }
 
-    /// The place of the set among all [`Includes::SETS`] sets.
+    /// The index of the set among all [`Includes::SETS`] sets.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }

@@ -1,10 +1,10 @@
-//! What an instance tells of itself, for people who look after the service.
+//! What an instance reports about itself to operators.
 
 use serde::{Deserialize, Serialize};
 
 use super::time::{Span, Timestamp};
 
-/// For how long an instance is remembered that is not heard of any more.
+/// How long an instance is remembered after its last report.
 pub const REMEMBERED: Span = Span::minutes(10);
 
 /// Which part of the work an instance does.
@@ -20,25 +20,25 @@ pub enum Part {
     Working,
 }
 
-/// An instance, as it was when it was last heard of.
+/// An instance, as of its last report.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Instance {
     /// The version of the program.
     pub version: String,
-    /// The name of its machine, or container, if that can be told.
+    /// The name of its machine or container, if known.
     pub host: Option<String>,
-    /// What it does.
+    /// Its part of the work.
     pub part: Part,
-    /// When it began.
+    /// When it started.
     pub started_at: Timestamp,
-    /// When it was last heard of.
+    /// The time of its last report.
     pub seen_at: Timestamp,
     /// How many faults its background work has.
     pub fault_count: usize,
 }
 
 impl Instance {
-    /// Whether it is still remembered then.
+    /// Whether it is still remembered at this time.
     pub fn is_remembered(&self, now: Timestamp) -> bool {
         self.seen_at.saturating_add(REMEMBERED) > now
     }

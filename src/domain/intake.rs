@@ -1,4 +1,4 @@
-//! Where a record of Kafka lies, and what a shard knows of a partition.
+//! The place of a Kafka record, and a shard's knowledge of partitions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::shard::Sharding;
 
-/// A partition of a topic. Shards know it by its text: `events/3`.
+/// A partition of a topic. Its text in shards: `events/3`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Partition {
-    /// The name of the topic: of `A-Z a-z 0-9 . _ -`, as Kafka takes it.
+    /// The name of the topic: of `A-Z a-z 0-9 . _ -`, as Kafka allows.
     pub topic: Arc<str>,
     /// Its number, from 0.
     pub number: i32,
@@ -31,32 +31,33 @@ impl fmt::Display for Partition {
     }
 }
 
-/// Which records a partition has at a moment.
+/// The range of records in a partition at a moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Extent {
-    /// The offset of the first one; that of the next one, if there is none. (Kafka calls it the low watermark.)
+    /// The offset of the first record, or of the next one if there is none. (Kafka: low watermark.)
     pub first: i64,
-    /// The offset of the next record to be written. (Kafka calls it the high watermark.)
+    /// The offset of the next record to be written. (Kafka: high watermark.)
     pub end: i64,
 }
 
 /// Stands for no offset.
 const NONE: i64 = -1;
 
-/// The next offset of each of the shards of a sharding that a board had, and its text.
+/// The text of a former sharding of a board, and the next offset of each of its shards.
 pub type FormerOffsets = (String, Vec<i64>);
 
-/// What a shard knows of a partition. All records of the shard that lie before a *next offset* are in its queue, or were.
+/// A shard's knowledge of a partition. All records of the shard before a *next offset* are in its queue, or were.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KnownOffsets {
-    /// The next offset; `None`: nothing is known.
+    /// The next offset; `None`: unknown.
     pub own: Option<i64>,
-    /// Those of former shards, when the board moved away from them; the oldest sharding first. Records that lie before them are in their queues, or were.
+    /// The next offsets of former shards when the board moved away from them, oldest sharding first. Earlier records are in
+    /// their queues, or were.
     pub former: Vec<FormerOffsets>,
 }
 
 impl KnownOffsets {
-    /// Up to where all records of the shard were taken, here or in former shards; `None`: nothing is known.
+    /// The offset up to which all records of the shard were taken, here or in former shards; `None`: unknown.
     pub fn taken(&self) -> Option<i64> {
         let of_former = || {
             let (_, offsets) = self.former.last()?;
@@ -65,7 +66,7 @@ impl KnownOffsets {
         self.own.or_else(of_former)
     }
 
-    /// What new shards are to know of a partition that know nothing yet, when a board moves to them from shards of which this is known.
+    /// What new shards without knowledge of a partition get when a board moves to them from shards with this knowledge.
     pub fn hand_over(from: Sharding, shards: &[Self]) -> Vec<FormerOffsets> {
         let mut former = BTreeMap::new();
         for (sharding, offsets) in shards.iter().flat_map(|known| &known.former) {
@@ -86,19 +87,19 @@ impl KnownOffsets {
     }
 }
 
-/// How much of a partition was not taken yet.
+/// The backlog of a partition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Backlog {
     /// The partition.
     pub partition: Partition,
     /// The offset of the next record to be written.
     pub end: i64,
-    /// Up to which offset consumers have told lately that records were taken; `None`: they have told nothing yet.
+    /// The offset up to which consumers recently reported records as taken; `None`: no report yet.
     pub taken: Option<i64>,
 }
 
 impl Backlog {
-    /// How many records are left, about; `None`: that is not known.
+    /// Roughly how many records are left; `None`: unknown.
     pub fn left(&self) -> Option<u64> {
         let left = self.end.saturating_sub(self.taken?);
         Some(u64::try_from(left).unwrap_or(0))
@@ -132,7 +133,7 @@ mod tests {
         let partly = KnownOffsets::hand_over(first, &[known(Some(7), &[]), none.clone()]);
         assert_eq!(partly, known(None, &[("2", &[7, -1])]).former);
         assert_eq!(known(None, &[("2", &[7, -1])]).taken(), None);
-        // It moves again before all has come so far.
+        // It moves again before all shards have come that far.
         let second = Sharding {
             shards: 3,
             epoch: 1,

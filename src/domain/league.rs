@@ -1,8 +1,8 @@
 //! Leagues: boards whose members compete in cohorts, each at its own level.
 //!
-//! The window of a league is its period. In a period each member sits in one *cohort*, a small standing of its *tier*. When the
-//! period is over, the best of a cohort go up by a tier, and the last go down. What a definition says holds for whole
-//! periods: see [`Board::league_of`].
+//! The window of a league is its period. In a period each member is in one *cohort*, a small standing of its *tier*. After
+//! the period the best of a cohort move up a tier, and the last move down. Settings apply to whole periods: see
+//! [`Board::league_of`].
 
 pub mod decision;
 pub mod player;
@@ -24,21 +24,21 @@ use super::ties::Ties;
 use super::time::{Span, Timestamp};
 use super::window::Window;
 
-/// How many shards a league has, for ever.
+/// How many shards a league has, permanently.
 pub const LEAGUE_SHARDS: u16 = 16;
 /// The most tiers of a league.
 pub const TIERS_MAX: usize = 20;
 /// The most rules of `entry_bonus`.
 const BONUSES_MAX: usize = 20;
-/// The fewest and the most members of a cohort.
+/// The allowed sizes of a cohort.
 pub const COHORT_SIZES: std::ops::RangeInclusive<u32> = 2..=1_000;
 /// The longest wait between the end of a period and its closing.
 const LEAGUE_FINALIZE_MAX: Span = Span::minutes(1);
-/// How many settings are kept that were replaced.
+/// How many replaced settings are kept.
 const FORMER_MAX: usize = 64;
-/// What is wrong with a score of the settings.
+/// The error for an invalid score in the settings.
 const NO_SCORE: &str = "must be 0 or more, with no more decimals than the board keeps";
-/// One whole in the unit of [`Share`].
+/// The value 1 in units of [`Share`].
 const WHOLE: i64 = 10_000;
 
 /// The settings of a league. Changed settings apply from the next period on.
@@ -121,23 +121,23 @@ pub struct EntryBonus {
 /// Settings that were replaced.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct FormerLeague {
-    /// They hold for periods that begin before this instant, and not before that of the settings ahead.
+    /// They apply to periods that begin before this instant, and not before that of the preceding item.
     pub until: Timestamp,
-    /// What they said.
+    /// The settings.
     pub league: League,
 }
 
-/// A cohort of a period. Redis keys and stored records have it as text: `1-17`. (Users read `silver-17`, see
+/// A cohort of a period. Its text in Redis keys and stored records is `1-17`. (Users see `silver-17`:
 /// [`League::cohort_name`].)
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Cohort {
     /// Its tier: the index in the settings of the period.
     pub tier: u8,
-    /// Which of the tier's cohorts, from 1.
+    /// Its number within the tier, from 1.
     pub number: u32,
 }
 
-/// What one list of a unit is of: a period, or in a league one cohort of it.
+/// What one list of a unit covers: a period, or in a league one cohort of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Section {
     /// The period.
@@ -210,7 +210,7 @@ impl From<Period> for Section {
 }
 
 impl League {
-    /// The tier with this index; the last one behind it.
+    /// The tier with this index; the last one if the index is greater.
     pub fn tier(&self, index: u8) -> &Tier {
         let last = self.tiers.last().expect("invariant: a league has tiers");
         self.tiers.get(usize::from(index)).unwrap_or(last)
@@ -230,12 +230,12 @@ impl League {
         last.expect("invariant: a league has 1 to 20 tiers")
     }
 
-    /// What users call a cohort: `silver-17`.
+    /// The name of a cohort for users: `silver-17`.
     pub fn cohort_name(&self, cohort: Cohort) -> String {
         format!("{}-{}", self.tier(cohort.tier).name, cohort.number)
     }
 
-    /// The cohort that users call so; `None` if there can't be one.
+    /// The cohort with this name for users; `None` if there can't be one.
     pub fn cohort_named(&self, name: &str) -> Option<Cohort> {
         let (tier, number) = name.rsplit_once('-')?;
         let cohort = Cohort {
@@ -246,12 +246,12 @@ impl League {
         is_sound.then_some(cohort)
     }
 
-    /// The score that nobody may be below who goes up.
+    /// The minimum score for a promotion.
     pub fn promotes_from(&self, decimals: Decimals) -> Score {
         score_of(self.min_score_to_promote, decimals)
     }
 
-    /// With which score the member at this place of its cohort, from 1, opens its next period.
+    /// The score with which the member at this place of its cohort, from 1, opens its next period.
     pub fn bonus(&self, place: u64, decimals: Decimals) -> Score {
         let rules = self.entry_bonus.iter();
         let won = rules.filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place));
@@ -259,13 +259,13 @@ impl League {
         Score::from_stored(won.sum())
     }
 
-    /// Until when, in milliseconds since the epoch, new cohorts of a period are opened freely.
+    /// When new cohorts of a period stop being opened freely, in milliseconds since the epoch.
     pub fn joined_freely_until_ms(&self, period: &Period) -> i64 {
         let until_ms = |span: Span| period.start_ms.saturating_add_unsigned(span.ms());
         self.join_until.map_or(i64::MAX, until_ms)
     }
 
-    /// What is wrong with it by itself.
+    /// Errors within the settings themselves.
     fn check(&self, decimals: Decimals) -> Vec<FieldError> {
         let (has_size, min) = (
             COHORT_SIZES.contains(&self.cohort_size),
@@ -326,13 +326,13 @@ impl League {
     }
 }
 
-/// A bound that was checked with the definition, as a score.
+/// A bound, checked with the definition, as a score.
 fn score_of(bound: Bound, decimals: Decimals) -> Score {
     let score = bound.score(decimals);
     score.expect("invariant: the scores of a league are scores of its board")
 }
 
-/// Everything that is wrong with a definition because of its league.
+/// All errors of a definition because of its league.
 pub fn check(definition: &Definition) -> Vec<FieldError> {
     let Some(league) = &definition.league else {
         return Vec::new();
@@ -343,7 +343,7 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
     errors
 }
 
-/// What a league needs of the other fields.
+/// Checks the other fields that a league depends on.
 fn check_needs(of: &Definition, errors: &mut Vec<FieldError>) {
     let min = of.score_min.and_then(|min| min.score(of.decimals).ok());
     let mut quotas = of.quotas.iter();
@@ -377,11 +377,11 @@ fn check_needs(of: &Definition, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Ids are looked up in one earlier cohort, so they may not be remembered for longer than a period lasts that comes after it.
-/// Behind the end of every period `join_until` would say nothing.
+/// Checks times. Ids are looked up in one earlier cohort, so they can't be remembered for longer than the following period
+/// lasts. `join_until` after the end of every period would have no effect.
 fn check_times(of: &Definition, league: &League, errors: &mut Vec<FieldError>) {
     let (shortest, longest) = match (unit_of(of), of.season) {
-        // Clocks that are changed make a day shorter, by three hours at the most.
+        // A change to daylight saving shortens a day, by three hours at most.
         (Some(Unit::Day), _) => (Span::hours(20), Span::days(1)),
         (Some(Unit::Week), _) => (Span::days(6), Span::days(7)),
         (Some(Unit::Month), _) => (Span::days(27), Span::days(31)),
@@ -397,7 +397,7 @@ fn check_times(of: &Definition, league: &League, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The unit of the periods of a league, if its windows are those of one.
+/// The unit of a league's periods, if its windows have a single one.
 fn unit_of(definition: &Definition) -> Option<Unit> {
     match definition.windows[..] {
         [Window::Period(unit @ (Unit::Day | Unit::Week | Unit::Month | Unit::Season))] => {
@@ -419,13 +419,13 @@ impl Board {
         unit_of(&self.definition)
     }
 
-    /// The settings of its league that hold in a period; `None` if it is no league.
+    /// The settings of its league that apply to a period; `None` if it is no league.
     pub fn league_of(&self, period: &Period) -> Option<&League> {
         self.leagues_from(period).next()
     }
 
-    /// The index that a tier of one period has in a later one. A tier goes on by its name; if the settings that come next have
-    /// none of that name, by its index, or as their last one.
+    /// The index of a tier in a later period. A tier is followed by its name; if the next settings lack that name, by its
+    /// index, at most their last one.
     pub fn tier_in(&self, tier: u8, from: &Period, to: &Period) -> u8 {
         let later = self.leagues_from(to).count();
         let all: Vec<&League> = self.leagues_from(from).collect();
@@ -437,7 +437,7 @@ impl Board {
         })
     }
 
-    /// The settings that hold in a period, and those that came after them.
+    /// The settings that apply to a period, and those that came after them.
     fn leagues_from(&self, period: &Period) -> impl Iterator<Item = &League> {
         let own = self.definition.league.as_ref();
         let start_ms = period.start_ms;
@@ -446,8 +446,8 @@ impl Board {
         former.map(|former| &former.league).chain(own)
     }
 
-    /// The settings that were replaced, once those of this definition replace the present ones. These go on to hold in the
-    /// period that runs; who is about to be seated may already see the next one, if it is near.
+    /// The replaced settings once those of this definition replace the current ones. The current ones still apply to the
+    /// running period, and to the next one if it is near, since members may already be seated in it.
     pub(crate) fn league_before_with(
         &self,
         definition: &Definition,
@@ -472,7 +472,7 @@ impl Board {
         former.split_off(spare)
     }
 
-    /// What users call a cohort of a period: `silver-17`. `None` if the board is no league.
+    /// The name of a cohort of a period for users: `silver-17`. `None` if the board is no league.
     pub fn cohort_name(&self, period: &Period, cohort: Cohort) -> Option<String> {
         let league = self.league_of(period)?;
         Some(league.cohort_name(cohort))
@@ -791,7 +791,7 @@ mod tests {
             ["2026-11-16", "2026-11-23"].map(|day| size(&second, day)),
             [100, 50]
         );
-        // What was replaced before it held is forgotten.
+        // Settings that were replaced before they applied are dropped.
         let third = second.replaced(with(30), 3, at("2026-11-19T12:00:00Z"));
         assert_eq!(third.league_before.len(), 1);
         assert_eq!(
@@ -800,7 +800,7 @@ mod tests {
         );
         let same = third.replaced(with(30), 4, at("2026-12-02T12:00:00Z"));
         assert_eq!(same.league_before, third.league_before);
-        // In the last minute somebody may already be seated for the period that comes next.
+        // In the last minute members may already be seated for the next period.
         let fourth = third.replaced(with(20), 4, at("2026-11-22T23:59:30Z"));
         let days = ["2026-11-16", "2026-11-23", "2026-11-30"];
         assert_eq!(days.map(|day| size(&fourth, day)), [100, 30, 20]);
@@ -813,7 +813,7 @@ mod tests {
             league(&json!({"league": {"tiers": tiers(&shares)}}))
         };
         let mut board = board(&with(&["a", "b", "c"]));
-        // Renamed, turned round, and two taken away: from week to week.
+        // Renamed, reordered, and two removed, from week to week.
         let changes = [vec!["a", "x", "c"], vec!["c", "a", "x"], vec!["x"]];
         for (index, names) in changes.iter().enumerate() {
             let now = at(&format!("2026-11-{:02}T12:00:00Z", 4 + 7 * index));

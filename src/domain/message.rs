@@ -1,4 +1,4 @@
-//! Messages: what webhooks are told. They name no members.
+//! Messages to webhooks. They name no members.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::texts::words;
 use super::time::Timestamp;
 
 words! {
-    /// What a message tells of.
+    /// The kind of a message: what it reports.
     #[derive(Ord, PartialOrd)]
     pub enum MessageKind {
         /// A period is final.
@@ -22,13 +22,13 @@ words! {
         MemberHidden = "member.hidden",
         /// A cohort of a league is decided.
         LeagueTurned = "league.turned",
-        /// Somebody tests a webhook.
+        /// A test of a webhook.
         Test = "webhook.test",
     }
 }
 
 impl MessageKind {
-    /// Those that webhooks can be registered for.
+    /// The kinds that webhooks can be registered for.
     pub const OF_EVENTS: [Self; 4] = [
         Self::PeriodFinal,
         Self::PeriodRevised,
@@ -36,7 +36,7 @@ impl MessageKind {
         Self::LeagueTurned,
     ];
 
-    /// What a message with this body tells of; `None` if this release does not know it.
+    /// The kind of the message with this body; `None` if this release does not know it.
     pub fn of_body(body: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Typed {
@@ -53,15 +53,15 @@ impl MessageKind {
 pub struct MessageId(String);
 
 impl MessageId {
-    /// The id of what happens at most once: `occasion` tells it from all else of its kind on the board of this generation,
-    /// or on this webhook. So a step that is repeated makes the same id again.
+    /// The id of an occasion, which is unique among those of its kind on the board of this generation, or on this webhook.
+    /// So a repeated step makes the same id.
     fn of(kind: MessageKind, whose: &str, occasion: &str) -> Self {
         let text = format!("{kind}\n{whose}\n{occasion}");
-        // The first half: no two occasions have the same.
+        // Half a digest is enough to be unique.
         Self(format!("msg_{:032x}", Digest::of(&text).half()))
     }
 
-    /// An id as Redis has it, or as a caller names it; whether there is such a message is another question.
+    /// An id from Redis or a caller; the message need not exist.
     pub fn named(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -102,8 +102,8 @@ struct OfBoard<'a, T> {
 }
 
 impl Message {
-    /// A message of something that has happened on a board. `occasion` tells it from all else of this kind that ever happens
-    /// on the board, as `week:2026-W47:1`. `data` is an object, to which `board` is added; it names no member.
+    /// A message about a board. `occasion` is unique among all messages of this kind on the board, such as
+    /// `week:2026-W47:1`. `data` is an object, to which `board` is added; it names no member.
     pub fn new(
         kind: MessageKind,
         board: &Board,
@@ -119,7 +119,7 @@ impl Message {
 
     /// The `number`-th test of a webhook that was made at this instant.
     pub fn test(webhook: &str, made_at: Timestamp, number: u32, at: Timestamp) -> Self {
-        // Another webhook may get the name of one that was deleted, and counts anew.
+        // Another webhook may reuse a deleted one's name, and its numbers start again.
         let whose = format!("{webhook} {}", made_at.ms());
         let id = MessageId::of(MessageKind::Test, &whose, &number.to_string());
         let data = serde_json::json!({ "webhook": webhook });

@@ -1,25 +1,26 @@
-//! What a standing is, without IO: values, calendars, boards, events, and the plan of an event.
+//! The pure model, without IO: values, calendars, boards, events, and the plan of an event.
 //!
-//! Nothing here is asynchronous, knows Redis or HTTP, or reads a clock: time is an argument. (`clock.rs` keeps the clock that
-//! the rooms below ask, `problems.rs` the table of all problems; both do no IO either.) A reader starts at `plan.rs`: it says
-//! which standings an event belongs to, and with what amount. `period.rs` cuts time into periods, `series.rs` says which lists
-//! a board stores, `board.rs` what a definition may say. What only one capability knows is in that capability's `model.rs`.
+//! Nothing here is asynchronous, knows Redis or HTTP, or reads a clock: time is an argument. (`clock.rs` has the clock for
+//! the rooms below, `problems.rs` the table of all problems; neither does IO.) Start at `plan.rs`: it determines which
+//! standings an event belongs to, and with what amount. `period.rs` cuts time into periods, `series.rs` says which lists a
+//! board stores, `board.rs` what a definition may say. Rules of a single capability are in its `model.rs`.
 //!
-//! Rules that look arbitrary, and why they hold:
+//! Rules that look arbitrary, and their reasons:
 //!
-//! - A board with events can't change `ranking: dense`, or the carryover of a unit that a rolling window counts: the distinct
-//!   scores and the standings without carryover (`base-…`) can't be made later for periods whose events are no longer known.
-//! - Whether a board is open is judged by the event's `at`, not by when the event comes in. So an event that happened before
-//!   the board closed counts if it arrives a little later. Only `accept_late`, quotas and the bound of scores depend on when,
-//!   or in which order, events come in.
-//! - A window counts the events since it was added. One that is removed and added again has another *epoch* behind its name in
-//!   keys, so it never shows standings that lack the events in between. A window has data if the version at which the last
-//!   event came in (`used` of the head) is not older than its epoch.
-//! - The clock of an instance is the machine's, corrected by Redis' `TIME` once a second, so that instances agree on
-//!   boundaries. A third clock, which never jumps, tells a jump of Redis' clock from one of the machine's. `Clock::doubt` says
+//! - A board with events can't change `ranking: dense`, or the carryover of a unit that a rolling window counts: the
+//!   distinct scores and the standings without carryover (`base-…`) can't be made later for periods whose events are no
+//!   longer known.
+//! - Whether a board is open depends on the event's `at`, not on its arrival. So an event from before the board closed
+//!   counts if it arrives a little later. Only `accept_late`, quotas and the bound of scores depend on the time or order of
+//!   arrival.
+//! - A window counts the events since it was added. One that is removed and added again has another *epoch* after its name
+//!   in keys, so it never shows standings that lack the events in between. A window has data if the version of the last
+//!   event (`used` in the head) is not older than its epoch.
+//! - An instance's clock is the machine's, corrected by Redis' `TIME` once a second, so that instances agree on boundaries.
+//!   A third clock, which never jumps, distinguishes a jump of Redis' clock from one of the machine's. `Clock::doubt` says
 //!   why the time may be wrong.
-//! - Redis forgets event ids by its own clock, and a jump of that clock is not corrected: an index of deadlines would cost each
-//!   event as much again as its id. The service reports a jump instead.
+//! - Redis forgets event ids by its own clock, and a jump of that clock is not corrected: an index of deadlines would
+//!   double the memory of each id. The service reports a jump instead.
 
 pub mod access;
 pub mod address;

@@ -1,4 +1,4 @@
-//! Names that people give themselves: which texts are one, and as what they are compared.
+//! Display names of members: which texts are valid, and how names are compared.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ use thiserror::Error;
 
 /// The longest name, in characters (Unicode scalar values).
 pub const NAME_CHARS_MAX: usize = 64;
-/// The longest text that is looked at, in bytes: a name is shorter than that however it is written.
+/// The longest text that is parsed, in bytes: a valid name is shorter in any encoding.
 const TEXT_BYTES_MAX: usize = 2 << 10;
 /// How many combining marks may follow each other (UTS 39, 5.4).
 const MARKS_MAX: usize = 4;
-/// Between emoji it makes one of two.
+/// Joins two emoji into one.
 const JOINER: char = '\u{200d}';
-/// Behind an emoji it says how that is drawn: as text, in colour.
+/// After an emoji they select how it is drawn: as text, or in colour.
 const SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
-/// A letter of Braille without a dot, which shows nothing.
+/// The Braille pattern without dots, which is invisible.
 const BLANK: char = '\u{2800}';
-/// Where alphabets from A to Z begin that have no compatible characters (NFKC): white letters in black circles and squares, and
-/// the letters that flags are made of.
+/// The starts of alphabets from A to Z without compatible characters (NFKC): white letters in black circles and squares,
+/// and the letters that flags are made of.
 const ALPHABETS: [u32; 3] = [0x1f150, 0x1f170, 0x1f1e6];
-/// What else people write for Latin letters, and is not compatible with them or confusable (UTS 39) with them alone: small
-/// capitals, letters of other scripts, signs.
+/// Other substitutes for Latin letters that are neither compatible nor confusable (UTS 39) with only these: small capitals,
+/// letters of other scripts, signs.
 const DRAWN: &[(char, &str)] = &[
     ('a', "ᴀᗩΛλɅΔ₳ɐ"),
     ('b', "ʙƅ฿"),
@@ -54,19 +54,19 @@ const DRAWN: &[(char, &str)] = &[
     ('y', "ʏ"),
     ('z', "ᴢᘔ"),
 ];
-/// The digits and signs that people write for letters, and these letters.
+/// Digits and signs written for letters, and those letters.
 const LEET: [&str; 2] = ["0123456789@$!|", "oizeasgtbgasii"];
 
-/// Why a text is no name.
+/// Why a text is no valid name.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum NameError {
-    /// It is empty, or has nothing but spaces.
+    /// It is empty, or only spaces.
     #[error("a name has at least one character that shows")]
     Empty,
     /// It is too long.
     #[error("a name has up to {NAME_CHARS_MAX} characters")]
     Long,
-    /// It has a character that shows nothing, or changes how others are shown.
+    /// It has a character that is invisible, or changes how others are shown.
     #[error(
         "a name has no control characters, no characters that show nothing or turn the direction of text, and none that Unicode has not assigned; U+{0:04X} is one"
     )]
@@ -82,7 +82,7 @@ pub enum NameError {
 pub struct Name(String);
 
 impl Name {
-    /// Reads a name. Spaces at its ends go, and those in it become single ones.
+    /// Parses a name. Trims spaces, and collapses inner ones.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(NameError::Long);
@@ -99,14 +99,13 @@ impl Name {
         &self.0
     }
 
-    /// The forms in which a pattern looks for it: without a difference between capitals and small letters and between
-    /// compatible characters (NFKC); the same with characters that look like Latin letters as these; the same as the
-    /// skeleton that all names have which look alike (UTS 39); and with digits and signs as the letters that they are written
-    /// for. Each comes with and without what is no letter and no digit.
+    /// The forms that patterns are matched against: case-folded with compatible characters (NFKC) unified; with lookalikes
+    /// of Latin letters replaced; as the skeleton that all lookalike names share (UTS 39); and with digits and signs
+    /// replaced by the letters that they stand for. Each with and without characters that are neither letters nor digits.
     pub fn forms(&self) -> Vec<String> {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
         let folded = fold(&compatible);
-        // A capital may look like another letter than the small one does.
+        // A capital may look like a different letter than its small one.
         let (small, great) = (latin(&folded, is_mark), fold(&latin(&compatible, is_mark)));
         let forms = [
             without_digits(&small, 'i'),
@@ -127,12 +126,11 @@ impl Name {
         forms
     }
 
-    /// What it has in common with names that people take for the same, whatever accents, digits and letters of other scripts
-    /// they have.
+    /// A key shared by names that people take for the same, regardless of accents, digits and letters of other scripts.
     pub fn likeness(&self) -> String {
         let compatible = ComposingNormalizerBorrowed::new_nfkc().normalize(&self.0);
         let letters = without_digits(&fold(&latin(&compatible, is_accent)), 'i');
-        // Great letters look like others than small ones do: `I` like `l`, `m` like `rn`.
+        // Capitals resemble other letters than small ones do: `I` resembles `l`, `m` resembles `rn`.
         let of_great = skeleton(&letters.to_uppercase());
         bare(&skeleton(&of_great))
     }
@@ -160,7 +158,8 @@ fn is_mark(character: char) -> bool {
     )
 }
 
-/// Whether it is a mark that any letter may have. Without those of their script words of India or Thailand are others.
+/// Whether it is a mark that any letter may have. Words of scripts such as those of India or Thailand change without their
+/// own marks.
 fn is_accent(character: char) -> bool {
     matches!(
         character,
@@ -172,7 +171,7 @@ fn is_accent(character: char) -> bool {
     )
 }
 
-/// Whether a character shows nothing by itself, or nobody knows what it shows.
+/// Whether a character is invisible by itself, or its appearance is undefined.
 fn is_invisible(character: char) -> bool {
     use GeneralCategory as G;
     let is_kind = matches!(
@@ -209,7 +208,7 @@ fn check(name: &str) -> Result<(), NameError> {
     is_shown.then_some(()).ok_or(NameError::Empty)
 }
 
-/// Whether what shows nothing by itself is a part of an emoji: a selector behind one, or a joiner between two.
+/// Whether an invisible character is part of an emoji: a selector after one, or a joiner between two.
 fn belongs_to_emoji(characters: &[char], place: usize) -> bool {
     let is_pictograph = |character: &char| {
         let pictographs = CodePointSetData::new::<ExtendedPictographic>();
@@ -234,7 +233,7 @@ fn belongs_to_emoji(characters: &[char], place: usize) -> bool {
     }
 }
 
-/// The same without a difference between capitals and small letters.
+/// The text, case-folded.
 fn fold(text: &str) -> String {
     let folded = CaseMapper::new().fold_string(text);
     // Folding may leave a text that is not in its normal form.
@@ -242,7 +241,7 @@ fn fold(text: &str) -> String {
     normalizer.normalize(&folded).into_owned()
 }
 
-/// The same with the Latin letters and digits that others look like, and without certain marks.
+/// The text with characters replaced by the Latin letters and digits that they resemble, without certain marks.
 fn latin(text: &str, is_dropped: impl Fn(char) -> bool) -> String {
     let decomposed = DecomposingNormalizerBorrowed::new_nfd().normalize(text);
     let characters = decomposed.chars().filter(|one| !is_dropped(*one));
@@ -259,7 +258,7 @@ fn latin(text: &str, is_dropped: impl Fn(char) -> bool) -> String {
             .map(drawn)
             .collect::<String>();
         match &*looks {
-            // All strokes have the small letter in common.
+            // All strokes share the small letter.
             "l" if character.is_uppercase() => latin.push('I'),
             looks if !looks.is_empty() && looks.is_ascii() => latin.push_str(looks),
             _ => latin.push(character),
@@ -268,7 +267,7 @@ fn latin(text: &str, is_dropped: impl Fn(char) -> bool) -> String {
     latin
 }
 
-/// The Latin letter that a character is written for; the character itself if there is none.
+/// The Latin letter that a character stands for; the character itself if there is none.
 fn drawn(character: char) -> char {
     let of_alphabet = ALPHABETS.iter().find_map(|first| {
         let place = u32::from(character).checked_sub(*first)?;
@@ -280,8 +279,8 @@ fn drawn(character: char) -> char {
     of_alphabet.or_else(of_letters).unwrap_or(character)
 }
 
-/// The same with the letters that digits and signs are written for, and words of letters and digits only. What is written for an
-/// i may be written for an l: that is `stroke`. Several digits that end a word are a number.
+/// The text with digits and signs replaced by the letters that they stand for, and words of letters and digits only. A
+/// character that may stand for i or l becomes `stroke`. Several digits at the end of a word are a number.
 fn without_digits(text: &str, stroke: char) -> String {
     let letter_of = |character: char| {
         let mut letters = LEET[0].chars().zip(LEET[1].chars());
@@ -305,7 +304,7 @@ fn without_digits(text: &str, stroke: char) -> String {
     words.join(" ")
 }
 
-/// What all texts have in common that look alike (UTS 39), folded.
+/// The folded skeleton that all lookalike texts share (UTS 39).
 fn skeleton(text: &str) -> String {
     let skeleton: String = unicode_security::skeleton(text).collect();
     fold(&skeleton)

@@ -3,20 +3,20 @@
 /// A part of a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Part<T, N = String> {
-    /// Its items, in the order of the list.
+    /// Its items, in order.
     pub items: Vec<T>,
-    /// Behind which item the next part begins; `None`: this was the last.
+    /// The item after which the next part begins; `None`: this is the last part.
     pub next: Option<N>,
 }
 
 impl<T, N> Part<T, N> {
-    /// A part behind which nothing follows.
+    /// The last part of a list.
     pub fn last(items: Vec<T>) -> Self {
         Self { items, next: None }
     }
 
-    /// The first `limit` of the items that were found. One more than wanted tells that there is a next part; `name` says what
-    /// names the last item of this one.
+    /// The first `limit` of the items found. One more item means that there is a next part; `name` returns the name of the
+    /// last item of this one.
     pub fn split(mut found: Vec<T>, limit: usize, name: impl FnOnce(&T) -> N) -> Self {
         let is_more = found.len() > limit;
         found.truncate(limit);

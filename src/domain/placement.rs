@@ -1,19 +1,19 @@
-//! Where a board's data lies, and where it is moving to (`moves/job.rs` moves it).
+//! Where a board's data is stored, and where it is moving to (`moves/job.rs` moves it).
 
 use serde::{Deserialize, Serialize};
 
 use super::shard::Sharding;
 
-/// Where a board's data lies.
+/// Where a board's data is stored.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Placement {
-    /// What events go to and reads come from.
+    /// The sharding that events and reads use.
     pub current: Sharding,
-    /// What the data is on its way to.
+    /// The sharding that the data is moving to.
     pub next: Option<Resharding>,
-    /// Those before, the oldest first.
+    /// Former shardings, oldest first.
     pub former: Vec<Former>,
-    /// Whether the board is new, and events and reads wait until standing orders were carried out on it.
+    /// Whether the board is new, and events and reads wait until standing orders are applied to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_opening: bool,
 }
@@ -21,23 +21,23 @@ pub struct Placement {
 /// A move of a board's data.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Resharding {
-    /// Where to.
+    /// The target.
     pub to: Sharding,
-    /// Whether what is left is so little that events and reads wait for it.
+    /// Whether so little is left that events and reads wait for it.
     pub is_closing: bool,
 }
 
-/// A sharding that a board had.
+/// A former sharding of a board.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Former {
-    /// Which.
+    /// The sharding.
     pub sharding: Sharding,
-    /// Until when event ids are remembered there, in milliseconds since the epoch.
+    /// When event ids stop being remembered there, in milliseconds since the epoch.
     pub ids_until_ms: i64,
 }
 
 impl Placement {
-    /// That of a new board.
+    /// The placement of a new board.
     pub fn first(shards: u16) -> Self {
         Self {
             current: Sharding::first(shards),
@@ -47,14 +47,14 @@ impl Placement {
         }
     }
 
-    /// The sharding that the board began with. What does not go by members stays in its slots.
+    /// The first sharding of the board. Data that does not belong to members stays in its slots.
     pub fn home(&self) -> Sharding {
         self.former
             .first()
             .map_or(self.current, |former| former.sharding)
     }
 
-    /// Over how many shards the board is to be spread.
+    /// The number of shards that the board has, or will have after its move.
     pub fn wanted(&self) -> u16 {
         self.next.map_or(self.current, |next| next.to).shards
     }
@@ -64,7 +64,7 @@ impl Placement {
         self.is_opening || self.is_closing()
     }
 
-    /// The placement of a board that was opening, when standing orders were carried out.
+    /// The placement of an opening board once standing orders are applied.
     #[must_use]
     pub fn opened(&self) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Placement {
         self.next.is_some_and(|next| next.is_closing)
     }
 
-    /// The placement when a move to so many shards has begun; the same if the board has so many, or is moving there.
+    /// The placement with a move to this many shards begun; unchanged if the board has that many or is moving there.
     #[must_use]
     pub fn towards(&self, shards: u16) -> Self {
         let mut placement = self.clone();
@@ -92,7 +92,7 @@ impl Placement {
         placement
     }
 
-    /// The placement in the last part of a move, while events and reads wait.
+    /// The placement in the last phase of a move, while events and reads wait.
     #[must_use]
     pub fn closing(&self) -> Self {
         let next = self.next.map(|next| Resharding {
@@ -105,7 +105,7 @@ impl Placement {
         }
     }
 
-    /// The placement after a move. `ids_until_ms`: until when the ids of events that came in before are remembered.
+    /// The placement after a move. `ids_until_ms`: until when the ids of events from before are remembered.
     #[must_use]
     pub fn moved(&self, ids_until_ms: i64) -> Self {
         let Some(Resharding { to, .. }) = self.next else {

@@ -1,5 +1,5 @@
-//! What can be wrong with a request: one table of all kinds of problems, with what the service says of each. `http/problem.rs` shows
-//! them; what only the service itself reacts to is in `core/error.rs`.
+//! All kinds of problems that clients can get, with the texts about each, in one table. `http/problem.rs` shows them;
+//! errors that only the service itself handles are in `core/error.rs`.
 
 use std::fmt::Display;
 
@@ -24,27 +24,27 @@ use super::window::Window;
 pub struct Kind {
     /// The name, as in `/problems/{name}`.
     pub name: &'static str,
-    /// The same for people.
+    /// A title for people.
     pub title: &'static str,
-    /// The status that goes with it.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// What its page says.
+    /// The texts of its page.
     pub page: &'static Page,
 }
 
-/// What the page of a problem says.
+/// The texts of a problem's page.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Page {
     /// What the problem means.
     pub explanation: &'static str,
     /// What to do about it.
     pub remedy: &'static str,
-    /// A `detail` of such a problem.
+    /// An example of its `detail`.
     pub example: &'static str,
 }
 
-/// A kind a row: its status, name, title, explanation, remedy and an example. After `=>` stand the functions of [`Problem`] that
-/// make one of the kind, each with its `detail`.
+/// One kind per row: its status, name, title, explanation, remedy and an example. After `=>` come the functions of
+/// [`Problem`] that make one of the kind, each with its `detail`.
 macro_rules! problems {
     ($(
         $ident:ident = $status:ident, $name:literal, $title:literal, $explanation:literal, $remedy:literal, $example:literal
@@ -405,27 +405,27 @@ problems! {
         "there are too many connections; try again";
 }
 
-/// An error on its way to a client.
+/// An error for a client.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// What exactly.
+    /// What happened in this case.
     pub detail: String,
-    /// Where in the body.
+    /// The errors in the body, with their places.
     pub errors: Vec<FieldError>,
-    /// What only problems of this kind tell.
+    /// Data that only problems of this kind have.
     pub own: Option<Own>,
-    /// What the log says of it, where that is not for clients.
+    /// The cause for the log, if it is not for clients.
     pub cause: Option<Box<String>>,
 }
 
-/// What only problems of one kind tell.
+/// Data that only problems of one kind have.
 #[derive(Clone, Debug)]
 pub enum Own {
     /// The quota that is used up.
     UsedUp(Box<UsedUp>),
-    /// Who has claimed the reward, and when.
+    /// The name that claimed the reward, and when.
     Claimed(Box<(String, Timestamp)>),
     /// After how many seconds to try again.
     RetryAfter(u64),
@@ -440,11 +440,11 @@ pub struct UsedUp {
     pub max: u64,
     /// How long its window is, in seconds; `None` for all time.
     pub window_s: Option<u64>,
-    /// When an event like this would be taken, if nothing else came in; `None` for never, or not told.
+    /// When an event like this would be taken if no other came in; `None` for never, or if unknown.
     pub frees_at: Option<Timestamp>,
-    /// How long that is from now, in seconds, rounded up.
+    /// The seconds until then, rounded up.
     pub wait_s: Option<u64>,
-    /// The same for people.
+    /// A description for people.
     pub detail: String,
 }
 
@@ -460,13 +460,13 @@ impl Problem {
         }
     }
 
-    /// The same with its places in the body.
+    /// Adds places in the body.
     #[must_use]
     pub fn in_fields(self, errors: Vec<FieldError>) -> Self {
         Self { errors, ..self }
     }
 
-    /// The same with what only this kind tells.
+    /// Adds data of its kind.
     #[must_use]
     pub fn with(self, own: Own) -> Self {
         Self {
@@ -475,7 +475,7 @@ impl Problem {
         }
     }
 
-    /// The same with what the log says of it.
+    /// Adds the cause for the log.
     #[must_use]
     pub fn because(self, cause: impl Into<String>) -> Self {
         Self {
@@ -484,7 +484,7 @@ impl Problem {
         }
     }
 
-    /// What is wrong in the body.
+    /// An invalid body, with its errors.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let detail = match errors.as_slice() {
             [error] if error.pointer.is_empty() => error.detail.clone(),
@@ -494,7 +494,7 @@ impl Problem {
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)
     }
 
-    /// What is wrong in the body, if anything is.
+    /// Checks that a body has no errors.
     ///
     /// # Errors
     ///
@@ -507,24 +507,24 @@ impl Problem {
         }
     }
 
-    /// What is wrong at one place in the body.
+    /// An invalid body with one error.
     pub fn invalid_field(pointer: impl Into<String>, detail: impl Display) -> Self {
         Self::invalid(vec![FieldError::new(pointer, detail)])
     }
 
-    /// A fault of the service, and what the log says of it.
+    /// A fault of the service, with its cause for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
         Self::new(INTERNAL, "internal error; see the service's log").because(cause)
     }
 
-    /// The score, as it was sent, has too many decimals or is too large.
+    /// A score that has too many decimals or is out of range.
     pub fn score(score: &str, error: &ScoreError) -> Self {
         let detail = format!("score {score} {error}");
         let errors = vec![FieldError::new("/score", &detail)];
         Self::new(SCORE_OUT_OF_RANGE, detail).in_fields(errors)
     }
 
-    /// The member isn't listed in the standing, in a league in this cohort of it.
+    /// The member isn't listed in the standing, in a league in this cohort.
     pub fn member_not_found(
         board: &BoardId,
         standing: &StandingName,
@@ -537,7 +537,7 @@ impl Problem {
         Self::new(MEMBER_NOT_FOUND, detail)
     }
 
-    /// The reward was claimed before, under this name and then; or it was, and is not won any more.
+    /// The reward was claimed under this name at this time; or it was, and is no longer won.
     pub fn claimed(kind: Kind, (by, at): (String, Timestamp)) -> Self {
         let end = if kind == REWARD_REVOKED {
             ", and was revoked since"
@@ -548,7 +548,7 @@ impl Problem {
         Self::new(kind, detail).with(Own::Claimed(Box::new((by, at))))
     }
 
-    /// The period has not ended yet; it ends then, if it does.
+    /// The period has not ended yet; with its end, if it has one.
     pub fn period_running(
         board: &BoardId,
         standing: &StandingName,
@@ -560,7 +560,7 @@ impl Problem {
         Self::new(PERIOD_RUNNING, detail)
     }
 
-    /// The change would take data away in these windows, and was not confirmed.
+    /// The change would delete the data of these windows, and was not confirmed.
     pub fn windows_in_use(windows: &[Window]) -> Self {
         let names: Vec<String> = windows.iter().map(ToString::to_string).collect();
         let names = names.join(",");
@@ -571,7 +571,7 @@ impl Problem {
     }
 }
 
-/// Parses a JSON object; what is no JSON is told from what is not the JSON that is expected, and where.
+/// Parses a JSON object. Reports invalid JSON and unexpected content differently, with the place.
 pub fn parse_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What people see of a member beside its scores, and what was said of its name.
+//! A member's public profile, and the review of its name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,15 +21,15 @@ use super::time::Timestamp;
 
 /// The longest profile, in bytes of JSON without spaces.
 pub const PROFILE_BYTES_MAX: usize = 2 << 10;
-/// How much larger attributes may be before their spaces are taken out.
+/// How much larger attributes may be before whitespace is removed.
 const SPACES_FACTOR: usize = 4;
 /// How deep attributes may be nested: the object itself is 1 deep.
 pub const DEPTH_MAX: usize = 8;
 /// The longest reason of a review, in characters.
 pub const REASON_CHARS_MAX: usize = 500;
-/// How many names of a member are remembered that were blocked.
+/// How many blocked names of a member are remembered.
 const BLOCKED_MAX: usize = 32;
-/// What stands for who has blocked a name that the list of patterns blocks.
+/// The reviewer of names that the list of patterns blocks.
 pub const BLOCKLIST: &str = "blocklist";
 
 /// A member's name, picture and attributes.
@@ -71,16 +71,16 @@ pub struct Draft {
     pub attributes: Option<Box<RawValue>>,
 }
 
-/// What the operator says of profiles.
+/// The operator's rules for profiles.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Where pictures may be.
+    /// The allowed hosts of pictures.
     pub hosts: Hosts,
-    /// Which names are blocked at once.
+    /// The names that are blocked at once.
     pub blocklist: Blocklist,
 }
 
-/// The hosts of pictures: any, or some, with `*.example.com` for all under a name.
+/// The hosts of pictures: any, or a list, with `*.example.com` for all subdomains.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Hosts(Option<Arc<[String]>>);
 
@@ -115,11 +115,11 @@ impl Hosts {
 }
 
 impl Rules {
-    /// The profile that a draft stands for, where the member had these attributes.
+    /// The profile from a draft, for a member that had these attributes.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and where.
+    /// What is wrong with it, with the places.
     pub fn profile(
         &self,
         draft: &Draft,
@@ -156,7 +156,7 @@ impl Rules {
         Ok(profile)
     }
 
-    /// The address of a picture as browsers write it.
+    /// The address of a picture, normalized as in browsers.
     fn avatar_url(&self, text: &str) -> Result<String, String> {
         if text.len() > PROFILE_BYTES_MAX {
             return Err(format!("an address has up to {PROFILE_BYTES_MAX} bytes"));
@@ -190,7 +190,7 @@ pub fn no_attributes() -> Box<RawValue> {
     json(&Map::new())
 }
 
-/// Attributes in one spelling: without spaces, and with their names in order.
+/// Attributes in canonical form: without whitespace, sorted by name.
 fn attributes(sent: &RawValue) -> Result<Box<RawValue>, String> {
     if sent.get().len() > SPACES_FACTOR * PROFILE_BYTES_MAX {
         return Err(format!(
@@ -258,35 +258,34 @@ pub struct Review {
 pub struct Verdict {
     /// The name that was judged.
     pub name: Name,
-    /// The picture that was judged with it, if that makes a difference.
+    /// The picture reviewed with it, if that matters.
     pub avatar_url: Option<String>,
     /// Whether it may be shown.
     pub status: ReviewStatus,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
-/// What is stored of a member.
+/// What is stored about a member.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// What people see.
+    /// The public profile.
     pub profile: Arc<Profile>,
-    /// Who has written the name and the picture; empty where there are no keys.
+    /// Who wrote the name and the picture; empty without API keys.
     pub writer: String,
-    /// What was said of them.
+    /// Their review.
     pub review: Review,
     /// When the profile last changed.
     pub updated_at: Timestamp,
-    /// Of names that a moderator has blocked for this member: hashes of what they have in common with names that look
-    /// alike.
+    /// Hashes of the likenesses of names that moderators have blocked for this member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<u64>,
 }
 
 impl Record {
-    /// The record of a profile that somebody has written. A name or picture that has changed has to be reviewed again,
-    /// unless it is blocked at once.
+    /// The record of a newly written profile. A changed name or picture must be reviewed again, unless it is blocked at
+    /// once.
     #[must_use]
     pub fn written(
         profile: Profile,
@@ -332,7 +331,7 @@ impl Record {
         }
     }
 
-    /// The same once somebody has reviewed the name.
+    /// The record after a review of the name.
     #[must_use]
     pub fn reviewed(&self, verdict: &Verdict, by: &str, now: Timestamp) -> Self {
         let own = likeness(&self.profile.name);
@@ -355,7 +354,7 @@ impl Record {
         }
     }
 
-    /// Whether the name, and the picture if it was judged too, are still those that were judged.
+    /// Whether the name, and the picture if it was reviewed too, are still those that were reviewed.
     pub fn is_judged_by(&self, verdict: &Verdict) -> bool {
         let avatar_url = verdict.avatar_url.as_ref();
         self.profile.name == verdict.name
@@ -368,7 +367,7 @@ impl Record {
 pub struct ShownProfile(Arc<Profile>);
 
 impl ShownProfile {
-    /// What a board shows of a record.
+    /// The profile of a record that a board shows.
     pub fn of(record: &Record, names: Names) -> Option<Self> {
         let is_shown = match (record.review.status, names) {
             (ReviewStatus::Approved, _) | (ReviewStatus::Pending, Names::Any) => true,
@@ -383,10 +382,10 @@ impl ShownProfile {
     }
 }
 
-/// From an answer.
+/// Parses a response.
 impl<'de> Deserialize<'de> for ShownProfile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Where serde keeps a part of an answer for later, there are no raw values.
+        // Where serde buffers part of a response, raw values aren't available.
         let value = Value::deserialize(deserializer)?;
         let profile = serde_json::from_value(value).map_err(D::Error::custom)?;
         Ok(Self(Arc::new(profile)))
@@ -395,7 +394,7 @@ impl<'de> Deserialize<'de> for ShownProfile {
 
 fn likeness(name: &Name) -> u64 {
     let likeness = name.likeness();
-    // A name without letters has nothing but itself in common with others.
+    // A name without letters only resembles itself.
     let text = if likeness.is_empty() {
         name.as_str()
     } else {
@@ -404,12 +403,12 @@ fn likeness(name: &Name) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
-/// Profiles by member, of those who have one; of nobody where they were not asked for.
+/// Profiles by member, for members that have one; `None` if they were not requested.
 #[derive(Clone, Debug, Default)]
 pub struct Profiles(pub Option<Arc<HashMap<Arc<str>, Arc<Record>>>>);
 
 impl Profiles {
-    /// That of this member.
+    /// The profile of this member.
     pub fn of(&self, member: &str) -> Option<&Arc<Record>> {
         self.0.as_ref()?.get(member)
     }

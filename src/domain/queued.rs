@@ -1,4 +1,4 @@
-//! A queued event: one that waits in the queue of its shard until it is applied.
+//! A queued event, which waits in the queue of its shard until it is applied.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,34 +9,34 @@ use super::ids::{EventId, Label, MemberId};
 use super::quota::Network;
 use super::time::{Span, Timestamp};
 
-/// For how long an event may wait in a queue. Older ones are dead letters.
+/// How long an event may wait in a queue. Older ones become dead letters.
 pub const AGE_MAX: Span = Span::days(1);
 
 /// An event as it waits in a queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueuedEvent {
-    /// Makes a retry recognisable. An event that came without an id has a random one.
+    /// Identifies retries. An event sent without an id has a random one.
     pub id: EventId,
-    /// Tells the content that was sent from another one under the same id: [`Event::fingerprint`].
+    /// Distinguishes the content from another one under the same id: [`Event::fingerprint`].
     pub fingerprint: u64,
-    /// Whose score.
+    /// The member whose score it changes.
     pub member: MemberId,
     /// The score as its board writes it: a JSON number.
     pub score: String,
-    /// The `at` that was sent, if there was one. It is a part of the content.
+    /// The `at` that was sent, if any. It is part of the content.
     pub sent_at: Option<Timestamp>,
     /// The instant that the event counts for, whenever it is applied.
     pub at: Timestamp,
-    /// When it was queued. That decides whether it is too late, or in the future.
+    /// When it was queued. Determines whether it is too late, or in the future.
     pub queued_at: Timestamp,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// What the entry shows whose score it gives.
+    /// The data shown with the entry whose score it gives.
     pub data: Option<EntryData>,
 }
 
-/// How it lies in the queue, beside its id, as a MessagePack array: so the order of the fields is stored. Instants are microseconds since
-/// the epoch.
+/// Its form in the queue, without the id, as a MessagePack array: so the order of the fields is fixed. Instants are
+/// microseconds since the epoch.
 #[derive(Deserialize, Serialize)]
 struct Encoded<'a> {
     fingerprint: u64,
@@ -53,7 +53,7 @@ struct Encoded<'a> {
 }
 
 impl QueuedEvent {
-    /// An event with an id that is queued on a board. Without an `at` it counts for the time at which it is queued.
+    /// An event with an id, to be queued on a board. Without an `at` it counts for the time at which it is queued.
     pub fn new(board: &Board, id: EventId, event: Event, queued_at: Timestamp) -> Self {
         let fingerprint = event.fingerprint();
         let Event {
@@ -77,14 +77,14 @@ impl QueuedEvent {
         }
     }
 
-    /// If it has waited for so long that it can't be applied any more: since when, for people.
+    /// If it has waited too long to be applied: since when, for people.
     pub fn too_long_wait(&self, now: Timestamp) -> Option<String> {
         let since = self.queued_at;
         let is_too_long = since.saturating_add(AGE_MAX) < now;
         is_too_long.then(|| format!("it has waited since {since}, for longer than {AGE_MAX}"))
     }
 
-    /// What stands in the queue beside the id.
+    /// Its form in the queue, without the id.
     pub fn encode(&self) -> Vec<u8> {
         let origin = &self.origin;
         let encoded = Encoded {
@@ -103,7 +103,7 @@ impl QueuedEvent {
         rmp_serde::to_vec(&encoded).expect("invariant: texts and numbers can be packed")
     }
 
-    /// Takes back what [`QueuedEvent::encode`] gave.
+    /// Decodes what [`QueuedEvent::encode`] returned.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl QueuedEvent {
     }
 }
 
-/// Reads a field that may be missing; the error names it.
+/// Reads a field that may be missing; errors name it.
 fn read<T, U, E: std::fmt::Display>(
     name: &str,
     field: Option<T>,

@@ -1,8 +1,8 @@
-//! Quotas: how much a board takes from one voter, for one member, through one channel in a stretch of time.
+//! Quotas: how much a board takes per voter, member, device, … within a window of time.
 //!
-//! A quota counts the events that were taken, at the time at which they happened (`at`). So votes that come in
-//! late, or all at once after an outage, are judged as if they had come in time. A repeated event counts once.
-//! Each combination of the values that a quota goes `by` has a count of its own.
+//! A quota counts accepted events by the time when they happened (`at`). So votes that come in late, or all at once after
+//! an outage, are judged as if they had come in on time. A repeated event counts once. Each combination of the values that
+//! a quota goes `by` has its own count.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use super::score::{Decimals, ShownScore};
 use super::texts::{serde_as_text, words};
 use super::time::{Span, Timestamp};
 
-/// How long a period's counts are kept for events that are on their way, in milliseconds: longer than any call may take.
+/// How long a period's counts are kept for events in flight, in milliseconds: longer than any call may take.
 const COUNT_SLACK_MS: i64 = 60_000;
 /// The most quotas of a board.
 pub const QUOTAS_MAX: usize = 8;
@@ -31,7 +31,7 @@ pub const EXTRAS_MAX: usize = 4;
 const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;
-/// Stands between the parts of a count's name; no part contains it.
+/// Separates the parts of a count's name; no part contains it.
 const SEPARATOR: &str = "\u{1f}";
 
 /// How much a board takes.
@@ -100,10 +100,10 @@ pub struct Extra {
     pub max: u64,
 }
 
-/// The stretch of time that a quota counts in.
+/// The window of time in which a quota counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QuotaWindow {
-    /// Every stretch of this length, wherever it begins.
+    /// Any interval of this length.
     Sliding(Span),
     /// A period of the board's calendar.
     Period(Unit),
@@ -142,12 +142,12 @@ impl FromStr for QuotaWindow {
 
 serde_as_text!(QuotaWindow);
 
-/// Where an event comes from by its address: an IPv4 address, or an IPv6 network of 64 bits.
+/// The origin of an event by its address: an IPv4 address, or a 64-bit IPv6 network.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Network(IpAddr);
 
 impl Network {
-    /// Reads an address.
+    /// Parses an address.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let address: IpAddr = text.parse().map_err(|_| IdError::Address)?;
         Ok(address.into())
@@ -177,11 +177,11 @@ impl fmt::Display for Network {
 pub struct Pool {
     /// Its index among the allowances of its quota: 0 for `max`, and then those of `extra`.
     pub index: usize,
-    /// Tells it from all other counts of its board.
+    /// Distinguishes it from all other counts of its board.
     pub name: String,
 }
 
-/// What an event takes of one quota: from the first of the pools that has enough left.
+/// How much an event takes from a quota: from the first of the pools that has enough left.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QuotaUse {
     /// The quota, by its index in the definition.
@@ -190,12 +190,12 @@ pub struct QuotaUse {
     pub amount: i64,
     /// The pools that it may use, in this order.
     pub pools: Vec<Pool>,
-    /// When the counts can be dropped, in milliseconds since the epoch; `None`: never, or by their length.
+    /// When the counts can be dropped, in milliseconds since the epoch; `None`: never, or by the length of the window.
     pub expires_at_ms: Option<i64>,
 }
 
 impl Quota {
-    /// The digits behind the point of what it counts.
+    /// The decimals of what it counts.
     pub fn decimals(&self, board: &Board) -> Decimals {
         match self.measure {
             Measure::Events => Decimals::default(),
@@ -203,7 +203,7 @@ impl Quota {
         }
     }
 
-    /// What its allowances amount to, `max` first: events, or scaled points.
+    /// Its allowances, `max` first: events, or scaled points.
     pub fn allowances(&self, board: &Board) -> Vec<i64> {
         let scale = 10_i64.pow(u32::from(self.decimals(board).digits()));
         let all = std::iter::once(self.max).chain(self.extra.iter().map(|extra| extra.max));
@@ -215,8 +215,7 @@ impl Quota {
         .collect()
     }
 
-    /// The pools that events of this origin, for this member and of this instant take from; the field that is
-    /// missing, if one is.
+    /// The pools that events of this origin, for this member and at this instant take from; or the missing field.
     fn use_of(
         &self,
         quota: usize,
@@ -256,7 +255,7 @@ impl Quota {
             pools: pools.collect(),
             expires_at_ms: period
                 .and_then(|period| board.last_event_ms(&period))
-                // An event that was planned just before may come to Redis just after, and one that was queued a while later.
+                // An event may reach Redis just after it was planned, and a queued one much later.
                 .map(|ms| {
                     ms.saturating_add(COUNT_SLACK_MS)
                         .saturating_add_unsigned(waiting_ms(board))
@@ -264,7 +263,7 @@ impl Quota {
         })
     }
 
-    /// How long its window is, in seconds; `None` for all time.
+    /// The length of its window, in seconds; `None` for all time.
     pub fn window_s(&self, board: &Board, at: Timestamp) -> Option<u64> {
         match self.window {
             QuotaWindow::Sliding(span) => Some(span.ms() / 1_000),
@@ -276,8 +275,8 @@ impl Quota {
         }
     }
 
-    /// When an event that finds the quota used up could be taken, if not sooner: where the period ends. `None`
-    /// for never, and for sliding windows, which the store tells.
+    /// When an event that exceeds the quota could be taken at the latest: at the end of the period. `None` for never, and
+    /// for sliding windows, where the store computes it.
     pub fn frees_at(&self, board: &Board, at: Timestamp) -> Option<Timestamp> {
         match self.window {
             QuotaWindow::Period(unit) => board.calendar.containing(unit, at).end(),
@@ -285,7 +284,7 @@ impl Quota {
         }
     }
 
-    /// What an event finds of it that it has too little left for, for people.
+    /// Describes a shortage to people.
     pub fn describe(&self, shortage: &Shortage, decimals: Decimals) -> String {
         let (taken, allowed, amount) = (shortage.taken, shortage.allowed, shortage.amount);
         let (unit, scale) = match self.measure {
@@ -311,7 +310,7 @@ impl Quota {
     }
 }
 
-/// What an event takes of each of its board's quotas; the first field that one of them misses.
+/// What an event takes from each quota of its board; or the first field that it lacks.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
     let quotas = board.definition.quotas.iter().enumerate();
     let uses = quotas.map(|(index, quota)| {
@@ -325,8 +324,7 @@ pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>
     uses.collect()
 }
 
-/// The counts that events of this origin, for this member and of this instant would enter, of those quotas that
-/// go by nothing else.
+/// The counts for events of this origin, for this member and at this instant, of those quotas that depend on nothing else.
 pub fn counts(
     board: &Board,
     origin: &Origin,
@@ -340,7 +338,7 @@ pub fn counts(
 }
 
 impl Dimension {
-    /// Those that an event tells of where it comes from.
+    /// The dimensions that an event's origin has.
     pub const OF_ORIGIN: [Self; 4] = [Self::Voter, Self::Channel, Self::Device, Self::Ip];
 }
 
@@ -386,7 +384,7 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
     errors
 }
 
-/// For how long an event of a board may wait before it is applied, in milliseconds.
+/// How long an event of a board may wait before it is applied, in milliseconds.
 pub fn waiting_ms(board: &Board) -> u64 {
     // Events of leagues are not queued.
     if board.is_league() { 0 } else { AGE_MAX.ms() }
@@ -505,7 +503,7 @@ mod tests {
                 ),
             ]
         );
-        // The end of the hour, and 48 hours in which an event may be late.
+        // The end of the hour, plus 48 hours in which an event may be late.
         let last = Timestamp::parse("2026-11-23T06:00:00Z").unwrap();
         let waiting_ms = i64::try_from(AGE_MAX.ms()).unwrap();
         assert_eq!(

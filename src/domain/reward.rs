@@ -1,8 +1,8 @@
 //! Rewards: what members of a final standing win, by the rules of a board.
 //!
-//! A rule gives its reward to each visible member that is within its ranks, or in its best percent, and has the score that the
-//! rule asks for. Rules add up: one member may win by several of them. Who wins follows from the order of the standing alone,
-//! entry by entry from the first on: see [`RewardScan`].
+//! A rule gives its reward to each visible member that is within its ranks, or in its best percent, and has the required
+//! score. Rules add up: a member may win by several. Winners follow from the order of the standing alone, entry by entry
+//! from the top: see [`RewardScan`].
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use super::window::Window;
 pub const RULES_MAX: usize = 32;
 /// The longest reward, in bytes of its canonical form.
 pub const REWARD_BYTES_MAX: usize = 1_024;
-/// The greatest rank that a rule names: more members than any standing has.
+/// The greatest rank in a rule: more members than any standing has.
 const RANK_MAX: u64 = 1_000_000_000;
-/// A percent in the unit of [`Percent`].
+/// 1 % in units of [`Percent`].
 const PERCENT: i64 = 1_000_000;
 
 checked_text! {
@@ -36,7 +36,7 @@ checked_text! {
 pub struct Percent(i64);
 
 impl Percent {
-    /// The last place within this share of so many members: ⌈share · total / 100⌉.
+    /// The last place within this share of `total` members: ⌈share · total / 100⌉.
     pub fn last_place(self, total: u64) -> u64 {
         let product = u128::from(self.0.unsigned_abs()) * u128::from(total);
         let place = product.div_ceil(u128::from((100 * PERCENT).unsigned_abs()));
@@ -51,7 +51,7 @@ serde_as_parts!(
     "a percentage is a number above 0, up to 100, with at most 6 decimals"
 );
 
-/// What is won: any JSON value that every client understands alike, in its canonical form (RFC 8785).
+/// What is won: any JSON value that all clients understand alike, in its canonical form (RFC 8785).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Reward(#[serde(serialize_with = "data::as_json")] Arc<str>);
@@ -134,9 +134,9 @@ impl Rule {
         }
     }
 
-    /// Whether nobody wins by it who is not among the first so many of a standing.
+    /// Whether only the first `listed` members of a standing can win by it.
     fn stays_within(&self, listed: u64, ranking: Ranking) -> bool {
-        // Ties that share a rank may be any number.
+        // With shared ranks, any number of ties may follow.
         ranking == Ranking::Ordinal && self.ranks.is_some_and(|[_, last]| last <= listed)
     }
 
@@ -150,12 +150,12 @@ impl Rule {
         is_placed && self.takes_score(standing, at.score)
     }
 
-    /// Whether an entry behind this one may win.
+    /// Whether an entry after this one may win.
     fn may_go_on(&self, standing: &RankedStanding, at: &Placing) -> bool {
         let may_be_placed = match (self.ranks, self.top_percent) {
             (Some([_, last]), _) => match standing.ranking {
                 Ranking::Ordinal => at.position < last,
-                // Whoever is tied with the last one wins, too.
+                // Members tied with the last one win, too.
                 Ranking::Competition | Ranking::Dense => at.rank(standing.ranking) <= last,
             },
             (None, Some(percent)) => at.place <= percent.last_place(standing.total),
@@ -165,7 +165,7 @@ impl Rule {
     }
 
     fn takes_score(&self, standing: &RankedStanding, score: Score) -> bool {
-        // A bound that is no score of the board was refused with the definition.
+        // A bound that is no valid score of the board was refused with the definition.
         let min = self
             .min_score
             .and_then(|min| min.score(standing.decimals).ok());
@@ -176,7 +176,7 @@ impl Rule {
     }
 }
 
-/// What the rules go by in a final standing, beside its entries.
+/// What the rules need to know of a final standing, in addition to its entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RankedStanding {
     /// How ranks count.
@@ -185,16 +185,16 @@ pub struct RankedStanding {
     pub order: Order,
     /// The decimals of its scores.
     pub decimals: Decimals,
-    /// How many members it shows.
+    /// How many visible members it has.
     pub total: u64,
 }
 
-/// Where an entry stands. All numbers count from 1.
+/// The place of an entry. All numbers count from 1.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 struct Placing {
     /// Its rank with ties broken.
     position: u64,
-    /// The position of the first that it is tied with.
+    /// The position of the first entry with the same score.
     place: u64,
     /// How many distinct scores there are up to its own.
     step: u64,
@@ -212,21 +212,21 @@ impl Placing {
     }
 }
 
-/// What an entry has won.
+/// What an entry wins.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Won {
-    /// The rank of the entry, as it is shown.
+    /// The displayed rank of the entry.
     pub rank: u64,
-    /// By which rules: their indexes, in ascending order. Empty: it has won nothing.
+    /// The indexes of the rules by which it wins, in ascending order. Empty: it wins nothing.
     pub rules: Vec<usize>,
 }
 
-/// The way along a standing from the first entry on. It knows how far it has come.
+/// A scan along a standing from the first entry.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RewardScan(Placing);
 
 impl RewardScan {
-    /// Goes on to the next entry, which has this score, and tells what it wins by some rules with their indexes.
+    /// Advances to the next entry, which has this score, and returns what it wins by rules with their indexes.
     pub fn next<'a>(
         &mut self,
         score: Score,
@@ -249,12 +249,12 @@ impl RewardScan {
         }
     }
 
-    /// How many entries it has come along.
+    /// How many entries it has passed.
     pub fn entries(&self) -> u64 {
         self.0.position
     }
 
-    /// Whether an entry that comes now may win by one of these rules.
+    /// Whether a later entry may win by one of these rules.
     pub fn goes_on<'a>(
         &self,
         rules: impl IntoIterator<Item = (usize, &'a Rule)>,
@@ -280,7 +280,7 @@ mod tests {
         serde_json::from_str(&json).unwrap()
     }
 
-    /// What is wrong with one rule for the days of a board.
+    /// The errors of one rule for the days of a board.
     fn errors(rest: &str, rule: &str) -> Vec<String> {
         let rules = format!(r#"[{{"id": "a", "reward": 1, {rule}}}]"#);
         let errors = check(&definition(rest, &rules)).into_iter();
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Rule>(value).unwrap(), parsed);
     }
 
-    /// Which rules each entry of a standing wins by.
+    /// The rules by which each entry of a standing wins.
     fn winners(ranking: Ranking, order: Order, rules: &[&str], scores: &[i64]) -> Vec<Vec<usize>> {
         let rules = rules.iter().map(|rule| {
             let json = format!(r#"{{"id": "a", "window": "day", "reward": 1, {rule}}}"#);
@@ -395,7 +395,7 @@ mod tests {
             let score = Score::from_stored(scores[won.len()]);
             won.push(scan.next(score, rules.iter().enumerate(), &standing).rules);
         }
-        // Nobody behind wins anything.
+        // No later entry wins anything.
         for score in &scores[won.len()..] {
             let score = Score::from_stored(*score);
             let behind = scan.next(score, rules.iter().enumerate(), &standing);

@@ -2,7 +2,7 @@
 //!
 //! A score is an integer, scaled by 10^decimals of its board. A Redis sorted set and every JSON client hold it exactly:
 //! whole numbers are within ±(2^53 − 1), and numbers with decimals have up to 15 digits, which is what a double keeps
-//! (`DBL_DIG` of C). A score is read from the text of a JSON number and written as one, digit by digit. No float comes
+//! (`DBL_DIG` of C). A score is parsed from the text of a JSON number and written as one, digit by digit, without floats in
 //! between.
 
 use std::borrow::Cow;
@@ -21,21 +21,21 @@ pub const DECIMALS_MAX: u8 = 6;
 pub const SCORE_MAX: i64 = (1 << 53) - 1;
 /// The greatest scaled score of a board with decimals: 15 digits.
 const FRACTION_MAX: i64 = 10_i64.pow(15) - 1;
-/// The digits of [`SCORE_MAX`]; a number with more of them is out of range without looking closer.
+/// The digits of [`SCORE_MAX`]; a number with more digits is always out of range.
 const SCORE_DIGITS_MAX: i64 = 16;
 
-/// Why a number is no score of a board.
+/// Why a number is no valid score of a board.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum ScoreError {
-    /// It has more digits behind the point than the board keeps.
+    /// It has more decimals than the board keeps.
     #[error("has more decimals ({found}) than the board keeps ({allowed})")]
     Decimals {
-        /// Digits behind the point, trailing zeros not counted.
+        /// Its decimals, without trailing zeros.
         found: u64,
-        /// What the board keeps.
+        /// The decimals that the board keeps.
         allowed: u8,
     },
-    /// It is greater than a score of the board can be, or smaller.
+    /// It is above or below the board's range.
     #[error("is beyond ±{max}")]
     Range {
         /// The greatest score of the board.
@@ -46,7 +46,7 @@ pub enum ScoreError {
     Syntax,
 }
 
-/// How many digits behind the point a board keeps: 0 to 6.
+/// How many decimals a board keeps: 0 to 6.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "u64")]
 pub struct Decimals(u8);
@@ -57,7 +57,7 @@ impl Decimals {
         self.0
     }
 
-    /// The greatest score of a board that keeps so many: 2^53 − 1 without decimals, else 15 digits.
+    /// The greatest score of a board with these decimals: 2^53 − 1 without decimals, else 15 digits.
     pub fn score_max(self) -> Score {
         Score(if self.0 == 0 { SCORE_MAX } else { FRACTION_MAX })
     }
@@ -75,8 +75,8 @@ impl TryFrom<u64> for Decimals {
     }
 }
 
-/// A score in the units of its board: `value / 10^decimals`, within ±[`Decimals::score_max`]. It is stored as this integer; users see a
-/// [`ShownScore`].
+/// A score in scaled units: `value · 10^decimals`, within ±[`Decimals::score_max`]. It is stored as this integer; users see
+/// a [`ShownScore`].
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -84,14 +84,14 @@ impl TryFrom<u64> for Decimals {
 pub struct Score(i64);
 
 impl Score {
-    /// Takes an integer that is scaled already; `None` if it is out of range.
+    /// Takes a scaled integer; `None` if it is out of range.
     pub fn from_scaled(scaled: i64, decimals: Decimals) -> Option<Self> {
         let max = decimals.score_max().0;
         (-max..=max).contains(&scaled).then_some(Self(scaled))
     }
 
-    /// Takes a scaled integer out of the store. A rolling sum can be beyond the bound, when periods of the
-    /// opposite sign have left it; it is shown as it is.
+    /// Takes a scaled integer from Redis. A rolling sum can exceed the range after periods of the opposite sign have left
+    /// it; it is shown unchanged.
     pub fn from_stored(scaled: i64) -> Self {
         Self(scaled)
     }
@@ -101,7 +101,7 @@ impl Score {
         self.0
     }
 
-    /// Reads the text of a JSON number exactly: `12`, `-0.50`, `1.2e3`. Trailing zeros are no decimals.
+    /// Parses the text of a JSON number exactly: `12`, `-0.50`, `1.2e3`. Trailing zeros are no decimals.
     pub fn parse(text: &str, decimals: Decimals) -> Result<Self, ScoreError> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -157,7 +157,7 @@ impl Score {
         Self::from_scaled(if negative { -scaled } else { scaled }, decimals).ok_or(range)
     }
 
-    /// The score as it is shown on a board that keeps `decimals`.
+    /// The score as shown on a board with these decimals.
     pub fn shown(self, decimals: Decimals) -> ShownScore {
         ShownScore {
             scaled: self.0.into(),
@@ -166,7 +166,7 @@ impl Score {
     }
 }
 
-/// An exponent as far as it can matter: beyond a million digits it only has to stay out of range.
+/// Parses an exponent; beyond a million digits it only has to stay out of range.
 fn parse_exponent(text: &str) -> Result<i64, ScoreError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -192,7 +192,7 @@ pub struct ShownScore {
 }
 
 impl ShownScore {
-    /// `a − b`, which may be twice as large as a score can be.
+    /// `a − b`, which may be up to twice the maximum score.
     pub fn difference(a: Score, b: Score, decimals: Decimals) -> Self {
         Self {
             scaled: i128::from(a.0) - i128::from(b.0),
@@ -227,7 +227,7 @@ impl fmt::Display for ShownScore {
 impl Serialize for ShownScore {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.decimals.0 == 0 {
-            // As a rule it is one that is written faster.
+            // Usually it is an `i64`, which is written faster.
             return match i64::try_from(self.scaled) {
                 Ok(scaled) => serializer.serialize_i64(scaled),
                 Err(_) => serializer.serialize_i128(self.scaled),
@@ -239,7 +239,7 @@ impl Serialize for ShownScore {
     }
 }
 
-/// From an answer. A double holds the digits of any score.
+/// Parses a response. A double holds the digits of any score.
 impl<'de> Deserialize<'de> for ShownScore {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
@@ -257,7 +257,7 @@ impl<'de> Deserialize<'de> for ShownScore {
     }
 }
 
-/// A bound of scores as a definition states it, whatever decimals its board keeps. Its text is exact.
+/// A bound of scores in a definition, independent of the board's decimals. Its text is exact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bound(ShownScore);
 
@@ -321,8 +321,8 @@ impl Ratio {
     }
 }
 
-/// JSON numbers that are kept as a count of their smallest parts: with 6 decimals, of millionths. Another number is refused, and the text
-/// says why.
+/// Serialises numbers that are kept as a count of their smallest parts, such as millionths for 6 decimals. Other numbers
+/// are refused with the given text.
 macro_rules! serde_as_parts {
     ($type:ident, $decimals:literal, $allowed:expr, $refusal:literal) => {
         impl<'de> serde::Deserialize<'de> for $type {
@@ -347,7 +347,7 @@ serde_as_parts!(
     "a ratio is a number above 0, up to 1, with at most 6 decimals"
 );
 
-/// Reads a number that is kept as a count of its smallest parts: with 6 decimals, of millionths. The error says `detail`.
+/// Reads a number as a count of its smallest parts, such as millionths for 6 decimals. The error says `detail`.
 pub(crate) fn read_parts<'de, D: Deserializer<'de>>(
     deserializer: D,
     decimals: u8,
@@ -360,7 +360,7 @@ pub(crate) fn read_parts<'de, D: Deserializer<'de>>(
     parts.ok_or_else(|| D::Error::custom(detail))
 }
 
-/// Writes such a number.
+/// Writes a number kept as a count of its smallest parts.
 pub(crate) fn write_parts<S: Serializer>(
     parts: i64,
     decimals: u8,

@@ -1,4 +1,4 @@
-//! Secrets, of which only digests are kept.
+//! Secrets, of which only digests are stored.
 
 use std::fmt::{self, Write};
 
@@ -17,7 +17,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes with these hexadecimal digits; `None` if they are none.
+/// The bytes with these hexadecimal digits; `None` if they are invalid.
 pub fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let byte = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
     (0..text.len().div_ceil(2)).map(byte).collect()
@@ -28,12 +28,12 @@ pub fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// That of this secret.
+    /// The digest of this secret.
     pub fn of(secret: &str) -> Self {
         Self::read(digest(&SHA256, secret.as_bytes()).as_ref())
     }
 
-    /// Its HMAC-SHA256 under a key: who knows the digest and the key can make it, and nobody else.
+    /// Its HMAC-SHA256 under a key: only those who know the digest and the key can make it.
     #[must_use]
     pub fn under(&self, key: &str) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
@@ -51,19 +51,19 @@ impl Digest {
         hexadecimal(&self.0)
     }
 
-    /// The digest with these digits; `None` if they are none.
+    /// The digest with these digits; `None` if they are invalid.
     pub fn from_hexadecimal(text: &str) -> Option<Self> {
         from_hexadecimal(text)?.try_into().ok().map(Self)
     }
 
-    /// Its first half, by which it can be looked up. How long that takes tells nothing of the secret.
+    /// Its first half, for look-ups: their timing reveals nothing about the secret.
     pub fn half(&self) -> u128 {
         let half: [u8; 16] = std::array::from_fn(|index| self.0[index]);
         u128::from_be_bytes(half)
     }
 }
 
-/// In constant time.
+/// Compares in constant time.
 impl PartialEq for Digest {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -72,7 +72,7 @@ impl PartialEq for Digest {
 
 impl Eq for Digest {}
 
-/// As text it is hexadecimal.
+/// Serialized as hexadecimal text.
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.hexadecimal())
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Digests are not written to the log either.
+/// Keeps digests out of the log, too.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest(…)")
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
         assert_ne!(Digest::of("abd"), digest);
         assert_eq!(format!("{digest:?}"), "Digest(…)");
-        // As `openssl dgst -sha256 -mac HMAC -macopt key:k` says of the 32 bytes.
+        // As `openssl dgst -sha256 -mac HMAC -macopt key:k` prints for the 32 bytes.
         assert_eq!(
             digest.under("k").hexadecimal(),
             "eca0a0faa11e8a16281dd49a201342ab003c869d9bac12bee2f1363dada06064"

@@ -16,13 +16,13 @@ use super::period::{Period, Unit};
 use super::ties::Ties;
 use super::window::Window;
 
-/// Which count of its events a standing shows.
+/// The track of scores that a standing shows.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Track {
-    /// Scores by the board's weights, with initial scores.
+    /// Weighted scores, including initial scores.
     #[default]
     Shown,
-    /// The true count: as if the board had neither weights nor initial scores.
+    /// The true count, without weights and initial scores.
     Raw,
 }
 
@@ -35,7 +35,7 @@ pub enum List {
     Base(Unit),
     /// The events of the last N periods.
     Rolling(Window),
-    /// What [`List::Period`] holds, and the initial scores.
+    /// [`List::Period`] plus the initial scores.
     Initial(Unit),
     /// The initial scores of a board's members, under the period of all time.
     InitialScores,
@@ -44,14 +44,14 @@ pub enum List {
 /// A list on one of the tracks.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Series {
-    /// Which list.
+    /// The list.
     pub list: List,
-    /// On which track.
+    /// The track.
     pub track: Track,
 }
 
 impl Series {
-    /// A list on the track that is shown.
+    /// A list on the track `shown`.
     pub const fn shown(list: List) -> Self {
         Self {
             list,
@@ -59,7 +59,7 @@ impl Series {
         }
     }
 
-    /// The window whose beginnings and ends its data share; `None` for initial scores, which have none.
+    /// The window whose periods and epochs its data shares; `None` for initial scores, which have none.
     pub fn window(self) -> Option<Window> {
         match self.list {
             List::Period(unit) | List::Base(unit) | List::Initial(unit) => {
@@ -74,16 +74,16 @@ impl Series {
 /// One ranked list: a series at a period, in a league of one cohort.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Standing {
-    /// Which list.
+    /// The list.
     pub series: Series,
-    /// Which period, or the newest one in it.
+    /// The period, or for a rolling window the newest one in it.
     pub period: Period,
-    /// In a league, of which cohort of the period.
+    /// In a league, the cohort of the period.
     pub cohort: Option<Cohort>,
 }
 
 impl Standing {
-    /// The list of a series of this period or cohort.
+    /// The standing of a series at this period or cohort.
     pub fn of(series: Series, section: impl Into<Section>) -> Self {
         let Section { period, cohort } = section.into();
         Self {
@@ -93,7 +93,7 @@ impl Standing {
         }
     }
 
-    /// What it is a list of.
+    /// The section that it covers.
     pub fn section(&self) -> Section {
         Section {
             period: self.period,
@@ -102,22 +102,22 @@ impl Standing {
     }
 }
 
-/// A series whose standings are sums of other standings (ARCHITECTURE.md says how they are kept complete).
+/// A series whose standings are sums of other standings.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Derived {
     /// The series.
     pub series: Series,
     /// The window that shows it.
     pub window: Window,
-    /// The series whose standings are added up.
+    /// The series whose standings are summed.
     pub base: Series,
-    /// How many of its standings are added up: that of the same period, and those before it.
+    /// How many of its standings are summed: that of the same period, and those before it.
     pub periods: u16,
-    /// Whether the initial scores are added too.
+    /// Whether the initial scores are added, too.
     pub has_initial: bool,
 }
 
-/// How the entries of a board's standings are stored; it follows from the definition's frozen fields.
+/// How the entries of a board's standings are stored, which follows from frozen fields of the definition.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -128,18 +128,18 @@ pub struct Layout {
     pub prefixed: bool,
     /// A hash holds each member's tie key and score.
     pub hashed: bool,
-    /// That hash also holds the data of each member's entry. Only where it is there, and has tie keys.
+    /// That hash also has the data of each member's entry. Only if it exists and has tie keys.
     pub data: bool,
     /// A sorted set holds the distinct scores.
     pub dense: bool,
     /// A hash holds the sum of all scores.
     pub summed: bool,
-    /// How many entries the sorted set holds at the most, `None` for all.
+    /// The maximum number of entries in the sorted set, `None` for all.
     pub keep_top: Option<u32>,
 }
 
 impl Board {
-    /// The tracks that differ.
+    /// The distinct tracks of the board.
     pub fn tracks(&self) -> &'static [Track] {
         if self.definition.weight.is_some() {
             &[Track::Shown, Track::Raw]
@@ -148,7 +148,7 @@ impl Board {
         }
     }
 
-    /// How many members of a standing are listed, if it has so many.
+    /// How many members of a standing with `total` members are listed.
     pub fn listed(&self, total: u64) -> u64 {
         let keep_top = self.definition.keep_top.map_or(u64::MAX, u64::from);
         total.min(keep_top)
@@ -168,7 +168,7 @@ impl Board {
         self.on_track(list, track)
     }
 
-    /// The series whose standings a rolling window over this unit adds up.
+    /// The series that a rolling window over this unit sums up.
     pub fn base(&self, unit: Unit, track: Track) -> Series {
         let list = if self.definition.carryover.contains_key(&unit) {
             List::Base(unit)
@@ -195,7 +195,7 @@ impl Board {
         })
     }
 
-    /// How a series is derived; `None` where it isn't.
+    /// How a series is derived; `None` if it isn't.
     pub fn derived_as(&self, series: Series) -> Option<Derived> {
         let track = series.track;
         let (window, base, periods) = match series.list {
@@ -223,7 +223,7 @@ impl Board {
         Standing::of(series, Period::endless(Unit::All))
     }
 
-    /// The standings of a period that events are added to. The first is there if any of them is.
+    /// The standings of a period that events are added to. If any of them exists, the first does.
     pub fn recorded_in(&self, period: &Period) -> Vec<Standing> {
         let of_track = |track| {
             let own = self.on_track(List::Period(period.unit), track);
@@ -239,8 +239,7 @@ impl Board {
     pub fn layout(&self) -> Layout {
         let definition = &self.definition;
         let prefixed = definition.ties != Ties::Member;
-        // `update: last` needs the time of the event that is stored. With `keep_top`, the hash alone has the members
-        // that are not listed.
+        // `update: last` needs the time of the stored event. With `keep_top`, only the hash has the unlisted members.
         let hashed = prefixed || definition.update == Update::Last || definition.keep_top.is_some();
         Layout {
             prefixed,

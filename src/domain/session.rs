@@ -1,4 +1,4 @@
-//! A session of the console: which API key has begun it.
+//! A session of the console, and the API key that began it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use super::access::KeyName;
 use super::secret::Digest;
 use super::time::Span;
 
-/// For how long a session lasts at the most.
+/// The maximum length of a session.
 pub const LIFETIME: Span = Span::hours(12);
 /// How many sessions an API key may have. If it begins another one, the oldest ends.
 pub const SESSIONS_MAX: usize = 100;
 
-/// Which API key has begun a session.
+/// The API key that began a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BegunBy {
     /// The stored one of this name.
     Key(KeyName),
-    /// The one at this place in the configuration, from 0.
+    /// The configured one with this index, from 0.
     Configuration(usize),
 }
 
-/// What is stored of a session, under the digest of its id. Only the browser has the id, and without it nobody can find
-/// out by the proof which secret the key has: one of the configuration may be short.
+/// A stored session, under the digest of its id. Only the browser has the id. Without it the proof can't be used to guess
+/// the key's secret, which may be short for a configured key.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
@@ -32,7 +32,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// That of a key with this digest.
+    /// The session of a key with this digest.
     pub fn new(id: &str, key: Option<KeyName>, secret: &Digest) -> Self {
         let proof = secret.under(id);
         Self { key, proof }

@@ -1,8 +1,8 @@
-//! Shards: the parts of a board that hold its data. Each lies in one slot of a cluster, and holds the events, ids and
-//! initial scores of its members. A board whose data lies together has one shard.
+//! Shards: the parts of a board that hold its data. Each is in one slot of a cluster, and holds the events, ids and initial
+//! scores of its members. A board whose data is all in one slot has one shard.
 //!
-//! Writes go to the shard of their member. Reads merge all shards into one list (`core/read/merge.rs`). The number of shards
-//! can change, see [`super::placement`]. Each [`Sharding`] of a board has its own keys.
+//! Writes go to the shard of their member. Reads merge all shards into one list (`core/read/merge.rs`). The number of
+//! shards can change, see [`super::placement`]. Each [`Sharding`] of a board has its own keys.
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,18 +21,17 @@ use super::quota::QuotaUse;
 /// The most shards of a board.
 pub const SHARDS_MAX: u16 = 64;
 
-/// A part of a board, which holds data. It is a pointer to its board: what is said of the board holds for the shard, but
-/// a board can't stand where a shard is needed.
+/// A part of a board that holds data. It dereferences to its board, but a board can't be passed where a shard is needed.
 #[derive(Clone, Debug)]
 pub struct Shard {
-    /// The definition that it goes by.
+    /// The board, with its definition.
     pub board: Arc<Board>,
-    /// Which of the board's shards it is.
+    /// Which shard it is.
     pub shard_id: ShardId,
     tag: Arc<str>,
 }
 
-/// Which shard of a board.
+/// Identifies a shard of a board.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ShardId {
     /// Its number in the sharding, from 0.
@@ -41,22 +40,22 @@ pub struct ShardId {
     pub of: Sharding,
 }
 
-/// A way in which a board's members are spread over slots.
+/// A way to spread a board's members over slots.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Sharding {
-    /// Over how many shards.
+    /// The number of shards.
     pub shards: u16,
-    /// Tells it from the board's other shardings; 0 for the first.
+    /// Distinguishes it from the board's other shardings; 0 for the first.
     pub epoch: u32,
 }
 
 impl Sharding {
-    /// That of a new board.
+    /// The first sharding of a new board.
     pub fn first(shards: u16) -> Self {
         Self { shards, epoch: 0 }
     }
 
-    /// Whether all data lies with the definition, under the board's own tag.
+    /// Whether all data is with the definition, under the board's own tag.
     pub fn is_together(self) -> bool {
         self == Self::first(1)
     }
@@ -66,7 +65,7 @@ impl Sharding {
         (0..self.shards).map(move |index| ShardId { index, of: self })
     }
 
-    /// In which of its shards a member lies. It stays the same for ever.
+    /// The index of a member's shard, which never changes.
     pub fn index_of(self, member: &MemberId) -> usize {
         self.index_by(member.shard_part().as_bytes())
     }
@@ -76,7 +75,7 @@ impl Sharding {
     }
 }
 
-/// As `16`, or of a later epoch `16.1`.
+/// `16`, or for a later epoch `16.1`.
 impl fmt::Display for Sharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.epoch {
@@ -125,26 +124,26 @@ impl Board {
         self.placement.current.index_by(&bytes)
     }
 
-    /// The index of the shard where the seats of a tier are given out for a period, in a league.
+    /// The index of the shard that assigns the seats of a tier in a period, in a league.
     pub fn shard_of_tier(&self, period: &Period, tier: u8) -> usize {
         // No cohort has this number.
         let number = 0;
         self.shard_of_cohort(period, Cohort { tier, number })
     }
 
-    /// The shards where the counts of its quotas lie, for ever: those that it began with.
+    /// The shards that store its quota counts: permanently those of its first sharding.
     pub fn homes(self: &Arc<Self>) -> Vec<Shard> {
         self.shards_of(self.placement.home())
     }
 
-    /// The index of the home of a use's counts: all its pools lie together, wherever the members lie that events are for.
+    /// The index of the home of a use's counts: all its pools are together, wherever the members of events are.
     pub fn home_of(&self, used: &QuotaUse) -> usize {
-        // The first pool is that of `max`, which all events of the use have in common.
+        // The first pool is that of `max`, which all events of the use share.
         let name = used.pools.first().map_or("", |pool| &pool.name);
         self.placement.home().index_by(name.as_bytes())
     }
 
-    /// Whether an event is taken in steps: where the counts of its quotas may lie in other slots than its member.
+    /// Whether an event is applied in steps: if its quota counts may be in other slots than its member.
     pub fn reserves(&self) -> bool {
         !self.definition.quotas.is_empty() && !self.placement.current.is_together()
     }
@@ -161,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// What its keys have in common, and what decides on their slot.
+    /// The common part of its keys, which determines their slot.
     pub fn tag(&self) -> &str {
         &self.tag
     }
@@ -176,8 +175,8 @@ impl Deref for Shard {
 }
 
 impl ShardId {
-    /// What the keys of this shard of a board have in common: `run_hero`, where all data lies with the definition, or
-    /// else `run_hero:16:3`. Ids of boards have no colons.
+    /// The common part of the keys of this shard of a board: `run_hero` if all data is with the definition, otherwise
+    /// `run_hero:16:3`. Board ids have no colons.
     pub fn tag(self, id: &BoardId) -> String {
         let Self { index, of } = self;
         match of {
@@ -187,7 +186,7 @@ impl ShardId {
         }
     }
 
-    /// The board and the shard whose keys have this in common; `None` where that is no tag.
+    /// The board and the shard with this tag; `None` if it is no tag.
     pub fn of_tag(tag: &str) -> Option<(BoardId, Self)> {
         let mut parts = tag.split(':');
         let id = BoardId::parse(parts.next()?).ok()?;

@@ -25,10 +25,10 @@ words! {
 }
 
 impl PeriodState {
-    /// How many there are.
+    /// The number of states.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The place among all of them.
+    /// The index in the order of declaration.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -37,14 +37,14 @@ impl PeriodState {
 /// What the calls of a read have seen.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seen {
-    /// The least barrier that they have seen: no event before it counts any more. `None`: one of them saw none.
+    /// The lowest barrier that they have seen: events before it no longer count. `None`: one of them saw none.
     pub barrier: Option<Timestamp>,
-    /// Whether they have seen the barriers as they are now: a replica may lack the last one.
+    /// Whether they have seen the current barriers: a replica may lack the last one.
     pub is_current: bool,
 }
 
 impl Board {
-    /// The state of a period at this time, for a read that has seen this; `None` where that does not tell.
+    /// The state of a period at this time, for a read that has seen this; `None` if that is not enough to determine it.
     pub fn state_of(&self, period: &Period, seen: Seen, now: Timestamp) -> Option<PeriodState> {
         let end = self.end_of(period);
         let is_behind = |instant: Option<Timestamp>| end.is_some_and(|end| instant >= Some(end));
@@ -115,7 +115,7 @@ mod tests {
             [Some(PeriodState::Closing), None]
         );
         assert_eq!(of_day(Some(end), end), [Some(PeriodState::Final); 2]);
-        // This instance's clock is late.
+        // This instance's clock is behind.
         assert_eq!(of_day(Some(end), before), [Some(PeriodState::Final); 2]);
         let of_all = state(&board, Unit::All, Some(end), end);
         assert_eq!(of_all, [Some(PeriodState::Live); 2]);
@@ -126,7 +126,7 @@ mod tests {
         let (end, midnight) = ("2026-11-21T18:00:00Z", "2026-11-22T00:00:00Z");
         let mut board = board(r#"{"windows": ["day"], "closes_at": "2026-11-21T18:00:00Z"}"#);
         let of_day = |board: &Board| state(board, Unit::Day, None, end);
-        // No replica can miss that it is final.
+        // It can't be final, so a replica can't miss that.
         assert_eq!(of_day(&board), [Some(PeriodState::Ended); 2]);
         board.closings.until = Some(at(end));
         assert_eq!(of_day(&board), [Some(PeriodState::Closing), None]);

@@ -1,6 +1,6 @@
-//! Declares types that are texts in JSON and in what is stored.
+//! Macros for types that are text in JSON and in Redis.
 
-/// An enum each of whose values has a name, which is also what JSON and what is stored have.
+/// Declares an enum whose values have names, which JSON and stored data use.
 macro_rules! words {
     (
         $(#[$attribute:meta])*
@@ -25,7 +25,7 @@ macro_rules! words {
                 }
             }
 
-            /// The one of this name, if there is one.
+            /// The value with this name, if any.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
             }
@@ -39,7 +39,7 @@ macro_rules! words {
     };
 }
 
-/// A text that has passed a check, such as an id. The check may take something away, such as blanks around the text.
+/// Declares a text that has passed a check, such as an id. The check may trim the text.
 macro_rules! checked_text {
     ($(#[$attribute:meta])* $type:ident, $check:expr, $error:ty) => {
         $(#[$attribute])*
@@ -51,7 +51,7 @@ macro_rules! checked_text {
             /// Checks a text.
             ///
             /// # Errors
-            /// It is not as the type demands.
+            /// It breaks the rules of the type.
             pub fn parse(text: &str) -> Result<Self, $error> {
                 let check: fn(&str) -> Result<&str, $error> = $check;
                 check(text).map(|checked| Self(checked.into()))
@@ -78,7 +78,7 @@ macro_rules! checked_text {
     };
 }
 
-/// Types that JSON has as the texts which they are shown as and read from.
+/// Serialises types in JSON as the text that they display and parse.
 macro_rules! serde_as_text {
     ($($type:ty),+) => {
         $(
@@ -98,7 +98,7 @@ macro_rules! serde_as_text {
     };
 }
 
-/// Types whose text has their fields with blanks in between; behind each field stands what reads it.
+/// Gives types a text of their fields separated by spaces; each field is followed by its parser.
 macro_rules! fields_as_text {
     ($type:ident { $($field:ident: $read:expr,)+ }) => {
         impl std::fmt::Display for $type {

@@ -1,17 +1,17 @@
-//! How equal scores are ordered.
+//! The order of equal scores.
 //!
-//! A double cannot hold a score and a time exactly: they would share 53 bits. So the sorted set's score is the score
-//! alone, and its member begins with the time at which the score was reached, as seven bytes that sort like the time.
-//! Redis orders equal scores by the bytes of their members.
+//! A double cannot hold a score and a time exactly, as they would share 53 bits. So the sorted set's score is the score
+//! alone, and its member begins with the time at which the score was reached, as seven bytes that sort like the time. Redis
+//! orders equal scores by the bytes of their members.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::time::Timestamp;
 
-/// The bytes of a [`TieKey`] in front of a sorted-set member.
+/// The length of the [`TieKey`] before a sorted-set member, in bytes.
 pub const TIE_KEY_BYTES: usize = 7;
-/// The greatest tie key, 2^53 − 1: how many microseconds lie between the first and the last timestamp.
+/// The greatest tie key, 2^53 − 1: the microseconds between the first and the last timestamp.
 pub const TIE_KEY_MAX: u64 = (1 << 53) - 1;
 
 /// Which of two members with the same score ranks first.
@@ -27,7 +27,7 @@ pub enum Ties {
     Member,
 }
 
-/// A time as a number that sorts in the order of a tie rule: ascending for `first`, descending for `last`.
+/// A time as a number that sorts by a tie rule: ascending for `first`, descending for `last`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct TieKey(u64);
 
@@ -42,7 +42,7 @@ impl TieKey {
         })
     }
 
-    /// The instant of a key, if there can be such a key.
+    /// The instant of a key, if it is valid.
     pub fn instant(self, ties: Ties) -> Option<Timestamp> {
         let since_min = if ties == Ties::Last {
             TIE_KEY_MAX.checked_sub(self.0)?
@@ -60,12 +60,12 @@ impl TieKey {
         self.0
     }
 
-    /// Takes a number back that came out of [`TieKey::number`].
+    /// The key with this [`TieKey::number`].
     pub fn from_number(number: u64) -> Self {
         Self(number.min(TIE_KEY_MAX))
     }
 
-    /// The key of a time as `scripts/lib/standing.lua` stores it: that of zeros alone is `-1 - key`.
+    /// The key of a time as `scripts/lib/standing.lua` stores it: `-1 - key` where only zeros were added to a sum.
     pub fn of_stored_time(time: i64) -> Self {
         let key = if time < 0 { -1 - time } else { time };
         Self::from_number(key.unsigned_abs())

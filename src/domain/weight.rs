@@ -11,7 +11,7 @@ use super::score::{Decimals, Score};
 
 /// The greatest weight.
 pub const WEIGHT_MAX: u32 = 1_000_000;
-/// The most members with weights of their own.
+/// How many members may have their own weights.
 pub const MEMBERS_MAX: usize = 10_000;
 
 /// How much an event counts in public standings: a score of 2 with a weight of 3 adds 6.
@@ -30,14 +30,14 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// What a score counts for a member; `None` if that is out of range.
+    /// A member's weighted score; `None` if it is out of range.
     pub fn weigh(&self, member: &MemberId, score: Score, decimals: Decimals) -> Option<Score> {
         let weight = self.members.get(member).unwrap_or(&self.default);
         let scaled = score.scaled().checked_mul(i64::from(*weight))?;
         Score::from_scaled(scaled, decimals)
     }
 
-    /// What is wrong: where, and what.
+    /// The errors, with their places.
     pub fn check(&self) -> Vec<FieldError> {
         const RANGE: &str = "a weight is a whole number from 1 to 1,000,000";
         let is_sound = |weight: u32| (1..=WEIGHT_MAX).contains(&weight);

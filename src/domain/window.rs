@@ -1,4 +1,4 @@
-//! Windows: the lists that a board keeps, one per period or per stretch of the last N periods.
+//! Windows: the lists that a board keeps, one per period or for the last N periods.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,9 +31,9 @@ pub enum Window {
     Period(Unit),
     /// The last `periods` periods of `unit`, the running one included.
     Rolling {
-        /// What is counted.
+        /// The unit.
         unit: Unit,
-        /// How many: 2 to 366.
+        /// The number of periods: 2 to 366.
         periods: u16,
     },
 }
@@ -46,7 +46,7 @@ pub enum Window {
 pub struct WindowError(String);
 
 impl Window {
-    /// The period whose key names the standing: the newest one in it.
+    /// The unit of the period whose key names the standing: for a rolling window, the newest one in it.
     pub fn unit(self) -> Unit {
         match self {
             Self::Period(unit) | Self::Rolling { unit, .. } => unit,
@@ -58,7 +58,7 @@ impl Window {
         matches!(self, Self::Rolling { .. })
     }
 
-    /// A number below 2^12 that stays the same for ever: it is stored with remembered outcomes.
+    /// A permanent number below 2^12, stored with remembered outcomes.
     pub fn code(self) -> u16 {
         let (unit, periods) = match self {
             Self::Period(unit) => (unit, 0),

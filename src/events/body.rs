@@ -1,4 +1,4 @@
-//! An event as clients write it: as the body of a request, as an item of a batch, as a record of Kafka.
+//! An event as clients write it: the body of a request, an item of a batch, or a Kafka record.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -75,7 +75,7 @@ pub struct EventBody<'a> {
     pub data: Option<&'a RawValue>,
 }
 
-/// A text that may be left out. By itself `serde` copies one that is optional, also where it could borrow it.
+/// An optional text. By default `serde` copies an optional text even where it could borrow it.
 fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a, str>>, D::Error> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -83,13 +83,13 @@ fn borrowed<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'a,
     Ok(text.map(|Text(text)| text))
 }
 
-/// The names of an event's fields beside its board: `id`, `member`, `score`, `at`, those that say where it comes from, and
+/// The names of an event's fields without the board: `id`, `member`, `score`, `at`, its origin (voter, device, …), and
 /// `data`.
 pub const COLUMNS: &[&str] = &[
     "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
 ];
 
-/// Takes a field, or notes what is wrong with it.
+/// Takes a field, or collects what is wrong with it.
 fn take<T, E: Display>(
     errors: &mut Vec<FieldError>,
     pointer: &str,
@@ -101,7 +101,7 @@ fn take<T, E: Display>(
 }
 
 impl EventBody<'_> {
-    /// The event that came in at this time, with the board of the path and the id of the header, if there are such.
+    /// The event, received at this time, with the board of the path and the id of the header, if any.
     pub fn check(
         &self,
         path_board: Option<&BoardId>,
@@ -176,11 +176,11 @@ impl EventBody<'_> {
     }
 }
 
-/// Reads an event that came in at this time and names its board, as an item of a batch is written.
+/// Parses an event that names its board, as in a batch, received at this time.
 ///
 /// # Errors
 ///
-/// What is wrong with it, as whoever sends such an item is answered.
+/// What is wrong with it, as in the response for such an item.
 pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
     parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
 }

@@ -1,9 +1,9 @@
-//! Taking events: one, or up to 1,000 in a request, each with a result of its own.
+//! Taking events: one, or up to 1,000 in a request, each with its own result.
 //!
 //! `routes.rs` gives each event a time (`Clock::arrival`): later than all before it in this process, and never a whole
-//! millisecond, so that what somebody else gives such a time comes before it. `body.rs` is the one parser of events: of
-//! requests, of items of a batch, of records of Kafka, of the import. A score stays text, because only the board knows its
-//! decimals. `work.rs` groups events by board, and sends them to the queue (`queue/putting.rs`) or the way of all events
+//! millisecond, so an event for which a client gives such a time comes first. `body.rs` is the only parser of events:
+//! single requests, batch items, Kafka records, the import. A score stays text, because only the board knows its decimals.
+//! `work.rs` groups events by board, and passes them to the queue (`queue/putting.rs`) or applies them
 //! (`core/write/submission.rs`).
 
 pub mod body;

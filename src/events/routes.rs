@@ -1,4 +1,4 @@
-//! Events: one, and batches.
+//! Posting events: one, or a batch.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ use crate::http::{App, ratelimit};
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The headers of RFC 7240 that ask for an answer before the event is applied, and tell that it was given.
+/// The headers of RFC 7240 that ask for a response before the event is applied, and confirm it.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
@@ -172,17 +172,17 @@ pub struct BatchResult {
     pub results: Vec<EventResult>,
 }
 
-/// What is told whoever sends many events to the place for one.
+/// The problem for several events in a request for one.
 fn one_event_only() -> Problem {
     let detail = "must be one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
     Problem::invalid_field("", detail)
 }
 
-/// What the headers of a request say of its events.
+/// What a request's headers say about its events.
 pub struct EventHeaders {
     /// The header `Idempotency-Key`.
     key: Option<HeaderValue>,
-    /// Whether `Prefer` asks for an answer before the events are applied.
+    /// Whether `Prefer` asks for a response before the events are applied.
     prefers_async: bool,
 }
 
@@ -222,7 +222,7 @@ impl<S: Send + Sync> FromRequestParts<S> for EventHeaders {
     }
 }
 
-/// Tells that a request was answered before an event was applied, if it has preferred that.
+/// Confirms a `Prefer` that asked for a response before the event was applied.
 fn preference(is_applied: bool) -> HeaderMap {
     let applied = (PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
     HeaderMap::from_iter(is_applied.then_some(applied))
@@ -280,7 +280,7 @@ impl EventResult {
 
 impl RejectedEvent {
     fn new(raw: &RawValue, problem: &Problem) -> Self {
-        // What can be read of the event tells the client which one it was.
+        // Whatever can be read of the event shows the client which one it was.
         let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
         let text = |name: &str| value[name].as_str().map(ToOwned::to_owned);
         Self {
@@ -417,7 +417,7 @@ pub async fn post_many(
     let results = work::submit(&app.service, &sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
     let applied = preference(options.prefers_async && results.iter().any(is_queued));
-    // The same fault is told to all of its events, and logged once.
+    // A fault shared by several events is logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();
     let results = results.into_iter().zip(&*sound).map(|(result, incoming)| {
         let received = result.map_err(|error| match error {

@@ -13,18 +13,18 @@ use crate::domain::queued::QueuedEvent;
 use crate::queue::putting;
 use crate::runtime::join::join_all;
 
-/// How the events of a request are to be taken.
+/// How to take the events of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubmitOptions<'a> {
-    /// What the results tell.
+    /// What to report in the results.
     pub report: Report,
-    /// Whether events may be queued, also on boards that apply them before they answer.
+    /// Whether events may be queued, even on boards that apply them before responding.
     pub prefers_async: bool,
-    /// The player who has sent them, if it was one.
+    /// The player that sent them, if any.
     pub player: Option<&'a MemberId>,
 }
 
-/// What became of an event that was not refused.
+/// The outcome of an event that was not refused.
 #[derive(Debug)]
 pub enum Received {
     /// It was taken, now or before.
@@ -33,10 +33,10 @@ pub enum Received {
     Queued(Arc<QueuedEvent>),
 }
 
-/// What became of events, by their indexes in the request.
+/// The outcomes of events, by their indexes in the request.
 type Results = Vec<(usize, Result<Received, Error>)>;
 
-/// Takes the event of a request that has one.
+/// Takes the event of a request for one.
 pub async fn submit_one(
     service: &Service,
     request: &Arc<[Incoming]>,
@@ -46,7 +46,7 @@ pub async fn submit_one(
     results.await.remove(0).1
 }
 
-/// Takes the events of one request; the results are in their order.
+/// Takes the events of one request; returns results in the same order.
 pub async fn submit(
     service: &Service,
     request: &Arc<[Incoming]>,
@@ -66,7 +66,7 @@ pub async fn submit(
     results.into_iter().flatten().collect()
 }
 
-/// Takes those with these indexes, which are of one board.
+/// Takes the events with these indexes, which are all for one board.
 async fn submit_to(
     service: &Service,
     board: &BoardId,
@@ -102,7 +102,7 @@ async fn submit_to(
     counted(service, results)
 }
 
-/// Counts results, and returns them.
+/// Counts results in the metrics, and returns them.
 fn counted(service: &Service, results: Results) -> Results {
     for (_, result) in &results {
         let counters = &service.events;

@@ -1,6 +1,7 @@
-//! API keys: operators create, rotate and delete them here. What a key allows, and how a request is recognised by one, is in `access/`.
+//! API keys: operators create, rotate and delete them here. What a key allows, and how requests are authenticated with one,
+//! is in `access/`.
 //!
-//! A webhook belongs to the key that registered it. Therefore this room is above webhooks: it lists them with their key, and deletes
+//! A webhook belongs to the key that registered it. So this room is above webhooks: it lists a key's webhooks, and deletes
 //! them with it.
 
 pub mod routes;

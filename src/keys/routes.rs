@@ -1,4 +1,4 @@
-//! API keys: making them, listing them, giving them new secrets, deleting them.
+//! API keys: creating, listing, rotating and deleting them.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -15,9 +15,9 @@ use crate::http::audited::Audit;
 use crate::http::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
 use crate::http::problem::Problem;
 
-/// What whoever makes a key on an open service has to know.
+/// A warning to callers that create a key on an open service.
 const WARNING: &str = "the service is open: this key protects nothing until STANDINGS_API_KEYS is set, since everybody may do everything without a key";
-/// The longest time for which a secret that was replaced counts.
+/// How long a replaced secret may stay valid.
 const GRACE_MAX: Span = Span::days(30);
 
 /// An API key.
@@ -127,7 +127,7 @@ fn names(webhooks: Vec<WebhookName>) -> Vec<String> {
     names.collect()
 }
 
-/// What an audit line says of an API key: what it allows, and until when its former secret counts.
+/// What an audit line has of an API key: its grant, and when its former secret expires.
 #[derive(Serialize)]
 struct AuditedKey {
     #[serde(flatten)]

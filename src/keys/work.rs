@@ -1,4 +1,4 @@
-//! Making, listing, renewing and deleting API keys.
+//! Creates, lists, rotates and deletes API keys.
 
 use crate::access::keyring::store::{API_KEYS_MAX, ApiKey, Previous};
 use crate::access::keyring::{self, SECRET_PREFIX};
@@ -13,19 +13,19 @@ use crate::redis::random;
 use crate::redis::stored::{Changed, Stored};
 use crate::webhooks;
 
-/// How many random bytes follow, each as two hexadecimal digits.
+/// How many random bytes a secret has, each as two hexadecimal digits.
 const SECRET_BYTES: usize = 32;
 
-/// An API key, and what is known of its use.
+/// An API key, and data on its use.
 #[derive(Clone, Debug)]
 pub struct FoundKey {
     /// Its name.
     pub name: KeyName,
-    /// What is stored of it.
+    /// The stored key.
     pub key: ApiKey,
-    /// When it was last used, as far as that was noted.
+    /// When it was last used, as far as stored.
     pub last_used: Option<Timestamp>,
-    /// The webhooks that it has made or changed last: they outlive it.
+    /// The webhooks that it made or changed last; they outlive it.
     pub webhooks: Vec<WebhookName>,
 }
 
@@ -36,11 +36,11 @@ pub struct DeletedKey {
     pub key: Option<ApiKey>,
     /// The webhooks of the key that were deleted with it.
     pub deleted: Vec<WebhookName>,
-    /// Those that are left.
+    /// Its remaining webhooks.
     pub left: Vec<WebhookName>,
 }
 
-/// Makes an API key; returns its secret, which nobody can be told again.
+/// Creates an API key; returns its secret, which can't be read again.
 pub async fn create(
     service: &Service,
     name: &KeyName,
@@ -55,7 +55,8 @@ pub async fn create(
         grant,
         created_at: now,
     };
-    // A key of this name may have left some. They are read first: once the key is made, its secret must not be lost.
+    // A former key of this name may have left some. They are read first: once the key is created, its secret must not be
+    // lost.
     let webhooks = webhooks::work::of_keys(service).await?.remove(name);
     if !change(service, name, None, Some(&key)).await? {
         return Err(Problem::key_exists(name).into());
@@ -69,8 +70,8 @@ pub async fn create(
     Ok((found, secret))
 }
 
-/// Gives an API key another secret. Returns the key as it was, as it is, and the secret. The one before counts for as
-/// long as `grace` says.
+/// Gives an API key another secret. Returns the key before and after, and the secret. The former secret stays valid for
+/// `grace`.
 pub async fn rotate(
     service: &Service,
     name: &KeyName,
@@ -97,7 +98,7 @@ pub async fn rotate(
     Err(Error::busy())
 }
 
-/// Deletes an API key, and its webhooks if these are to go too. No instance takes it any more, within a second.
+/// Deletes an API key, optionally with its webhooks. Within a second no instance accepts it any more.
 pub async fn delete(
     service: &Service,
     name: &KeyName,
@@ -106,7 +107,7 @@ pub async fn delete(
     let mut deleted = Vec::new();
     for _ in 0..ATTEMPTS_MAX {
         let stored = stored(service, name).await?;
-        // They go first: if the service dies meanwhile, the key is still there to be deleted again.
+        // Webhooks first: if the service crashes meanwhile, the key is still there to be deleted again.
         if with_webhooks {
             deleted.extend(webhooks::work::delete_of(service, name).await?);
         }
@@ -129,8 +130,7 @@ pub async fn find(service: &Service, name: &KeyName) -> Result<FoundKey, Error> 
     found.ok_or_else(Error::busy)
 }
 
-/// Up to `count` API keys in the order of their names, behind `after`. One that can't be read is left out; the log
-/// names it.
+/// Up to `count` API keys after `after`, sorted by name. Those that can't be read are skipped and logged.
 pub async fn list(
     service: &Service,
     after: Option<&KeyName>,
@@ -151,7 +151,7 @@ async fn stored(service: &Service, name: &KeyName) -> Result<Stored<ApiKey>, Err
     stored.ok_or_else(|| Problem::key_not_found(name).into())
 }
 
-/// Adds when keys were last used, and which webhooks are theirs.
+/// Adds when keys were last used, and their webhooks.
 async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
     let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
     let noted = keyring::store::last_uses(&service.engine.store, &names).await?;
@@ -168,7 +168,7 @@ async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<Fo
     Ok(keys.collect())
 }
 
-/// Changes an API key if it is still what was seen, and returns whether it was. On this instance that is in force at
+/// Changes an API key if it is unchanged since the read; returns whether it was. The change applies on this instance at
 /// once, on the others within a second.
 async fn change(
     service: &Service,

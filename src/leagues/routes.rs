@@ -1,4 +1,4 @@
-//! Joining and leaving leagues, and ordering the tiers of their members.
+//! Joining and leaving leagues, and assigning members to tiers.
 
 use std::sync::Arc;
 
@@ -131,7 +131,7 @@ impl LeagueMemberState {
         let seat = player.seat_in(period);
         let tier = seat.map(|seat| seat.cohort.tier);
         let tier = tier.or_else(|| found.place.map(|place| place.tier));
-        // One of an earlier period is in its tier, also if it is stored still.
+        // An order for an earlier period is already part of the tier, even if it is still stored.
         let order = player.order.as_ref();
         let order = order.filter(|order| order.from > start_of(period));
         Self {

@@ -1,4 +1,4 @@
-//! Seats in leagues: joining, the seat of a member, and what its seats before have led to.
+//! Seats in leagues: joining, a member's seat, and the outcomes of its past seats.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::domain::time::Timestamp;
 use crate::redis::Freshness;
 use crate::standings::playing::look_up;
 
-/// A member that has its seat.
+/// A member and its seat.
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The seat.
     pub taken: TakenSeat,
-    /// Its cohort: how many members that has, and, as `me`, where the member stands, unless it is hidden.
+    /// Its cohort: the total, and the member's entry as `me`, unless it is hidden.
     pub cohort: Arc<Page>,
 }
 
-/// Seats a member in the running period of a league, and lists it, unless it is there.
+/// Seats a member in the running period of a league, and lists it, unless it is listed already.
 pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
     let taken = service.engine.seat(id, member, Reason::Join).await?;
     let section = Section {
@@ -51,8 +51,8 @@ pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<
     Ok(Joined { taken, cohort })
 }
 
-/// The seats of a member of a league that are turned: up to `count` of them, the newest first, before the period with a
-/// key; with the board. Of a hidden member, who is not seen, nothing is told.
+/// The board, and a member's turned seats before the period with a key: up to `count`, newest first. None for a hidden
+/// member.
 pub async fn history(
     service: &Service,
     id: &BoardId,

@@ -1,7 +1,7 @@
-//! The hub: which topics there are on this instance, and what keeps them up to date.
+//! The hub: the topics on this instance, and the tasks that update them.
 //!
-//! Each board that somebody watches has a task, which ends with the board's last watcher. Each tick it looks at the board, by
-//! one call per shard, and has each topic follow what the look tells.
+//! Each watched board has a task, which ends with the board's last watcher. Each tick it looks at the board with one call
+//! per shard, and updates each topic from what the look shows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::http::problem::Problem;
 use crate::runtime::join::join_all;
 use crate::runtime::supervise::restarted;
 
-/// How often a board is looked at.
+/// The interval between looks at a board.
 pub(super) const TICK: Duration = Duration::from_millis(250);
-/// How many entries of single members one tick reads of a board, over all of its topics. The others wait for their turns.
+/// How many entries of single members one tick reads for a board, over all of its topics. Others wait for their turns.
 const MEMBERS_PER_TICK: usize = 1_000;
 
-/// The topics of each board that somebody watches.
+/// The topics of each watched board.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     boards: Mutex<HashMap<BoardId, Topics>>,
@@ -35,7 +35,7 @@ pub(super) struct Hub {
 
 type Topics = HashMap<TopicName, Arc<Topic>>;
 
-/// One who watches a topic: it goes on as long as there is one.
+/// A watcher's hold on a topic, which lives as long as there is one.
 #[derive(Debug)]
 pub(super) struct Watching(Arc<Topic>);
 
@@ -55,7 +55,7 @@ impl Drop for Watching {
 }
 
 impl Hub {
-    /// Begins to watch a topic, with the entry of a member or without one.
+    /// Begins to watch a topic, with or without a member's entry.
     pub(super) async fn join(
         self: &Arc<Self>,
         app: &Arc<App>,
@@ -65,14 +65,14 @@ impl Hub {
         loop {
             let watching = self.sit_down(app, name.clone());
             match watching.0.watch(app, member).await {
-                // It was about what was there before: another topic begins.
+                // It was about something that no longer exists: begin another topic.
                 Err(_) if watching.0.is_over() => {}
                 watched => return Ok((watching, watched?)),
             }
         }
     }
 
-    /// One more who watches a topic, which begins if nobody else does.
+    /// Adds a watcher to a topic, creating the topic if needed.
     fn sit_down(self: &Arc<Self>, app: &Arc<App>, name: TopicName) -> Watching {
         let mut boards = self.boards.lock();
         if !boards.contains_key(&name.board) {
@@ -92,7 +92,7 @@ impl Hub {
         Watching::new(&topic)
     }
 
-    /// Begins the task of a board.
+    /// Starts the task of a board.
     fn follow(self: &Arc<Self>, app: &Arc<App>, board: BoardId) {
         let (hub, app) = (Arc::clone(self), Arc::clone(app));
         tokio::spawn(restarted("streams", move || {
@@ -100,7 +100,7 @@ impl Hub {
         }));
     }
 
-    /// The topics of a board that are watched; `None` if there are none, and the board's task has to end.
+    /// The watched topics of a board; `None` if there are none, and the board's task must end.
     fn topics(&self, board: &BoardId) -> Option<Vec<Arc<Topic>>> {
         let mut boards = self.boards.lock();
         let topics = boards.get_mut(board)?;
@@ -116,11 +116,11 @@ impl Hub {
     }
 }
 
-/// Keeps the topics of a board up to date, as long as they are watched.
+/// Updates the topics of a board while they are watched.
 async fn follow_on(hub: Arc<Hub>, app: Arc<App>, board: BoardId) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first to be served by the next tick.
+    // The topic that the next tick serves first.
     let mut first = 0;
     loop {
         ticks.tick().await;
@@ -133,7 +133,7 @@ async fn follow_on(hub: Arc<Hub>, app: Arc<App>, board: BoardId) {
             }
             Err(error) => {
                 let problem = Problem::from(error);
-                // Redis may be back in a moment; a board that is gone is not.
+                // Redis may be back in a moment; a deleted board won't be.
                 if problem.kind.status.is_client_error() {
                     join_all(topics.iter().map(|topic| topic.end(&problem))).await;
                 }

@@ -1,4 +1,4 @@
-//! What is sent: the events of a stream as bytes.
+//! Messages: the events of a stream as bytes.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use crate::http::problem::{INTERNAL, Problem};
 use crate::http::rendered::content_of;
 use crate::standings::routes::answers::{EntryBody, PageBody};
 
-/// A comment. It says that the connection is alive.
+/// A comment, which keeps the connection alive.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// The body of a page that names no member ends so; the entry of a member takes the place of the null.
+/// The end of a page's body without a member; the member's entry replaces the null.
 const NO_MEMBER: &[u8] = b"null}";
 
-/// A message about a standing. Those about the same page share its bytes.
+/// A message about a standing. Messages about the same page share its bytes.
 #[derive(Debug)]
 pub(super) struct Message {
     /// The key of the period.
     pub(super) key: Arc<str>,
-    /// Tells what it says from what others say.
+    /// Identifies its content.
     pub(super) id: String,
-    /// What is sent.
+    /// The bytes to send.
     pub(super) parts: [Bytes; 2],
-    /// The board as it was then.
+    /// The board at that time.
     pub(super) board: Arc<Board>,
 }
 
-/// A page as messages have it.
+/// A serialized page.
 #[derive(Debug)]
 pub(super) struct Written {
     key: Arc<str>,
     id: String,
-    /// All up to the entry of a member.
+    /// Everything before the member's entry.
     head: Bytes,
     board: Arc<Board>,
 }
 
 impl Written {
-    /// Writes a page.
+    /// Serializes a page.
     pub(super) fn new(page: &PageBody, id: String, board: &Arc<Board>) -> Result<Self, Problem> {
         let json = to_json(page)?;
         let head = json.strip_suffix(NO_MEMBER);
@@ -55,13 +55,13 @@ impl Written {
         })
     }
 
-    /// What is sent to who has named no member.
+    /// The message for watchers that name no member.
     pub(super) fn without_member(&self) -> Message {
         self.message(b"null", self.id.clone())
     }
 
-    /// What is sent to who has named a member. `edition`: of the entry, where it is not that of the page. `content`: tells the entry from
-    /// others, where editions don't.
+    /// The message for watchers of a member. `edition`: that of the entry, if it differs from that of the page. `content`:
+    /// a hash of the entry, where editions don't identify it.
     pub(super) fn with_member(
         &self,
         me: Option<&EntryBody>,
@@ -87,12 +87,12 @@ impl Written {
     }
 }
 
-/// Tells pages apart, whatever their revision.
+/// A hash of a page without its revision.
 pub(super) fn content_of_page(page: &PageBody) -> Result<u128, Problem> {
     Ok(content_of(&to_json(page)?))
 }
 
-/// Tells the entries of a member apart.
+/// A hash of a member's entry.
 pub(super) fn content_of_member(me: Option<&EntryBody>) -> Result<u128, Problem> {
     Ok(xxh3_128(&to_json(&me)?))
 }
@@ -101,7 +101,7 @@ fn to_json<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
     serde_json::to_vec(value).map_err(|error| Problem::new(INTERNAL, error.to_string()))
 }
 
-/// How long browsers are to wait before they come back.
+/// Sets how long browsers wait before they reconnect.
 pub(super) fn retry(ms: u32) -> Bytes {
     format!("retry: {ms}\n\n").into()
 }
@@ -126,12 +126,12 @@ pub struct EndBody<'a> {
     detail: &'a str,
 }
 
-/// Says that a period has ended and the next has begun.
+/// Announces that a period has ended and the next has begun.
 pub(super) fn period(ended: &str, begun: &str) -> Bytes {
     event("period", &PeriodBody { ended, begun })
 }
 
-/// Says why nothing more will come.
+/// Announces why the stream ends.
 pub(crate) fn end(problem: &Problem) -> Bytes {
     let (reason, detail) = (problem.kind.name, &problem.detail);
     event("end", &EndBody { reason, detail })

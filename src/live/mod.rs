@@ -1,36 +1,37 @@
-//! Live boards: streams of Server-Sent Events that tell what a running standing shows, and each change of it.
+//! Live boards: streams of Server-Sent Events with the content of a running standing and each change of it.
 //!
 //! ```text
 //! reader ── Watcher ──┐                        ┌─ look: one call per shard and tick (core/read/look.rs)
 //! reader ── Watcher ──┼─ Topic ── Hub, a task ─┤
-//! reader ── Watcher ──┘  a watch   per board   └─ page: one read when the look tells of a change
+//! reader ── Watcher ──┘  a watch   per board   └─ page: one read when the look shows a change
 //!                        channel
 //! ```
 //!
-//! - The **hub** has a task for each board that is watched. Four times a second it *looks* at the board: it asks each shard how
-//!   often it has changed (`Query::Changed`). The task ends with the last watcher. One task per board, so that a shard which
-//!   does not answer holds up no other board.
-//! - A **topic** is a board, a window, a cohort, a track, a size and an `include`. If a look tells of a change, it reads the
-//!   page by the code of the page route, and writes it once. If the page says something else than before, apart from its
-//!   revision, the watchers are told; otherwise the new one is kept for those who come later. What no revision tells (profiles,
-//!   data, voters, leagues) is read every two seconds. The last message is in a `watch` channel, which holds one value: nothing
-//!   piles up behind a slow watcher.
-//! - A **watcher** takes the last message when it can. The page is shared by all; the last part is its own `me` and `id`. It
-//!   says when another period has begun.
+//! - The **hub** has a task for each board that is watched, until its last watcher leaves. Four times a second it *looks*
+//!   at the board: it reads each shard's change counters (`Query::Changed`). With a task per board, a shard that does not
+//!   respond delays no other board.
+//! - A **topic** is a board, a window, a cohort, a track, a size and an `include`. If a look shows a change, the topic
+//!   reads the page with the code of the page route, and serializes it once. If more than the revision differs from the
+//!   last page, the watchers are notified; otherwise the new page is only kept for later ones. Content that no revision
+//!   covers (profiles, data, voters, leagues) is read every two seconds. The last message is in a `watch` channel, which
+//!   holds one value, so nothing piles up for a slow watcher.
+//! - A **watcher** takes the last message when it can. The page's bytes are shared; only the last part, with `me` and `id`,
+//!   is its own. It also announces a new period.
 //!
 //! What is subtle:
 //!
-//! - **Members.** An entry that the page has is taken from there. Others are read a hundred in a query and a thousand in a tick
-//!   over all topics of a board, in turns; a watcher that names a member gets a message when that member's turn comes.
-//! - **Coming back.** The `id` is the key of the period and the edition, so every instance can tell whether the reader has what
-//!   there is. Where the edition does not tell all, the `id` has a hash of the content, too; where the member's entry is of a
-//!   later edition than the page, it has that.
-//! - **Freshness.** A new watcher waits for a look that begins afterwards. So one that begins after a hide was answered never
-//!   sees the member; if Redis does not answer, the answer is 503. A stream that is running stays, and says so by comments.
-//! - **Access.** A stream outlasts what has let its reader in. So before each message, and with each comment, the watcher asks
-//!   again (`Caller::check_still`): whether the key exists with its scope and boards, the token has not expired, the board is
-//!   public. If keys can't be confirmed for the moment, the message waits.
-//! - An instance that stops ends all streams before it drains, each with a `retry` of its own, so that readers don't come back
+//! - **Members.** An entry on the page is taken from there. Others are read a hundred per query and a thousand per tick
+//!   over all topics of a board, in turns; a watcher that names a member gets its message when that member has been read.
+//! - **Reconnecting.** The `id` has the key of the period and the edition, so any instance can tell whether the reader is
+//!   up to date. Where the edition doesn't cover the whole content, the `id` also has a hash of it; where the member's
+//!   entry has a later edition than the page, it has that edition.
+//! - **Freshness.** A new watcher waits for a look that begins after it. So a watcher that begins after a hide was
+//!   acknowledged never sees the member; if Redis does not respond, it gets 503. A running stream stays open, and sends
+//!   comments meanwhile.
+//! - **Access.** A stream outlives the check that admitted its reader. So before each message, and with each comment, the
+//!   watcher checks again (`Caller::check_still`): the key still exists with its scope and boards, the token has not
+//!   expired, the board is public. If keys can't be checked at the moment, the message waits.
+//! - An instance that stops ends all streams before it drains, each with a random `retry`, so that readers don't reconnect
 //!   all at once.
 
 mod hub;
@@ -66,14 +67,14 @@ use crate::http::extract::{bounded, member_id};
 use crate::http::problem::Problem;
 use crate::standings::routes::params::{Named, Read, ReadParams, StandingPath};
 
-/// The entries of a message unless another size is asked for.
+/// The default number of entries in a message.
 const SIZE: u64 = 10;
-/// The most entries of a message: it is sent again with each change.
+/// The maximum number of entries in a message, which is sent again with each change.
 const SIZE_MAX: u64 = 100;
-/// Proxies that know this header pass an answer on as it comes.
+/// Makes proxies that know this header pass on a response without buffering.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// Who watches what on this instance.
+/// The streams of this instance.
 #[derive(Debug)]
 pub struct Streams {
     hub: Arc<Hub>,
@@ -81,7 +82,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// None yet; there may be so many.
+    /// No streams yet, with these limits.
     pub fn new(limits: StreamLimits) -> Self {
         Self {
             hub: Arc::default(),

@@ -1,19 +1,19 @@
-//! Permits: how many streams there may be at a time, in all, of one API key, of one player, and to one address.
+//! Permits: how many concurrent streams there may be, in total, per API key, per player, and per address.
 
 use crate::http::problem::{OVERLOADED, Own, Problem, TOO_MANY_STREAMS};
 use crate::http::supply::{Shortage, Supply, Taken, Taker, Takers};
 
-/// When to come again who has as many streams as it may have, in seconds: one has to end first.
+/// `Retry-After` in seconds when all permits are taken: a stream has to end first.
 const RETRY_AFTER_S: u64 = 10;
 
-/// How many streams an instance has at the most.
+/// The limits of concurrent streams on an instance.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
-    /// In all.
+    /// In total.
     pub all: usize,
-    /// Of one API key, and of the tokens that were made with it.
+    /// Per API key, including tokens made with it.
     pub per_key: usize,
-    /// Of one player, and to one address, for those who send no API key.
+    /// Per player, and per address for clients without an API key.
     pub per_address: usize,
 }
 
@@ -27,7 +27,7 @@ impl Default for StreamLimits {
     }
 }
 
-/// The streams that there may be.
+/// The permits of an instance.
 #[derive(Debug)]
 pub(super) struct Permits {
     limits: StreamLimits,
@@ -40,7 +40,7 @@ impl Permits {
         Self { limits, supply }
     }
 
-    /// Takes the permit of one stream.
+    /// Takes a permit for one stream.
     pub(super) fn take(&self, by: &Takers) -> Result<Taken, Problem> {
         let taken = self.supply.try_take_within(by, 1, |one| self.bound(one));
         taken.map_err(|shortage| match shortage {

@@ -1,4 +1,4 @@
-//! How far a topic has come: the page that is shown, and what was told of members.
+//! The progress of a topic: the current page, and the last messages about members.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,84 +13,84 @@ use crate::domain::ids::MemberId;
 use crate::http::problem::Problem;
 use crate::standings::routes::answers::EntryBody;
 
-/// The last that there is to tell.
+/// The last news of a topic.
 #[derive(Clone, Debug, Default)]
 pub(super) enum News {
     /// Nothing yet.
     #[default]
     None,
-    /// What the standing shows.
+    /// The content of the standing.
     Message(Arc<Message>),
-    /// Nothing more will come, and why.
+    /// The end of the topic, and its reason.
     End(Arc<Problem>),
 }
 
-/// How far a topic has come. Whoever holds it reads the standing for all.
+/// The progress of a topic. The task that holds it reads the standing for all watchers.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) shown: Option<Shown>,
     pub(super) members: HashMap<MemberId, Member>,
-    /// Those whose entries are to be read, in turns.
+    /// The members whose entries are to be read, in order.
     pub(super) turns: VecDeque<MemberId>,
 }
 
-/// The page that is shown.
+/// The current page.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// What was seen of the standing before it was read.
+    /// The state of the standing seen before the page was read.
     pub(super) moment: Moment,
-    /// All that was acknowledged by then is in it.
+    /// The page includes everything acknowledged by then.
     pub(super) as_of: Instant,
     pub(super) read_at: Instant,
-    /// Which board it is.
+    /// The generation of the board.
     pub(super) generation: u64,
     pub(super) edition: Edition,
-    /// Whether moments tell all of its content.
+    /// Whether moments cover all of its content.
     pub(super) is_told: bool,
     pub(super) key: String,
-    /// Tells its content from others.
+    /// A hash of its content.
     pub(super) content: u128,
     pub(super) written: Written,
     pub(super) entries: Vec<EntryBody>,
-    /// The ranks in the message before; those of another period are none.
+    /// The ranks in the previous message; empty if that was about another period.
     pub(super) before: Ranks,
 }
 
 pub(super) type Ranks = HashMap<Arc<str>, Option<u64>>;
 
-/// A member whose entry some watch.
+/// A watched member.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     pub(super) news: watch::Sender<News>,
-    /// Whether its turn is to come.
+    /// Whether it waits to be read.
     pub(super) waits: bool,
     told: Option<MemberTold>,
 }
 
-/// What was told last of a member.
+/// The last message about a member.
 #[derive(Debug)]
 struct MemberTold {
     key: String,
-    /// The contents of the page and of its entry.
+    /// The hashes of the page and of its entry.
     contents: [u128; 2],
-    /// Its rank, and that in the message before.
+    /// Its rank, now and in the previous message.
     ranks: [Option<u64>; 2],
 }
 
 impl Progress {
-    /// Begins to listen to what is told of a member.
+    /// Subscribes to a member's messages.
     pub(super) fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
         let known = self.members.entry(member.clone());
         known.or_default().news.subscribe()
     }
 
-    /// Whether the entry of a member has to be read before anything is told of it.
+    /// Whether the entry of a member must be read before the next message about it.
     pub(super) fn is_behind(&self, member: &MemberId) -> bool {
         let known = self.members.get(member);
         known.is_none_or(|known| known.waits || known.told.is_none())
     }
 
-    /// Forgets the members whom nobody watches any more.
+    /// Removes members without watchers.
     pub(super) fn forget_those_who_left(&mut self) {
         self.members
             .retain(|_, member| member.news.receiver_count() > 0);
@@ -114,7 +114,8 @@ impl Shown {
 }
 
 impl Member {
-    /// Tells those who watch the member of a page and of its entry. `edition`: that of the entry, if it is not that of the page.
+    /// Sends a page and a member's entry to the member's watchers. `edition`: that of the entry, if it differs from that of
+    /// the page.
     pub(super) fn tell(
         &mut self,
         shown: &Shown,

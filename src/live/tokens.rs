@@ -1,4 +1,4 @@
-//! Tokens for streams, for clients that can't send headers: browsers' `EventSource`.
+//! Stream tokens, for clients that can't send headers, such as browsers' `EventSource`.
 
 use std::sync::Arc;
 

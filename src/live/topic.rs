@@ -1,4 +1,4 @@
-//! A topic: a standing as some watch it, and the last message about it.
+//! A topic: a watched standing, and the last message about it.
 
 use std::collections::HashMap;
 use std::mem;
@@ -29,7 +29,7 @@ use crate::standings::routes::answers::{EntryBody, PageBody};
 use crate::standings::standing::{self, StandingRequest};
 use crate::standings::subset::SubsetView;
 
-/// How often a page is read anew whose content no revision tells: names, data, voters, and the cohorts of a league.
+/// How often a page is read again whose content no revision covers: profiles, data, voters, and the cohorts of a league.
 const UNTOLD_INTERVAL: Duration = Duration::from_secs(2);
 /// How many entries of members one query reads.
 const MEMBERS_PER_QUERY: usize = 100;
@@ -46,16 +46,16 @@ pub(super) struct TopicName {
     pub(super) size: u64,
 }
 
-/// A standing as some watch it.
+/// A watched standing.
 #[derive(Debug)]
 pub(super) struct Topic {
     name: TopicName,
-    /// How many watch.
+    /// The number of watchers.
     pub(super) watchers: AtomicUsize,
-    /// For those who have named no member.
+    /// The news for watchers that name no member.
     news: watch::Sender<News>,
     progress: Mutex<Progress>,
-    /// Whose entries those want who have just come.
+    /// The members named by new watchers.
     coming: parking_lot::Mutex<Vec<MemberId>>,
 }
 
@@ -70,11 +70,11 @@ impl Topic {
         }
     }
 
-    /// Waits until nobody else reads the standing.
+    /// Waits until no other task reads the standing.
     ///
     /// # Errors
     ///
-    /// Nothing more will come: what was told last has to stay.
+    /// The topic has ended; its last news must stay.
     async fn lock(&self) -> Result<MutexGuard<'_, Progress>, Problem> {
         let progress = self.progress.lock().await;
         if self.is_over() {
@@ -83,18 +83,18 @@ impl Topic {
         Ok(progress)
     }
 
-    /// Whether anybody watches.
+    /// Whether it has watchers.
     pub(super) fn is_watched(&self) -> bool {
         self.watchers.load(Ordering::Acquire) > 0
     }
 
-    /// Whether nothing more will come.
+    /// Whether it has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(*self.news.borrow(), News::End(_))
     }
 
-    /// Begins to watch, with the entry of a member or without one. The message that is there then has all that was acknowledged
-    /// before.
+    /// Begins to watch, with or without a member's entry. The current message then includes everything acknowledged before
+    /// the call.
     pub(super) async fn watch(
         &self,
         app: &App,
@@ -116,7 +116,7 @@ impl Topic {
         };
         let news = progress.subscribe(member);
         if progress.is_behind(member) {
-            // One query for all who have come meanwhile.
+            // One query for all that have come meanwhile.
             let mut members = mem::take(&mut *self.coming.lock());
             members.push(member.clone());
             members.retain(|member| progress.is_behind(member));
@@ -130,21 +130,21 @@ impl Topic {
         Ok(news)
     }
 
-    /// Follows what a look tells.
+    /// Updates the topic after a look.
     pub(super) async fn follow(&self, app: &App, look: &Look) {
         let Ok(mut progress) = self.lock().await else {
             return;
         };
-        // The first who watches hears at once what is wrong.
+        // The first watcher gets a problem as its response.
         if progress.shown.is_none() {
             return;
         }
         progress.forget_those_who_left();
-        // What it can't read at the moment it reads later.
+        // A failed read is repeated later.
         let _ = self.catch_up_or_end(app, look, &mut progress, false).await;
     }
 
-    /// Catches up, or ends if there is nothing any more that it could be about.
+    /// Catches up, or ends if its standing no longer exists.
     async fn catch_up_or_end(
         &self,
         app: &App,
@@ -162,7 +162,7 @@ impl Topic {
         caught_up
     }
 
-    /// Tells all who watch that nothing more will come.
+    /// Tells all watchers that it has ended.
     pub(super) async fn end(&self, problem: &Problem) {
         self.end_all(&*self.progress.lock().await, problem);
     }
@@ -175,8 +175,8 @@ impl Topic {
         }
     }
 
-    /// Reads the page, unless a look tells that it is the one that is shown; and tells of it if it says something else. `is_asked`:
-    /// somebody has just come, for whom the page has to be what there is now.
+    /// Reads the page, unless a look shows that it is unchanged, and announces it if its content differs. `is_asked`: there
+    /// is a new watcher, for which the page must be current.
     async fn catch_up(
         &self,
         app: &App,
@@ -221,7 +221,7 @@ impl Topic {
         Ok(())
     }
 
-    /// Reads the page that is shown after `before`.
+    /// Reads the page that follows `before`.
     async fn read(
         &self,
         app: &App,
@@ -231,7 +231,7 @@ impl Topic {
         let view = PageView::of_first(Entries::All, self.name.size);
         let entries = usize::try_from(self.name.size).unwrap_or(usize::MAX);
         let read_at = Instant::now();
-        // It is held while the page is read and written; what is kept of it is small.
+        // Held while the page is read and serialized; what is kept of it is small.
         let _taken = self.memory(app, entries).await?;
         let request = self.request(Choice::Current);
         let found = standing::read_with_profiles(&app.service, &request, &view).await?;
@@ -243,7 +243,7 @@ impl Topic {
         if let (Some(cohort), Some(before)) = (&self.name.cohort, before)
             && before.key != key
         {
-            // One of this name in the next period has other members.
+            // In the next period a cohort of this name has other members.
             let detail = format!("{} has ended, and the cohort {cohort} with it", before.key);
             return Err(Problem::new(COHORT_NOT_FOUND, detail));
         }
@@ -251,7 +251,7 @@ impl Topic {
         let content = content_of_page(&page)?;
         let ranks = match before {
             Some(before) if before.key != key => Ranks::new(),
-            // It says the same: so the message before stays the one before.
+            // The content is the same, so the previous message stays the previous one.
             Some(before) if before.content == content => before.before.clone(),
             Some(before) => before.ranks(),
             None => Ranks::new(),
@@ -279,7 +279,7 @@ impl Topic {
         })
     }
 
-    /// Waits for the memory of so many entries. They are read for all who watch.
+    /// Waits for the memory of this many entries, which are read for all watchers.
     async fn memory(&self, app: &App, entries: usize) -> Result<Taken, Problem> {
         let (nobody, includes) = (Takers::default(), self.name.includes);
         app.memory.for_entries(&nobody, entries, includes).await
@@ -301,7 +301,7 @@ impl Topic {
         }
     }
 
-    /// Reads the entries of members whose turn it is, up to so many; returns how many those were.
+    /// Reads the entries of the next members, at most `max`; returns how many it read.
     pub(super) async fn take_turns(&self, app: &App, max: usize) -> usize {
         let Ok(mut progress) = self.lock().await else {
             return 0;
@@ -310,7 +310,7 @@ impl Topic {
         let members: Vec<MemberId> = progress.turns.drain(..count).collect();
         let read = self.read_members(app, &mut progress, &members).await;
         if read.is_err() {
-            // They stay the first: Redis may be back in a moment.
+            // They keep their places: Redis may be back in a moment.
             for member in members.into_iter().rev() {
                 progress.turns.push_front(member);
             }
@@ -318,7 +318,7 @@ impl Topic {
         count
     }
 
-    /// Reads the entries of members, and tells those who watch them of the page with these.
+    /// Reads the entries of members, and sends each to its watchers together with the page.
     async fn read_members(
         &self,
         app: &App,

@@ -1,4 +1,4 @@
-//! One who watches: takes the last message of a topic when there is a new one, and hears otherwise that the stream is alive.
+//! A watcher: takes the last message of a topic when it changes, and sends comments to keep the stream alive otherwise.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,38 +20,38 @@ use crate::http::App;
 use crate::http::problem::{Problem, STORE_UNAVAILABLE};
 use crate::http::supply::Taken;
 
-/// The longest time without a byte: proxies take a connection that is silent for longer for dead.
+/// The longest time without a byte: proxies consider a connection dead that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The shortest time between two messages: four a second, also while others who begin to watch have the topic look at its board.
+/// The shortest time between two messages: four a second, even while new watchers cause more looks at the board.
 const MESSAGE_INTERVAL: Duration = TICK;
-/// The pause before a message is tried again whose reader nobody can tell for the moment to be allowed still.
+/// The pause before a message is retried while the reader's access can't be checked.
 const UNCERTAIN_PAUSE: Duration = Duration::from_millis(500);
-/// How long browsers wait before they come back, in milliseconds: from, and to.
+/// How long browsers wait before they reconnect, in milliseconds: minimum and maximum.
 const RETRY_MS: [u32; 2] = [1_000, 6_000];
 
-/// Who watches a standing.
+/// A reader of a stream.
 pub(super) struct Watcher {
     app: Arc<App>,
     caller: Caller,
     needs: Needs,
-    /// What is given back with the stream.
+    /// Released when the stream ends.
     _held: (Watching, Taken),
     news: Receiver<News>,
-    /// What is to be sent next.
+    /// What to send next.
     parts: VecDeque<Bytes>,
-    /// The key of the period that the reader was told of last.
+    /// The key of the period last sent to the reader.
     key: Option<Arc<str>>,
-    /// The `id` of the last message that the reader had when it came.
+    /// The id of the last message before the reader reconnected, if it did.
     known: Option<String>,
-    /// When it may hear of the next change.
+    /// The earliest time for the next message.
     quiet_until: Instant,
-    /// When it has to hear something.
+    /// The latest time for the next byte.
     silent_until: Instant,
     is_over: bool,
 }
 
 impl Watcher {
-    /// One who may watch, and who has had a message with this id before.
+    /// A watcher that is admitted, with the id of the last message that it has had.
     pub(super) fn new(
         app: &Arc<App>,
         (caller, needs): (Caller, Needs),
@@ -73,7 +73,7 @@ impl Watcher {
         }
     }
 
-    /// What it is sent.
+    /// The bytes of its stream.
     pub(super) fn parts(mut self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         self.news.mark_changed();
         unfold(self, async |mut watcher| {
@@ -99,7 +99,7 @@ impl Watcher {
             tokio::select! {
                 biased;
                 () = self.app.shutdown.cancelled() => {
-                    // All come back, and not at once.
+                    // All reconnect, but not all at once.
                     self.parts.push_back(message::retry(retry_ms()));
                     self.is_over = true;
                 }
@@ -127,7 +127,7 @@ impl Watcher {
         }
     }
 
-    /// Sends a message; `false`: it is to be tried again.
+    /// Sends a message; `false`: try again.
     fn tell(&mut self, message: &Message) -> bool {
         match self.check(message) {
             Ok(()) => {}
@@ -143,7 +143,7 @@ impl Watcher {
             }
         }
         let ended = self.key.replace(Arc::clone(&message.key));
-        // Who has come back has it already, as long as it is the first.
+        // A reconnecting reader may have the first message already.
         if self.known.take().is_some_and(|known| known == message.id) {
             return true;
         }
@@ -156,7 +156,7 @@ impl Watcher {
         true
     }
 
-    /// Lets the reader hear something, if it still may watch.
+    /// Sends a comment, if the reader still has access.
     fn stay(&mut self) {
         let last = self.news.borrow().clone();
         if let News::Message(message) = last
@@ -181,7 +181,7 @@ impl Watcher {
     }
 }
 
-/// A pause that hardly anybody else takes.
+/// A random pause.
 fn retry_ms() -> u32 {
     let [from, to] = RETRY_MS;
     fastrand::u32(from..=to)

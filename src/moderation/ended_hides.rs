@@ -1,4 +1,4 @@
-//! The job that ends hides whose end has come, and standing orders.
+//! The job that ends hides and standing orders at their `until`.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 
-/// How many hides one step looks at.
+/// How many hides one step checks.
 const STEP_HIDES_MAX: usize = 500;
 
-/// Ends hides when they end by themselves. It looks at all hides of a board for each instant at which some end: so nothing but
-/// the hides themselves names the members.
+/// Ends hides at their `until`. It scans all hides of a board for each instant at which some end, so only the hides
+/// themselves name the members.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedHides;
 
-/// How far the walk over the hides of a board has come. Those that lie with erasures come first: if one of them is given back to
-/// its member meanwhile, the walk meets it among the hidden members.
+/// Progress of the scan over the hides of a board. Those kept with erasures come first: if one of them is given back to its
+/// member meanwhile, the scan meets it among the hidden members.
 #[derive(Debug)]
 pub enum Walk {
-    /// It has not begun.
+    /// Not begun.
     Beginning,
-    /// Over the hides that lie with erasures, shard by shard.
+    /// Over the hides kept with erasures, shard by shard.
     Kept {
-        /// The board with the shards for which alone it holds.
+        /// The board; the progress is only valid for its shards.
         live: Arc<LiveBoard>,
-        /// The shard that it has come to.
+        /// The current shard.
         shard: usize,
-        /// Where in this shard.
+        /// The place in that shard.
         cursor: String,
     },
-    /// Over the hidden members, to this one; `None`: before the first.
+    /// Over the hidden members, up to this one; `None`: before the first.
     Hidden(Option<MemberId>),
 }
 
 impl Job for EndedHides {
-    /// A board at which hides have ended.
+    /// A board on which hides have ended.
     type Item = (HideEnd, Walk);
     const KIND: JobKind = JobKind::Hides;
 
@@ -80,7 +80,7 @@ impl Job for EndedHides {
     }
 }
 
-/// The beginning of the walk over the hides of a board that lie with erasures.
+/// Begins the scan over the hides of a board that are kept with erasures.
 async fn walk_kept(engine: &Engine, id: &BoardId) -> Result<Walk, Error> {
     Ok(Walk::Kept {
         live: engine.live_board(id).await?,
@@ -89,7 +89,7 @@ async fn walk_kept(engine: &Engine, id: &BoardId) -> Result<Walk, Error> {
     })
 }
 
-/// Ends some of the hides that lie with erasures in a shard. Returns where the walk goes on.
+/// Ends some of the hides kept with erasures in a shard. Returns where the scan continues.
 async fn end_some_kept(
     engine: &Engine,
     end: &HideEnd,
@@ -112,7 +112,7 @@ async fn end_some_kept(
     })
 }
 
-/// Brings some members back whose hides have ended. Returns where the walk goes on; `None` at its end.
+/// Brings back some members whose hides have ended. Returns where the scan continues; `None` at its end.
 async fn end_some_hides(
     engine: &Engine,
     end: &HideEnd,

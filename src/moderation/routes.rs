@@ -1,4 +1,4 @@
-//! Hiding members of boards, bringing them back, and listing who is hidden.
+//! Hiding members of boards, bringing them back, and listing hidden members.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -21,9 +21,9 @@ use crate::http::audited::Audit;
 use crate::http::extract::{Answer, Json, JsonResponse, Query, Shared, State, part_params};
 use crate::http::problem::{Problem, ProblemBody};
 
-/// The most boards of one request.
+/// How many boards one request may name.
 const BOARDS_MAX: usize = 100;
-/// What stands for all boards, also those that are created later.
+/// Stands for all boards, including those created later.
 const ALL_BOARDS: &str = "*";
 
 /// How a member is hidden.
@@ -173,7 +173,7 @@ impl HiddenMember {
     }
 }
 
-/// A hide as it is sent, from now on.
+/// A hide from a request, starting now.
 fn hide(
     reason: &str,
     until: Option<Timestamp>,
@@ -213,7 +213,7 @@ impl ModerationBody {
         }
     }
 
-    /// The boards that are named; `None` for all.
+    /// The named boards; `None` for all.
     fn boards(&self) -> Result<Option<Vec<BoardId>>, Problem> {
         let list = match &self.boards {
             Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
@@ -379,7 +379,7 @@ pub async fn post(
                 let hidden = hidden(moderated.hide);
                 ModerationResult::Done(ModeratedBoard { board, hidden })
             }
-            // The store is missing: nothing more is known of any of them. To send the same again does no harm.
+            // Redis is down, so the outcome on the boards is unknown. Repeating the request is safe.
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(problem);
             }

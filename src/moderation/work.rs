@@ -1,4 +1,4 @@
-//! Hides a member, brings it back, or erases it: on one board, on many, or on all; and tells how far that has come on all boards.
+//! Hides a member, brings it back, or erases it: on one board, on many, or on all; reports the progress on all boards.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -20,33 +20,33 @@ use crate::domain::part::Part;
 use crate::domain::problems::Problem;
 use crate::profiles;
 
-/// How many boards are changed side by side.
+/// How many boards are changed concurrently.
 const BOARDS_AT_ONCE: usize = 16;
-/// On how many boards a member is erased side by side.
+/// On how many boards a member is erased concurrently.
 const ERASED_AT_ONCE: usize = 32;
 
-/// What has become of a member of a board.
+/// A member's hide before and after a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moderated {
     /// Its hide before; `None` if it was not hidden.
     pub before: Option<Hide>,
-    /// Its hide now; `None` if it is not hidden any more.
+    /// Its hide now; `None` if it is not hidden.
     pub hide: Option<Hide>,
 }
 
-/// How a member of a board is hidden; `None` if it is not.
+/// A member's hide on a board; `None` if it is not hidden.
 async fn hide_of(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Option<Hide>, Error> {
     let asked = std::slice::from_ref(member);
     let hidden = engine.hidden_among(id, asked).await?;
     Ok(hidden.into_iter().next().map(|(_, hide)| hide))
 }
 
-/// Hides a member of a board: a hide that is there keeps its `id`, its `since` and its `by`. When this returns, no read that begins
-/// later shows the member, by any instance.
+/// Hides a member of a board; an existing hide keeps its `id`, `since` and `by`. Once this returns, no later read of any
+/// instance shows the member.
 ///
 /// # Errors
 ///
-/// [`Problem::too_many_hidden`] if as many members of the board are hidden as may be.
+/// [`Problem::too_many_hidden`] if the board has the maximum number of hidden members.
 pub async fn hide(
     service: &Service,
     id: &BoardId,
@@ -58,11 +58,11 @@ pub async fn hide(
     Ok(hidden)
 }
 
-/// How a member of a board is hidden.
+/// A member's hide on a board.
 ///
 /// # Errors
 ///
-/// [`Problem::not_hidden`] if it is not.
+/// [`Problem::not_hidden`] if it has none.
 pub async fn require_hide(
     service: &Service,
     id: &BoardId,
@@ -72,8 +72,7 @@ pub async fn require_hide(
     hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
 }
 
-/// Brings a member of a board back. When this returns, every read that begins later shows the member. Returns the hide
-/// that it had.
+/// Brings a member of a board back. Once this returns, every later read shows the member. Returns its former hide.
 ///
 /// # Errors
 ///
@@ -84,9 +83,8 @@ pub async fn unhide(service: &Service, id: &BoardId, member: &MemberId) -> Resul
     before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
 }
 
-/// Erases a member of a board: what was written of it before counts for nothing. When this returns, no read that begins
-/// later shows the member, by any instance. The member need not have a score. If what it has left is not all removed then, a
-/// job goes on.
+/// Erases a member of a board: nothing written about it before counts. Once this returns, no later read of any instance
+/// shows the member. The member need not have a score. A job removes any data that is left then.
 pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result<(), Error> {
     let engine = &service.engine;
     engine.live_board(id).await?;
@@ -99,11 +97,11 @@ pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result
     engine.wait_for_replicas(acknowledged).await
 }
 
-/// Erases a member of all boards that there are, its profile, and its name in the audit log and in its standing order.
-/// Returns the number of the task that removes what it has left, and names the boards at which that fails.
+/// Erases a member on all existing boards, with its profile and its name in the audit log and in its standing order.
+/// Returns the number of the task that removes the remaining data and lists the boards where that fails.
 pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u64, Error> {
     let (engine, store) = (&service.engine, &service.engine.store);
-    // Before the boards are listed: whoever creates another one later finds the order without the member's id.
+    // Before the boards are listed, so a board created later finds the order without the member's id.
     orders::store::forget_member(store, member).await?;
     let boards = boards::all_ids(store).await?;
     let number = match boards.first() {
@@ -119,8 +117,8 @@ pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u6
     Ok(begun.number)
 }
 
-/// Erases a member of all boards that there are, with the number of an erasure that was begun on the first of them.
-/// Boards that can't be read, or have another fault, are left out.
+/// Erases a member on all existing boards under one erasure number, begun on the first of them. Skips boards that can't be
+/// read or have another fault.
 async fn erase_on_all(
     engine: &Engine,
     boards: &BTreeSet<BoardId>,
@@ -142,8 +140,8 @@ async fn erase_on_all(
     erased.try_collect().await
 }
 
-/// Hides a member on some boards, or brings it back. Tells for each board what has become of that. When this returns, it
-/// holds for every read that begins later, by any instance.
+/// Hides a member on some boards, or brings it back. Returns the outcome for each board. Once this returns, it holds for
+/// all later reads of any instance.
 pub async fn moderate(
     service: &Service,
     boards: &[BoardId],
@@ -184,8 +182,7 @@ async fn moderate_one(
     Ok(Moderated { before, hide })
 }
 
-/// Hides a member on all boards, also on those that are created later, or brings it back on all boards. That is done in
-/// the background.
+/// Hides a member on all boards, including those created later, or brings it back on all boards, in the background.
 pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask, Error> {
     let ordered = action.clone();
     let change = match &ordered {
@@ -196,15 +193,15 @@ pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask
     tasks::job::begin(&service.engine, action, change).await
 }
 
-/// The task with this number: what it does, and how far it has come.
+/// The task with this number.
 pub async fn find_task(service: &Service, number: u64) -> Result<Task, Error> {
     let stored = tasks::store::load(&service.engine.store, number).await?;
     let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
     Ok(stored.read()?)
 }
 
-/// Lists tasks with their numbers: up to `count` of them, behind `after`. Those under way come in the order in which they were begun; of those at
-/// their end, the one first that ended last. One that a newer release has begun, and that can't be read, is left out.
+/// Lists tasks with their numbers: up to `count` after `after`. Running tasks come oldest first, finished ones latest
+/// first. Skips tasks of a newer release that can't be read.
 pub async fn list_tasks(
     service: &Service,
     status: TaskStatus,
@@ -219,8 +216,8 @@ pub async fn list_tasks(
     Ok(Part { items, next })
 }
 
-/// Lists standing orders, members and how they are hidden, in the order of the bytes of the members: up to `count` of them, behind
-/// `after`. Those for members who were erased are not told.
+/// Lists standing orders as members and their hides, in byte order of the members: up to `count` after `after`. Skips those
+/// of erased members.
 pub async fn list_orders(
     service: &Service,
     after: Option<&MemberId>,

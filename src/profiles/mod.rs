@@ -1,13 +1,13 @@
-//! What people see of a member next to its scores, and what moderators said of its name.
+//! Members' public profiles, and moderators' reviews of their names.
 //!
-//! A profile belongs to no board, so it is in neither a board's nor a shard's slot, but in one of 16 buckets by a hash of the
-//! member. A read first finds its entries, and then asks for all profiles at once: one call, or on a cluster one for each
-//! bucket, at the same time. A request with many queries asks for the profiles of all of them together, and those who share a
+//! A profile belongs to no board, so it is in neither a board's nor a shard's slot, but in one of 16 buckets by a hash of
+//! the member. A read first finds its entries, and then reads all profiles at once: in one call, or on a cluster one per
+//! bucket, concurrently. A request with many queries reads the profiles for all of them together, and requests that share a
 //! page share its profiles.
 //!
 //! A write reads what is stored, makes the new record (`domain/profile.rs`, pure), and stores it if nothing has changed
-//! meanwhile. `profiles.lua` keeps the sets of names by review in the same step. So the rules of names and reviews are pure
-//! code, and many may write at once.
+//! meanwhile. `profiles.lua` updates the sets of names by review status in the same step. So the rules for names and
+//! reviews are pure code, and writes may run concurrently.
 
 pub mod routes;
 pub mod store;

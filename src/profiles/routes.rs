@@ -1,4 +1,4 @@
-//! Profiles of members, one and many, and the reviews of their names.
+//! Profiles of members, single and in batches, and the reviews of their names.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ pub struct NameReviews {
     pub next: Option<String>,
 }
 
-/// Who writes, so that who reviews can be told from it. Where there are no keys, nobody is known.
+/// The identity of a writer, to distinguish it from the reviewer. Without API keys it is unknown.
 fn identity(app: &App, caller: &Caller) -> String {
     match caller.player() {
         _ if app.is_open => String::new(),
@@ -182,7 +182,7 @@ fn identity(app: &App, caller: &Caller) -> String {
     }
 }
 
-/// A profile as the caller may write it. What a player does not say stays.
+/// A profile as the caller may write it. Fields that a player can't set are kept.
 fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result<Draft, Problem> {
     if let Some((player, _)) = caller.player() {
         player.require_own(member)?;
@@ -261,7 +261,7 @@ pub async fn post_many(
     taken.write(&ProfileResults { results })
 }
 
-/// One of many profiles.
+/// An item of a batch of profiles.
 fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
     let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
     let member =
@@ -281,7 +281,7 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
         #[serde(borrow)]
         member: Cow<'a, str>,
     }
-    // What can be read of it tells the client which one it was.
+    // Whatever can be read of the item shows the client which one it was.
     let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
     RejectedProfile {
         member: named.map(|named| named.member.into_owned()),

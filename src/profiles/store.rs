@@ -1,7 +1,7 @@
-//! Profiles, and the names that are to be reviewed.
+//! Stores profiles, and the sets of names to review.
 //!
-//! They belong to no board. They lie in buckets by a hash of the member, each in a slot of its own, so that a page asks for
-//! all of its profiles at once, and so that they spread over a cluster.
+//! Profiles belong to no board. They are in buckets by a hash of the member, each in its own slot, so that a page reads all
+//! of its profiles at once, and they spread over a cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,22 @@ use crate::redis::script::{self, Script};
 use crate::redis::stored::{read_json, to_json};
 use crate::runtime::join::{join_all, try_join_all};
 
-/// How many profiles one call reads: about half a millisecond of Redis.
+/// How many profiles one call reads: takes about half a millisecond in Redis.
 const READ_MAX: usize = 500;
-/// How many profiles one call writes: about half a millisecond of Redis.
+/// How many profiles one call writes: takes about half a millisecond in Redis.
 const WRITE_MAX: usize = 50;
 
-/// What is stored of a member: its JSON. A newer release may have written it.
+/// A member's stored profile: JSON, maybe of a newer release.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredProfile(Bytes);
 
 impl StoredProfile {
-    /// What would be stored of this.
+    /// The stored form of a record.
     pub fn of(record: &Record) -> Result<Self, StoreError> {
         to_json(record).map(|json| Self(json.into()))
     }
 
-    /// Reads it.
+    /// Parses it.
     pub fn read(&self) -> Result<Record, StoreError> {
         read_json("a profile", &self.0)
     }
@@ -42,17 +42,17 @@ impl StoredProfile {
 /// A change of a profile.
 #[derive(Clone, Debug)]
 pub struct ProfileChange {
-    /// Whose.
+    /// The member.
     pub member: MemberId,
     /// What the caller saw.
     pub seen: Option<StoredProfile>,
-    /// What is to be stored.
+    /// The new profile.
     pub new: StoredProfile,
-    /// What was said of the name.
+    /// The review status of its name.
     pub status: ReviewStatus,
 }
 
-/// How a change of a profile ended.
+/// The outcome of a change of a profile.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProfileWritten {
     /// It is done.
@@ -63,17 +63,18 @@ pub enum ProfileWritten {
     Changed,
 }
 
-/// A profile that is to be written: the member, what was seen, what is new, and the number of the set of its name.
+/// The arguments of a write: the member, the stored profile seen, the new one, and the number of the set that its name
+/// belongs to.
 type Write = [Value; 4];
 
-/// What is stored of these members, as of one round trip.
+/// The stored profiles of these members, in one round trip.
 pub async fn load<T: AsRef<str> + Sync>(
     store: &Store,
     members: &[T],
 ) -> Result<Vec<Option<StoredProfile>>, StoreError> {
     let mut buckets: BTreeMap<Option<ProfileBucket>, Vec<usize>> = BTreeMap::new();
     for (index, member) in members.iter().enumerate() {
-        // One server takes keys of all slots at once.
+        // A single server takes keys of all slots in one call.
         let is_apart = store.topology.is_cluster();
         let bucket = is_apart.then(|| ProfileBucket::of(member.as_ref()));
         buckets.entry(bucket).or_default().push(index);
@@ -96,7 +97,7 @@ pub async fn load<T: AsRef<str> + Sync>(
     Ok(stored)
 }
 
-/// Carries out changes, each by itself. Those of one member are carried out in their order.
+/// Makes changes independently of each other; those of the same member are made in order.
 pub async fn write(
     store: &Store,
     changes: &[ProfileChange],
@@ -138,7 +139,7 @@ pub async fn write(
     results
 }
 
-/// Deletes what is stored of a member, whatever it is; returns whether there was something.
+/// Deletes a member's stored profile, whatever it is; returns whether there was one.
 pub async fn delete(store: &Store, member: &MemberId) -> Result<bool, StoreError> {
     let write: Write = [member.as_str(), "*", "", "0"].map(Value::from);
     let bucket = ProfileBucket::of(member.as_str());
@@ -184,7 +185,7 @@ async fn write_bucket(
     Ok(written.collect())
 }
 
-/// Up to `count` members of whose names this was said, in the order of their bytes, behind `after`.
+/// Up to `count` members after `after` whose names have this review status, in byte order.
 pub async fn reviewed(
     store: &Store,
     status: ReviewStatus,

@@ -1,4 +1,4 @@
-//! Profiles of members, and the reviews of their names.
+//! Reads and writes profiles of members, and reviews their names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use crate::domain::profile::{Draft, Profiles, Record, Review, ReviewStatus, Rule
 use crate::domain::time::Timestamp;
 use crate::runtime::throttle;
 
-/// The most profiles of one request.
+/// How many profiles one request may have.
 pub const PROFILES_MAX: usize = 1_000;
-/// After how many names other requests get a turn: looking for patterns takes time.
+/// How many names are checked before other requests may run: matching patterns takes time.
 const NAMES_AT_ONCE: usize = 32;
 
-/// A profile that is to be written.
+/// A profile to write.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Whose.
+    /// The member.
     pub member: MemberId,
-    /// What it is to be.
+    /// Its new content.
     pub draft: Draft,
 }
 
 /// The profile of a member.
 #[derive(Clone, Debug)]
 pub struct FoundProfile {
-    /// Whose.
+    /// The member.
     pub member: MemberId,
-    /// What is stored of it.
+    /// The stored record.
     pub record: Arc<Record>,
 }
 
-/// What is known of profiles while they are written: what is stored, and what that says.
+/// A stored profile during a write, raw and parsed.
 type Known = Option<(StoredProfile, Arc<Record>)>;
 
-/// The profiles of these members, with one round trip to Redis. One that can't be read is left out; the log tells.
+/// The profiles of these members, in one round trip to Redis. Those that can't be read are skipped and logged.
 pub async fn read(
     service: &Service,
     members: impl IntoIterator<Item = Arc<str>>,
@@ -80,7 +80,8 @@ async fn stored(
     Ok((stored, record))
 }
 
-/// Writes profiles, each by itself; `writer` is who does. Returns what each is then, in their order.
+/// Writes profiles independently of each other; `writer` is the caller's identity. Returns the new profiles in the same
+/// order.
 pub async fn write(
     service: &Service,
     incoming: &[Incoming],
@@ -118,7 +119,7 @@ pub async fn write(
     results
 }
 
-/// Reads what is stored of the members of these profiles, and plans what is to be stored.
+/// Reads what is stored for the members of these profiles, and plans the changes.
 async fn plan(
     service: &Service,
     incoming: &[Incoming],
@@ -150,8 +151,8 @@ pub async fn delete(service: &Service, member: &MemberId) -> Result<(), Error> {
     Err(Problem::profile_not_found(member).into())
 }
 
-/// Says of the name of a member whether it may be shown. `reviewer` is who says so, and `by` how others call him; who
-/// has written a name can't approve it. Returns the review before, and the profile.
+/// Reviews a member's name: whether it may be shown. `reviewer` is the reviewer's identity, and `by` the name shown to
+/// others; the writer of a name can't approve it. Returns the former review, and the profile.
 pub async fn review_name(
     service: &Service,
     member: &MemberId,
@@ -183,7 +184,7 @@ pub async fn review_name(
     Err(Error::busy())
 }
 
-/// Up to `count` profiles of whose names this was said, in the order of their members, behind `after`.
+/// Up to `count` profiles after `after` whose names have this review status, sorted by member.
 pub async fn reviewed(
     service: &Service,
     status: ReviewStatus,
@@ -197,26 +198,26 @@ pub async fn reviewed(
     let profiles = read(service, ids).await?;
     let found = items.into_iter().filter_map(|member| {
         let record = Arc::clone(profiles.of(member.as_str())?);
-        // It may have been reviewed meanwhile.
+        // The status may have changed since the set was read.
         (record.review.status == status).then_some(FoundProfile { member, record })
     });
     let items = found.collect();
     Ok(Part { items, next })
 }
 
-/// The changes of one call, and what the profiles are after them.
+/// The changes of one call, and the resulting profiles.
 #[derive(Default)]
 struct Planned {
     latest: HashMap<MemberId, (StoredProfile, Arc<Record>)>,
     changes: Vec<ProfileChange>,
-    /// For each change the index of what came in, and what the profile is then.
+    /// For each change the index of its input, and the resulting profile.
     found: Vec<(usize, FoundProfile)>,
-    /// The others by their indexes, and what is wrong with each.
+    /// The refused inputs by index, with their errors.
     refused: Vec<(usize, Error)>,
 }
 
 impl Planned {
-    /// Adds what is to be written for one profile. What comes twice in a call is changed twice.
+    /// Adds the change of one profile. A profile that occurs twice in a call is changed twice.
     fn plan(
         &mut self,
         Incoming { member, draft }: &Incoming,

@@ -1,4 +1,4 @@
-//! Reads a member of a league: its entry in its cohort, in which zone that is, and what its seat before has led to.
+//! Reads a league member: its entry in its cohort, its zone, and the outcome of its last seat.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::domain::league::zone::Edges;
 use crate::domain::score::Score;
 use crate::redis::Freshness;
 
-/// What a league says of a member beside its entry.
+/// A league member's data beyond its entry.
 #[derive(Clone, Debug)]
 pub struct InLeague {
-    /// The tier in which it plays, or would play: the index in the settings of the period. `None` while its last seat is turned
-    /// over.
+    /// The tier in which it plays, or would play, as an index into the settings of the period. `None` while its last seat
+    /// is being turned.
     pub tier: Option<u8>,
     /// Whether it is listed in a cohort.
     pub is_seated: bool,
-    /// Where it stands there; `None` for a member that is not counted.
+    /// Its position relative to the zones; `None` for a member that is not counted.
     pub edges: Option<Edges>,
-    /// What its last seat before the period has led to.
+    /// The outcome of its last seat before the period.
     pub last: Option<Played>,
 }
 
 impl MemberView {
-    /// The member in its cohort; or where it would be seated, if it has no seat in a period that is not over.
+    /// The member in its cohort; without a seat in a period that is not over, where it would be seated.
     pub(crate) async fn read_in_league(
         &self,
         attempt: &Attempt<'_>,
@@ -66,7 +66,7 @@ impl MemberView {
         Ok((neighbourhood(&page, index, around), league))
     }
 
-    /// The whole cohort, and where in it the member is; `None` if it is not listed there.
+    /// The whole cohort, and the member's index in it; `None` if it is not listed there.
     async fn find_in_cohort(
         &self,
         attempt: &Attempt<'_>,
@@ -75,7 +75,7 @@ impl MemberView {
         let mut page = attempt.cohort(reader).await?;
         let mut index = self.index_in(&page);
         if index.is_none() && reader.as_of().is_some() {
-            // It may just have been seated.
+            // The member may just have been seated.
             reader.insist();
             page = attempt.cohort(reader).await?;
             index = self.index_in(&page);
@@ -88,7 +88,7 @@ impl MemberView {
         entries.position(|entry| &*entry.member == self.member.as_str())
     }
 
-    /// Where the member stands among those who are counted; `None` if it is not one of them.
+    /// The member's position among counted members; `None` if it is not one.
     async fn edges(&self, attempt: &Attempt<'_>, page: &Arc<Page>) -> Result<Option<Edges>, Error> {
         let counted = match attempt.reader.visibility() {
             Visibility::Visible => Arc::clone(page),
@@ -108,7 +108,7 @@ impl MemberView {
         Ok(Some(league.edges(cohort.tier, &scores, index, decimals)))
     }
 
-    /// A member that is not listed in a cohort.
+    /// The result for a member that is not listed in a cohort.
     async fn without_seat(
         &self,
         attempt: &Attempt<'_>,
@@ -124,7 +124,7 @@ impl MemberView {
         {
             return Err(self.not_found(attempt));
         }
-        // A seat that nobody is listed on is kept for the member.
+        // A seat without a listed member is kept for the member.
         let kept = seat.map(|seat| Place {
             tier: seat.cohort.tier,
             opening: seat.opening,
@@ -151,7 +151,7 @@ impl MemberView {
     }
 }
 
-/// How many entries are read with a member, of which so many are shown: on a league all of its cohort.
+/// How many entries are read in order to show this many with a member: on a league its whole cohort.
 ///
 /// # Errors
 ///
@@ -168,7 +168,7 @@ pub async fn entries_with_member(
 }
 
 impl Attempt<'_> {
-    /// The whole cohort. All who read its members at the same time share the call.
+    /// The whole cohort. Concurrent reads of its members share the call.
     async fn cohort(&self, reader: &Reader<'_>) -> Result<Arc<Page>, Error> {
         let standing = self.target.standing;
         let league = self.live.board.league_of(&standing.period);

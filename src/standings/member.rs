@@ -1,4 +1,4 @@
-//! Reads one member of a standing, its neighbours, and where it stood in the period before.
+//! Reads a member of a standing, its neighbours, and its place in the previous period.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use crate::domain::ids::MemberId;
 use crate::domain::problems::Problem;
 use crate::domain::series::Standing;
 
-/// The most neighbours on each side.
+/// The maximum number of neighbours on each side.
 pub const AROUND_MAX: u64 = 100;
 
-/// Which member. That it is not listed is always so at the time of the request, however fresh the answer has to be.
+/// A member to read. A response that it is not listed is always current, whatever freshness is required.
 #[derive(Clone, Debug)]
 pub struct MemberView {
-    /// Who.
+    /// The member.
     pub member: MemberId,
-    /// How many neighbours on each side, if any are wanted.
+    /// How many neighbours on each side, if any.
     pub around: Option<u64>,
 }
 
-/// A member.
+/// A member that was found.
 #[derive(Clone, Debug)]
 pub struct FoundMember {
-    /// The standing before, if there is one.
+    /// The previous standing, if there is one.
     pub previous: Option<Target>,
-    /// What the standing says; at least one neighbour on each side, where there is one.
+    /// Its entry, with at least one neighbour on each side where there is one.
     pub neighbourhood: Arc<Neighbourhood>,
     /// The voters of its entries.
     pub voters: Voters,
-    /// On a league, what that says of the member.
+    /// On a league, its league data.
     pub league: Option<Box<InLeague>>,
 }
 
@@ -64,7 +64,7 @@ impl View for MemberView {
         let around = self.around.unwrap_or(0).max(1);
         let mut found = reader.member(standings, &self.member, around).await?;
         if found.is_none() && reader.as_of().is_some() {
-            // Its first event may just have been taken.
+            // Its first event may just have been applied.
             reader.insist();
             found = reader.member(standings, &self.member, around).await?;
         }
@@ -90,7 +90,7 @@ impl View for MemberView {
 }
 
 impl MemberView {
-    /// That the member is not listed.
+    /// The error that the member is not listed.
     pub(crate) fn not_found(&self, Attempt { live, target, .. }: &Attempt<'_>) -> Error {
         let (board, standing) = (&live.board.id, target.name());
         let cohort = target.cohort.as_deref();
@@ -99,7 +99,7 @@ impl MemberView {
 }
 
 impl Reader<'_> {
-    /// Reads a member of a standing, and where it stood in the one before; `None` where it is not listed.
+    /// A member's place in the standing and in the previous one; `None` where it is not listed.
     async fn member(
         &self,
         (standing, before): (Standing, Option<Standing>),

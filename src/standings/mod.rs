@@ -1,14 +1,14 @@
-//! Reading standings: pages, members, subsets, percentiles, totals, and many of them in one request.
+//! Reading standings: pages, members, subsets, percentiles, totals, and batches of such reads.
 //!
-//! Each kind of read is a `View` (`standing.rs`): it says what it reads in one attempt, and what it has *found*. `standing.rs`
-//! does what all have in common: it finds the standing (`core/read/period.rs`) and the cohort, reads, tells the state and the
-//! edition, adds profiles. `routes/answers.rs` makes bodies of what was found; a page is *rendered* once for all who share it
+//! Each kind of read is a `View` (`standing.rs`): what it reads in one attempt, and what it has *found*. `standing.rs` has
+//! the common steps: find the standing (`core/read/period.rs`) and the cohort, read, determine the state and the edition,
+//! add profiles. `routes/answers.rs` builds response bodies; a page is *rendered* once for all clients that share it
 //! (`http/rendered.rs`).
 //!
 //! To add a kind of read: a file with its `View` here, a handler in `routes.rs`, a row in `api/table.rs`.
 //!
-//! A hidden member is left out in `scripts/read.lua`, not here. With `hidden=include` (scope `moderate`) a read sees everybody,
-//! and marks who is hidden; then its edition does not tell all that it shows.
+//! Hidden members are left out in `scripts/read.lua`, not here. With `hidden=include` (scope `moderate`) a read sees and
+//! marks them; then its edition no longer identifies its whole content.
 
 pub mod league_member;
 pub mod member;

@@ -18,46 +18,46 @@ use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::profiles;
 
-/// The most entries of a page.
+/// The maximum size of a page.
 pub const PAGE_SIZE_MAX: u64 = 1_000;
-/// The entries of a page unless another size is asked for.
+/// The default size of a page.
 pub const PAGE_SIZE: u64 = 50;
-/// The last page that can be asked for; with the largest size, more members than Redis can hold.
+/// The last page number; with the largest size, more members than Redis can hold.
 pub const PAGE_MAX: u64 = 1_000_000_000;
 
-/// Which page.
+/// A page to read.
 #[derive(Clone, Debug)]
 pub struct PageView {
-    /// Of which entries.
+    /// The entries that pages consist of.
     pub entries: Entries,
-    /// From 1.
+    /// The page's number, from 1.
     pub page: u64,
     /// Entries per page.
     pub size: u64,
-    /// Whose own entry comes along.
+    /// A member whose own entry is returned, too.
     pub member: Option<MemberId>,
 }
 
-/// Which entries pages are made of. Scores are texts of JSON numbers, since only the board knows its decimals.
+/// Which entries pages consist of. Scores are JSON numbers as text, since only the board knows its decimals.
 #[derive(Clone, Debug, Default)]
 pub enum Entries {
     /// All.
     #[default]
     All,
-    /// Those from the smallest score to the greatest, both included.
+    /// Those between two scores, both included.
     Between([Option<String>; 2]),
-    /// Half of them ahead of a score, the others from it on; there is one such page.
+    /// Half of them better than a score, the others equal or worse; a single page.
     Around(String),
-    /// The last entry with at least this percentile, in thousandths of a percent (0 to 100,000): the share of the others that do
-    /// not have a better rank. Where equal entries share a rank, it is the last of them that is listed. There is one such page,
-    /// of one entry, or of none where nobody is listed there.
+    /// The last entry with at least this percentile, in thousandths of a percent (0 to 100,000): the share of the other
+    /// members whose rank is not better. Where equal scores share a rank, the last listed of them. A single page with one
+    /// entry, or none if no member is listed.
     Percentile(u64),
 }
 
 /// A page.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPage {
-    /// What it says, shared by all who asked for the same.
+    /// The page, shared by identical requests.
     pub page: Arc<Page>,
     /// The voters of its entries and of its `me`.
     pub voters: Voters,
@@ -93,7 +93,7 @@ impl View for PageView {
 }
 
 impl PageView {
-    /// The first page of such entries, of this size.
+    /// The first page of such entries.
     pub fn of_first(entries: Entries, size: u64) -> Self {
         Self {
             entries,
@@ -103,7 +103,7 @@ impl PageView {
         }
     }
 
-    /// Its number among the pages of its entries, if there are several.
+    /// Its page number, if there can be several pages.
     pub fn number(&self) -> Option<u64> {
         match self.entries {
             Entries::All | Entries::Between(_) => Some(self.page),
@@ -136,7 +136,7 @@ impl PageView {
     }
 }
 
-/// The score that a parameter names.
+/// The score that a parameter has.
 fn score_of(board: &Board, name: &str, text: &str) -> Result<Score, Error> {
     let score = Score::parse(text, board.definition.decimals);
     score.map_err(|error| Problem::invalid_parameter(name, error).into())

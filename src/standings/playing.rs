@@ -1,4 +1,4 @@
-//! What a league says of a member: its seat in a period, or where it would be seated, and what its seat before has led to.
+//! A league member's data in a period: its seat, or where it would be seated, and the outcome of its last seat.
 
 use crate::core::write::seats::FoundPlayer;
 use crate::core::write::store::seats;
@@ -12,14 +12,15 @@ use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 
-/// What a league says of a member in one of its periods.
+/// A member's league data in a period.
 #[derive(Clone, Debug)]
 pub struct Playing {
-    /// Its seat in the period; `None`: it has none.
+    /// Its seat in the period, if it has one.
     pub seat: Option<OwnSeat>,
-    /// Where it would be seated, if it has no seat in a period that is not over; `None` while its last seat is turned over.
+    /// Where it would be seated, if it has no seat in a period that is not over; `None` while its last seat is being
+    /// turned.
     pub place: Option<Place>,
-    /// What its last seat before the period has led to.
+    /// The outcome of its last seat before the period.
     pub last: Option<Played>,
 }
 
@@ -28,14 +29,14 @@ pub struct Playing {
 pub struct OwnSeat {
     /// The cohort.
     pub cohort: Cohort,
-    /// With which score the member began.
+    /// The score with which the member began.
     pub opening: Score,
-    /// Where the seat has led, if it was turned.
+    /// The move from this seat, once it is turned.
     pub moved: Option<Move>,
 }
 
 impl Playing {
-    /// Reads what a league says of a member in a period.
+    /// Reads a member's league data in a period.
     pub(crate) async fn read(
         engine: &Engine,
         live: &LiveBoard,
@@ -89,7 +90,7 @@ impl Playing {
     }
 }
 
-/// What is known of a member whose last seat is turned over, if it was to be. `None` where that can't be done: the board is
+/// A member's league data, after turning its last seat if that is due. `None` where that can't be done: the board is
 /// closed, or Redis takes no writes.
 pub(crate) async fn look_up(
     engine: &Engine,

@@ -1,4 +1,4 @@
-//! Standings: pages, members, subsets, and many of them at once.
+//! Standings: pages, members, subsets, and batches of reads.
 
 pub mod across;
 pub mod answers;
@@ -41,13 +41,12 @@ use crate::http::rendered::{self, Rendered};
 use crate::http::supply::Taken;
 use crate::redis::{Dated, Freshness};
 
-/// What caches may do with a read. Its address may mean another period tomorrow, and a replica may lack the last of its
-/// events.
+/// How caches may treat a read. Its address may mean another period tomorrow, and a replica may lack the last events.
 fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Caching {
     let names_period = matches!(request.choice, Choice::Key(_) | Choice::At(_));
     // Profiles may change at any time.
     let is_fixed = found.is_fixed() && request.includes.is_empty();
-    // Where a member of a league plays follows from a later decision.
+    // Later decisions change where a league member plays.
     let is_player = found.live.board.is_league() && matches!(request.cohort, CohortChoice::Of(_));
     let is_fixed = is_fixed && !is_player;
     Caching::of(app, &found.live.board, request.includes)
@@ -55,7 +54,7 @@ fn caching<T>(app: &App, request: &StandingRequest, found: &FoundIn<T>) -> Cachi
         .restricted_if(request.track == Track::Raw || request.visibility == Visibility::All)
 }
 
-/// Answers a read of so many entries at the most. `render` writes what was found out, into the memory that was taken.
+/// Responds to a read of at most this many entries. `render` serializes the result into the memory reserved for it.
 pub(crate) async fn show<V: View, P>(
     app: &App,
     read: &Read<P>,
@@ -94,7 +93,7 @@ pub(crate) async fn show<V: View, P>(
     answer_with(app, &read.request, read.min_revision.as_ref(), answer).await
 }
 
-/// Waits until the board has the revision that a request names, and answers: so that the answer has it, too.
+/// Waits until the board has the revision that a request names, then responds, so that the response includes it.
 async fn answer_with<F>(
     app: &App,
     request: &StandingRequest,

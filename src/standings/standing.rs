@@ -1,4 +1,4 @@
-//! Reads a standing: what all kinds of reads have in common.
+//! Reads a standing: the steps that all kinds of reads share.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,33 +28,33 @@ use crate::profiles;
 use crate::redis::{Freshness, random};
 use crate::runtime::join::try_join_all;
 
-/// Which standing is read, and how.
+/// A request to read a standing.
 #[derive(Clone, Debug)]
 pub struct StandingRequest {
-    /// Of which board.
+    /// The board.
     pub board: BoardId,
-    /// Of which window.
+    /// The window.
     pub window: String,
-    /// Of which period.
+    /// The period.
     pub choice: Choice,
-    /// Of which of its cohorts.
+    /// The cohort.
     pub cohort: CohortChoice,
-    /// On which track.
+    /// The track.
     pub track: Track,
-    /// What its entries are to have beside their scores.
+    /// What entries should have in addition to scores.
     pub includes: Includes,
-    /// How fresh the answer has to be.
+    /// The required freshness.
     pub freshness: Freshness,
-    /// How much the request reads that this is a part of.
+    /// The size of the whole request, of which this may be one read.
     pub size: Size,
-    /// Whose entries it sees.
+    /// Whether hidden members are seen.
     pub visibility: Visibility,
-    /// Who asks; `None` if nobody is to be bounded.
+    /// The caller whose load is limited; `None`: no limit.
     pub asker: Option<Asker>,
 }
 
 impl StandingRequest {
-    /// The same of the cohort of a member, unless it names a cohort.
+    /// Uses the cohort of this member, unless a cohort is named.
     #[must_use]
     pub fn of_member(mut self, member: &MemberId) -> Self {
         if self.cohort == CohortChoice::Unnamed {
@@ -66,7 +66,7 @@ impl StandingRequest {
 
 /// A kind of read: a page, a member, …
 pub trait View: Sync {
-    /// What it finds.
+    /// What it returns.
     type Found: Send + Sync + 'static;
 
     /// Reads a standing once.
@@ -75,17 +75,17 @@ pub trait View: Sync {
         attempt: &Attempt<'_>,
     ) -> impl Future<Output = Result<Self::Found, Error>> + Send;
 
-    /// The standing before, if what is found depends on that, too.
+    /// The previous standing, if the result depends on it.
     fn before(&self, _: &Attempt<'_>) -> Option<Standing> {
         None
     }
 
-    /// Whether an edition tells all that is found, on a board where it tells entries.
+    /// Whether the edition identifies everything found, on a board whose editions identify entries.
     fn follows_edition(&self, _: &Board) -> bool {
         true
     }
 
-    /// The members of the entries that were found.
+    /// The members of the entries found.
     fn members(_: &Self::Found) -> Vec<Arc<str>> {
         Vec::new()
     }
@@ -99,7 +99,7 @@ pub trait View: Sync {
     }
 }
 
-/// Asks for the edition of what a view would find, and reads nothing.
+/// Reads only the edition of what a view would find.
 struct EditionView<'a, V>(&'a V);
 
 impl<V: View> View for EditionView<'_, V> {
@@ -131,13 +131,13 @@ pub struct Attempt<'a> {
     pub(crate) live: &'a LiveBoard,
     pub(crate) target: &'a Target,
     pub(crate) now: Timestamp,
-    /// What is known of the member, where the request names one to find its cohort.
+    /// The league data of the member by which the request finds its cohort, if any.
     pub(crate) playing: Option<Playing>,
     pub(crate) reader: Reader<'a>,
 }
 
 impl Attempt<'_> {
-    /// Makes sure that the cohort was opened in which nobody was found.
+    /// Checks that a cohort without members exists.
     pub(crate) async fn require_cohort(&self) -> Result<(), Error> {
         let (board, standing) = (&self.live.board, &self.target.standing);
         let (Some(own), Some(name)) = (standing.cohort, &self.target.cohort) else {
@@ -167,7 +167,7 @@ impl Attempt<'_> {
         engine.voters(self.live, &periods, entries).boxed().await
     }
 
-    /// The voters of a page's entries and of its `me`, which are estimated once for all who share it.
+    /// The voters of a page's entries and of its `me`, estimated once for all requests that share it.
     pub(crate) async fn voters_of_page(&self, page: &Page) -> Result<Voters, Error> {
         if self.live.board.definition.uniques != Some(Uniques::Member) {
             return Ok(Voters::default());
@@ -178,40 +178,40 @@ impl Attempt<'_> {
     }
 }
 
-/// What was found in a standing, and which one it was.
+/// The result of a read, with its standing.
 #[derive(Clone, Debug)]
 pub struct FoundIn<T> {
     /// The board.
     pub live: Arc<LiveBoard>,
     /// The standing.
     pub target: Target,
-    /// Its state; `None` where a replica has answered that can't know.
+    /// Its state; `None` if a replica answered that can't know it.
     pub state: Option<PeriodState>,
     /// What was found.
     pub found: T,
-    /// What its entries have beside their scores.
+    /// What its entries have in addition to scores.
     pub includes: Includes,
-    /// The profiles of the members of its entries, once they were read.
+    /// The profiles of the members of its entries, once read.
     pub profiles: Profiles,
-    /// Those of its members who are hidden, where the request sees everybody.
+    /// Its hidden members, if the request sees them.
     pub hidden: HashSet<Arc<str>>,
-    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    /// The result includes everything acknowledged by then; `None`: everything before the request.
     pub as_of: Option<Instant>,
-    /// The edition that was found.
+    /// Its edition.
     pub edition: Edition,
-    /// Whether the edition tells all that was found: nothing of it may change while the edition stays.
+    /// Whether the edition identifies everything found: while it stays, nothing found can change.
     pub follows_edition: bool,
 }
 
 impl<T> FoundIn<T> {
-    /// What the board shows of a member, if profiles were asked for.
+    /// A member's profile as the board shows it, if profiles were requested.
     pub fn profile(&self, member: &str) -> Option<Option<ShownProfile>> {
         let names = self.live.board.definition.names;
         let shown = || ShownProfile::of(self.profiles.of(member)?, names);
         self.includes.has(Include::Profile).then(shown)
     }
 
-    /// The data of one of its entries, if data was asked for.
+    /// An entry's data, if data was requested.
     pub fn data(&self, entry: &Entry) -> Option<Option<EntryData>> {
         let data = || entry.data.clone();
         self.includes.has(Include::Data).then(data)
@@ -226,7 +226,7 @@ impl<T> FoundIn<T> {
     }
 }
 
-/// Reads a standing, and the profiles of its entries if they are asked for.
+/// Reads a standing, and the profiles of its entries if requested.
 pub async fn read_with_profiles<V: View>(
     service: &Service,
     request: &StandingRequest,
@@ -246,13 +246,13 @@ pub async fn read<V: View>(
     request: &StandingRequest,
     view: &V,
 ) -> Result<FoundIn<V::Found>, Error> {
-    // In boxes, since what is found, and the way there, pass through several futures.
+    // Boxed, because results and their futures pass through several other futures.
     let read = |live| read_once(service, live, request, view).boxed();
     let found = service.engine.with_board(&request.board, read).await?;
     Ok(*found)
 }
 
-/// Finds out which edition there is of what a view would find, without reading it. `None` where that does not tell.
+/// The current edition of what a view would find, without reading that. `None` where an edition doesn't identify it.
 pub async fn read_edition<V: View>(
     service: &Service,
     request: &StandingRequest,
@@ -289,7 +289,7 @@ async fn read_once<V: View>(
     let (shards, is_torn) = attempt.reader.shards_seen(standings);
     let nonce = is_torn.then(random::number).transpose()?;
     let edition = Edition::new(&live.board, shards, state, nonce);
-    // It does not tell what lies elsewhere, or follows from later decisions.
+    // Editions don't cover data stored elsewhere or decided later.
     let follows_edition = request.includes.is_empty()
         && request.visibility != Visibility::All
         && live.board.definition.uniques != Some(Uniques::Member)
@@ -317,7 +317,7 @@ async fn read_once<V: View>(
     }))
 }
 
-/// Finds the cohort that a request names, on a league; and what is known of a member that it names.
+/// The cohort that a request to a league names, and the league data of the member that it names.
 async fn choose_cohort(
     service: &Service,
     live: &LiveBoard,
@@ -347,7 +347,7 @@ async fn choose_cohort(
     }
 }
 
-/// Which of these members of a board are hidden.
+/// The hidden ones of these members of a board.
 async fn hidden_of(
     service: &Service,
     board: &BoardId,

@@ -9,16 +9,16 @@ use crate::domain::period::Period;
 use crate::domain::series::Standing;
 use crate::runtime::join::try_join_all;
 
-/// What a standing amounts to.
+/// A read of the totals of a standing.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsView;
 
-/// What a standing amounts to.
+/// The totals of a standing.
 #[derive(Clone, Debug)]
 pub struct FoundStats {
-    /// How many members, events and points; only the members where the board counts no voters.
+    /// Members, events and points; only members where the board counts no voters.
     pub amounts: Amounts,
-    /// An estimate of the distinct voters; `None` where the board does not count them.
+    /// An estimate of the distinct voters; `None` if the board does not count them.
     pub voters: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl View for StatsView {
 }
 
 impl Reader<'_> {
-    /// Reads what the shards of a standing amount to together.
+    /// The totals of a standing over all of its shards.
     pub(crate) async fn amounts(
         &self,
         standing: Standing,

@@ -14,28 +14,28 @@ use crate::core::read::store::voters::Voters;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 
-/// The most members of a subset.
+/// The maximum number of members in a subset.
 pub const SUBSET_MAX: usize = 500;
 
-/// Which members.
+/// Members to read.
 #[derive(Clone, Debug)]
 pub struct SubsetView {
-    /// Who: each named once.
+    /// The members, without duplicates.
     pub members: Vec<MemberId>,
 }
 
-/// Some members.
+/// The members that were found.
 #[derive(Clone, Debug)]
 pub struct FoundSubset {
     /// How many members the standing has.
     pub total: u64,
-    /// Those who are members, in the order of the standing.
+    /// The entries found, in the order of the standing.
     pub entries: Vec<Entry>,
-    /// Their ranks among each other, from 1, as the board's ranking counts.
+    /// Their ranks within the subset, from 1, counted as the board's ranking does.
     pub positions: Vec<u64>,
     /// Their voters.
     pub voters: Voters,
-    /// Those who are not, in the order in which they were named.
+    /// The members that were not found, in the order of the request.
     pub not_found: Vec<MemberId>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads how a league is split: its tiers, and the cohorts of each.
+//! Reads the structure of a league: its tiers, and the cohorts of each.
 
 use super::standing::{Attempt, View};
 use crate::core::Error;
@@ -16,9 +16,9 @@ pub struct TiersView;
 /// A tier in a period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FoundTier {
-    /// The index in the settings of the period.
+    /// Its index in the settings of the period.
     pub tier: u8,
-    /// How many cohorts were opened.
+    /// How many cohorts it has.
     pub cohorts: u64,
     /// How many members have a seat in them.
     pub members: u64,
@@ -27,15 +27,15 @@ pub struct FoundTier {
 /// Some cohorts of a tier.
 #[derive(Clone, Debug)]
 pub struct CohortsView {
-    /// The tier, by its name.
+    /// The name of the tier.
     pub tier: String,
-    /// Those behind this one, by its name.
+    /// Only cohorts after the one with this name.
     pub after: Option<String>,
-    /// How many at the most.
+    /// At most this many.
     pub count: usize,
 }
 
-/// Some cohorts of a tier, each with the number of its members, in their order.
+/// Some cohorts of a tier in order, with the number of members of each.
 pub type FoundCohorts = Part<(Cohort, u64), Cohort>;
 
 impl View for TiersView {
@@ -75,7 +75,7 @@ impl View for CohortsView {
 }
 
 impl CohortsView {
-    /// The number of the cohort behind which they come.
+    /// The number of the cohort named by `after`.
     fn after(&self, attempt: &Attempt<'_>, tier: u8) -> Result<u32, Error> {
         let Some(name) = &self.after else {
             return Ok(0);
@@ -105,8 +105,8 @@ impl Attempt<'_> {
         league.expect("invariant: tiers are read of leagues only")
     }
 
-    /// Finds out whether the definition is still this one. If the period has ended, it also sees the barriers of all shards, which
-    /// tell its state.
+    /// Checks that the definition is still current. If the period has ended, also reads the barriers of all shards, from
+    /// which its state follows.
     async fn see_shards(&self) -> Result<(), Error> {
         let standing = self.target.standing;
         if standing.period.end_ms <= self.now.ms() {
@@ -119,7 +119,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// How these tiers are split.
+    /// The numbers of cohorts and members of these tiers.
     async fn tiers(&self, tiers: &[u8]) -> Result<Vec<FoundTier>, Error> {
         let (board, period) = (&self.live.board, &self.target.standing.period);
         let size = u64::from(self.league().cohort_size);

@@ -1,4 +1,4 @@
-//! Webhooks: registering them, giving them new secrets, testing them, and what became of their deliveries.
+//! Webhooks: registering them, rotating their secrets, testing them, and listing their deliveries.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -170,7 +170,7 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
     }
 }
 
-/// What an audit line says of a webhook: nothing of its secrets.
+/// What an audit line has of a webhook: no secrets.
 fn audited(webhook: &Webhook) -> Value {
     json!({
         "url": webhook.url,

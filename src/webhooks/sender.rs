@@ -1,8 +1,7 @@
-//! Sends messages to webhooks over HTTP, to no address that is not for everybody.
+//! Sends messages to webhooks over HTTP, only to public addresses.
 //!
-//! What is checked is the address that is dialled: a name is looked up once for each try, and only those of its addresses are
-//! dialled that were found to be global unicast. So a name that leads elsewhere a moment later leads nowhere. There is no proxy,
-//! no redirect is followed, and no connection is used twice.
+//! It checks the address that it dials: a name is resolved once per try, and only those of its addresses that are global
+//! unicast are dialled. So DNS rebinding has no effect. It uses no proxy, follows no redirects, and reuses no connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,17 +37,17 @@ use crate::domain::webhook::{Webhook, check_url};
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest time for all of a try.
+/// The time limit of a whole try.
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
-/// How many bytes of a connection are read: of TLS, of answers that only announce another one (1xx), and of the answer.
+/// How many bytes of a connection are read: TLS, informational responses (1xx), and the response.
 const READ_BYTES_MAX: u64 = 128 << 10;
-/// How much is kept of why a try has failed, in bytes.
+/// How many bytes of a try's error are kept.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// A name that is being looked up: all addresses that it has now.
+/// A name lookup in progress: all of the name's current addresses.
 type Looking = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-/// Looks a name up as the system does.
+/// Resolves a name as the system does.
 fn look_up(name: String) -> Looking {
     Box::pin(async move {
         let found = tokio::net::lookup_host((name, 0)).await?;
@@ -56,7 +55,7 @@ fn look_up(name: String) -> Looking {
     })
 }
 
-/// What sends the messages of an engine.
+/// The sender of an engine.
 pub fn of(engine: &Engine) -> &Sender {
     engine.states.get()
 }
@@ -64,10 +63,10 @@ pub fn of(engine: &Engine) -> &Sender {
 /// Sends messages.
 #[derive(Debug)]
 pub struct Sender {
-    /// Whether receivers may be anywhere, also without TLS.
+    /// Whether receivers may have any address, and need no TLS.
     pub allows_private: bool,
     look_up: fn(String) -> Looking,
-    /// Made when it is first needed: a small container has no certificates, and needs none without TLS.
+    /// Created when first needed: a small container has no certificates, and needs none without TLS.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
@@ -78,7 +77,7 @@ impl Default for Sender {
 }
 
 impl Sender {
-    /// A sender; with `allows_private` its receivers may be anywhere, also without TLS.
+    /// A sender; with `allows_private`, receivers may have any address and need no TLS.
     pub fn new(allows_private: bool) -> Self {
         Self {
             allows_private,
@@ -95,7 +94,7 @@ impl Sender {
         let (status, error) = match sent {
             Ok((response, _connection)) => {
                 let status = response.status().as_u16();
-                // What is left of the answer makes no difference, and is bounded as the connection is.
+                // The rest of the response doesn't matter, and the connection bounds it.
                 let _ = timeout_at(deadline, response.collect()).await;
                 (Some(status), error_of(status))
             }
@@ -108,7 +107,7 @@ impl Sender {
         }
     }
 
-    /// Sends a request, and returns the head of its answer, with the connection that the body comes by.
+    /// Sends a request, and returns the head of the response, with the connection that the body comes by.
     async fn post(
         &self,
         webhook: &Webhook,
@@ -136,7 +135,7 @@ impl Sender {
             .await
             .map_err(root_cause)?;
         let connection = tokio::spawn(async move {
-            // The one who sends is told how it ends.
+            // The caller gets the error from the request itself.
             let _ = connection.await;
         });
         let connection = AbortOnDropHandle::new(connection);
@@ -144,7 +143,7 @@ impl Sender {
         Ok((response, connection))
     }
 
-    /// Connects with one of the addresses that may be dialled.
+    /// Connects to one of the allowed addresses.
     async fn connect(&self, url: &Url) -> Result<Box<dyn Connection>, String> {
         let (name, addresses) = match url.host() {
             Some(Host::Ipv4(address)) => (IpAddr::from(address).into(), vec![address.into()]),
@@ -166,7 +165,7 @@ impl Sender {
         Ok(Box::new(stream.map_err(root_cause)?))
     }
 
-    /// Those addresses of a name that may be dialled.
+    /// The allowed addresses of a name.
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let mut addresses = (self.look_up)(name.to_owned()).await?;
         addresses.retain(|address| self.allows_private || is_global_unicast(*address));
@@ -179,7 +178,7 @@ impl Sender {
 
     fn tls(&self) -> Result<TlsConnector, String> {
         let config = self.tls.get_or_init(|| {
-            // It fails if the process has a provider already, which serves as well.
+            // Fails if the process already has a provider, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let config = ClientConfig::with_platform_verifier();
             config.map(Arc::new).map_err(root_cause)
@@ -188,7 +187,7 @@ impl Sender {
     }
 }
 
-/// Dials one address after the other until one answers. Each has an equal part of the time.
+/// Dials one address after the other until one accepts, sharing the time equally.
 async fn dial(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     let parts = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
@@ -203,12 +202,12 @@ async fn dial(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// With or without TLS.
+/// A connection, with or without TLS.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// What a receiver sends. It fails when that is too much: the client of HTTP reads answers that announce another one without end.
+/// What a receiver sends, limited: otherwise the HTTP client would read informational responses endlessly.
 struct Bounded(Take<OwnedReadHalf>);
 
 impl AsyncRead for Bounded {
@@ -225,7 +224,7 @@ impl AsyncRead for Bounded {
     }
 }
 
-/// Why an answer with this status says that the message was not taken.
+/// The error for a status which means that the message was not accepted.
 fn error_of(status: u16) -> Option<String> {
     match status {
         200..=299 => None,
@@ -235,7 +234,7 @@ fn error_of(status: u16) -> Option<String> {
     }
 }
 
-/// What lies at the bottom of an error, bounded.
+/// The root cause of an error, truncated.
 fn root_cause(error: impl std::error::Error + 'static) -> String {
     let mut cause: &dyn std::error::Error = &error;
     while let Some(source) = cause.source() {
@@ -258,7 +257,7 @@ mod tests {
 
     static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
 
-    /// Answers with a global address first, and with a loopback address from then on.
+    /// Returns a global address first, and a loopback address from then on.
     fn rebinding(_: String) -> Looking {
         let is_first = LOOK_UPS.fetch_add(1, Ordering::SeqCst) == 0;
         let address = if is_first { "1.1.1.1" } else { "127.0.0.1" };
@@ -273,7 +272,7 @@ mod tests {
         "2606:4700::1111",
     ];
 
-    /// Always answers with these.
+    /// Always returns these.
     fn mixed(_: String) -> Looking {
         let addresses = MIXED.map(|text| text.parse().unwrap());
         Box::pin(async move { Ok(addresses.into()) })
@@ -305,7 +304,7 @@ mod tests {
             look_up: rebinding,
             ..Sender::new(false)
         };
-        // What is dialled is what was checked: there is one look-up, and its result.
+        // The dialled address is the checked one: there is one lookup, with one result.
         assert_eq!(resolved(&sender).await.unwrap(), ["1.1.1.1"]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Webhooks: stored in one hash, with a version that tells whether any of them has changed.
+//! Stores webhooks in one hash, with a version that changes with any of them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::redis::dispatch::Store;
 use crate::redis::stored::{Changed, Named, Stored};
 use crate::redis::{StoreError, keys, script};
 
-/// The most webhooks: so few that all of them are read at once.
+/// The maximum number of webhooks: few enough to read them all at once.
 pub const WEBHOOKS_MAX: usize = 100;
 
 impl Named for Webhook {
@@ -19,15 +19,15 @@ impl Named for Webhook {
 /// All webhooks.
 #[derive(Clone, Debug, Default)]
 pub struct StoredWebhooks {
-    /// Their version: nobody has changed any of them while it is this one.
+    /// Their version, which changes with any of them.
     pub version: String,
-    /// They, by their names.
+    /// The webhooks by name.
     pub all: BTreeMap<WebhookName, Stored<Webhook>>,
 }
 
 /// All webhooks.
 pub async fn load_all(store: &Store) -> Result<StoredWebhooks, StoreError> {
-    // If one changes between the two commands, the version is not that of the webhooks any more.
+    // Version first: if a webhook changes between the two commands, the version is outdated.
     let version: Option<String> = store.command("GET", [keys::WEBHOOKS_VERSION]).await?;
     let stored: BTreeMap<String, String> = store.command("HGETALL", [keys::WEBHOOKS]).await?;
     let all = stored
@@ -49,7 +49,7 @@ pub async fn load(
     Ok(stored.map(Stored::new))
 }
 
-/// Makes, changes or, without a new one, deletes a webhook with its deliveries, if what is stored is what the caller saw.
+/// Creates, changes or, without a new one, deletes a webhook with its deliveries, if it is stored as the caller saw it.
 pub async fn change(
     store: &Store,
     name: &WebhookName,

@@ -1,5 +1,5 @@
-//! Registering webhooks, renewing their secrets, testing them, and what became of their deliveries. Each call is for a caller that
-//! may go to some boards: a webhook for other boards is refused.
+//! Registers webhooks, rotates their secrets, tests them, and lists their deliveries. A caller can only use webhooks for
+//! boards that it has access to.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,8 @@ pub struct NamedWebhook {
     pub webhook: Webhook,
 }
 
-/// Makes a webhook, or gives one another address, other messages and other boards. It keeps its secret, and sends again if
-/// it was disabled. From then on it is a webhook of this stored API key. Returns what was there before, if the webhook is not new, and
-/// what is there now.
+/// Creates a webhook, or changes the address, messages and boards of one. It keeps its secret, and is enabled again if it
+/// was disabled. From then on it belongs to this stored API key. Returns the former webhook, if any, and the new one.
 pub async fn put(
     service: &Service,
     (may, key): (&Boards, Option<&KeyName>),
@@ -77,8 +76,7 @@ pub async fn find(
     Ok(named(name, webhook))
 }
 
-/// Up to `count` webhooks in the order of their names, behind `after`, those that the caller may see. One that can't be
-/// read is left out.
+/// Up to `count` webhooks after `after`, sorted by name, that the caller may see. Skips those that can't be read.
 pub async fn list(
     service: &Service,
     may: &Boards,
@@ -109,7 +107,7 @@ pub async fn delete(service: &Service, may: &Boards, name: &WebhookName) -> Resu
     .await
 }
 
-/// The webhooks of stored API keys, by the names of these. One that can't be read is left out.
+/// The webhooks of stored API keys, by key name. Skips those that can't be read.
 pub(crate) async fn of_keys(
     service: &Service,
 ) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
@@ -129,7 +127,7 @@ pub(crate) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<We
     let all = Boards::all();
     for name in &deleted {
         match delete(service, &all, name).await {
-            // Somebody else has deleted it.
+            // Another request has deleted it.
             Ok(_) => {}
             Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
             Err(error) => return Err(error),
@@ -139,8 +137,7 @@ pub(crate) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<We
     Ok(deleted)
 }
 
-/// Gives a webhook another secret. The one before goes on signing for [`GRACE`]. Returns the webhook as it was, and as it
-/// is.
+/// Gives a webhook another secret. The former one still signs for [`GRACE`]. Returns the webhook before and after.
 pub async fn rotate(
     service: &Service,
     may: &Boards,
@@ -158,7 +155,7 @@ pub async fn rotate(
     .await
 }
 
-/// Queues a message for a webhook that tells nothing but that it is a test. Returns its delivery.
+/// Queues a test message for a webhook. Returns its delivery.
 pub async fn queue_test(
     service: &Service,
     may: &Boards,
@@ -187,7 +184,7 @@ pub async fn queue_test(
     }
 }
 
-/// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+/// Up to `count` deliveries of a webhook after `after`, grouped by status, newest first.
 pub async fn list_deliveries(
     service: &Service,
     may: &Boards,
@@ -201,7 +198,7 @@ pub async fn list_deliveries(
     Ok(listed.await?)
 }
 
-/// Has a delivery tried at once, whatever became of it, and again for a day if it fails.
+/// Makes a delivery due at once, whatever its status, and retries it for another day if it fails.
 pub async fn retry_delivery(
     service: &Service,
     may: &Boards,
@@ -227,7 +224,7 @@ pub async fn retry_delivery(
     .await
 }
 
-/// Changes a webhook that is there. Returns it as it was, and as it is.
+/// Changes an existing webhook. Returns it before and after.
 async fn revise(
     service: &Service,
     may: &Boards,
@@ -254,7 +251,7 @@ async fn stored(
     Ok((stored, webhook))
 }
 
-/// Changes a webhook if it is still what was seen; [`Error::Again`] if it is not.
+/// Changes a webhook if it is unchanged since the read; otherwise [`Error::Again`].
 async fn change(
     service: &Service,
     name: &WebhookName,
@@ -275,7 +272,7 @@ fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
     NamedWebhook { name, webhook }
 }
 
-/// A webhook, if it is for boards that the caller may go to.
+/// A webhook, if it is for boards that the caller has access to.
 fn reachable(stored: &Stored<Webhook>, may: &Boards) -> Result<Webhook, Error> {
     let webhook = stored.read()?;
     if !may.cover(&webhook.boards) {

@@ -1,4 +1,4 @@
-//! API keys: stored in one hash, and announced to all instances as boards are.
+//! Stores API keys in one hash, and announces changes to all instances, as for boards.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::redis::dispatch::Store;
 use crate::redis::stored::{Changed, Named, Stored};
 use crate::redis::{StoreError, keys, script};
 
-/// The most API keys.
+/// The maximum number of API keys.
 pub const API_KEYS_MAX: usize = 100_000;
-/// How many API keys one call is about.
+/// How many API keys one call handles.
 const CALL_KEYS_MAX: usize = 1_000;
 
 /// An API key as it is stored.
@@ -22,12 +22,12 @@ const CALL_KEYS_MAX: usize = 1_000;
 pub struct ApiKey {
     /// The digest of its secret.
     pub digest: Digest,
-    /// The secret that it had before, while that still counts.
+    /// Its former secret, while that is still valid.
     #[serde(default)]
     pub previous: Option<Previous>,
     /// What it allows.
     pub grant: Grant,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ pub struct ApiKey {
 pub struct Previous {
     /// Its digest.
     pub digest: Digest,
-    /// Until when it counts.
+    /// When it expires.
     pub until: Timestamp,
 }
 
@@ -56,7 +56,7 @@ pub async fn load(
     Ok(stored.collect())
 }
 
-/// When the API keys with these names were last used, by any instance.
+/// When the API keys with these names were last used, on any instance.
 pub async fn last_uses(
     store: &Store,
     names: &[KeyName],
@@ -79,7 +79,7 @@ async fn read_fields<T: crate::redis::FromValue + Send>(
     Ok(fields)
 }
 
-/// Up to `count` names of API keys in the order of their bytes, behind `after`.
+/// Up to `count` names of API keys after `after`, in byte order.
 pub async fn names(
     store: &Store,
     after: Option<&KeyName>,
@@ -103,8 +103,7 @@ pub async fn all_names(store: &Store) -> Result<Vec<KeyName>, StoreError> {
     Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
 }
 
-/// Makes, changes or, without a new one, deletes an API key, if what is stored is what the caller saw; and announces
-/// it.
+/// Creates, changes or, without a new one, deletes an API key, if it is stored as the caller saw it; and announces it.
 pub async fn change(
     store: &Store,
     name: &KeyName,
@@ -120,7 +119,7 @@ pub async fn change(
         .await
 }
 
-/// Notes when API keys were used.
+/// Stores when API keys were used.
 pub async fn note_uses(store: &Store, uses: &[(KeyName, Timestamp)]) -> Result<(), StoreError> {
     for uses in uses.chunks(CALL_KEYS_MAX) {
         let pairs = uses.iter();

@@ -1,4 +1,4 @@
-//! Sessions of the console, each by an id that only the browser has: what is stored is the digest of the id.
+//! Sessions of the console by ids that only browsers have: Redis has their digests.
 
 use super::store;
 use crate::core::{Error, Service};
@@ -9,7 +9,7 @@ use crate::redis::random;
 /// How many random bytes an id has, each as two hexadecimal digits.
 pub const ID_BYTES: usize = 32;
 
-/// Makes an id that nobody can guess.
+/// Creates an unguessable id.
 pub fn new_id() -> Result<String, Error> {
     Ok(random::hexadecimal::<ID_BYTES>("")?)
 }
@@ -26,12 +26,12 @@ pub async fn begin(
     Ok(begun.await?)
 }
 
-/// The session with this id; `None` if there is none, or not any more.
+/// The session with this id; `None` if there is none, or it has ended.
 pub async fn find(service: &Service, id: &str) -> Result<Option<Session>, Error> {
     Ok(store::load(&service.engine.store, &Digest::of(id)).await?)
 }
 
-/// Ends a session, if it is there.
+/// Ends a session, if there is one.
 pub async fn end(service: &Service, id: &str) -> Result<(), Error> {
     Ok(store::end(&service.engine.store, &Digest::of(id)).await?)
 }

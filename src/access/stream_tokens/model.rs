@@ -1,4 +1,4 @@
-//! A token for streams: it opens one standing of one board for an hour, and is signed, so that nothing of it is stored.
+//! A stream token: it opens one standing of one board for an hour, and is signed, so nothing is stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,49 +10,49 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::secret::Digest;
 use crate::domain::time::{Span, Timestamp};
 
-/// For how long a token is good.
+/// How long a token is valid.
 pub const LIFETIME: Span = Span::hours(1);
 
-/// Who has made a token.
+/// The caller that made a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Maker {
-    /// Anybody, since there are no keys.
+    /// Anyone, since there are no keys.
     Anybody,
-    /// Who has an API key of the configuration.
+    /// The holder of a configured API key.
     Configuration,
-    /// Who has this stored API key.
+    /// The holder of this stored API key.
     Key(KeyName),
-    /// A player, by a token of its own.
+    /// A player with this id.
     Player(MemberId),
 }
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamToken {
-    /// Who has made it.
+    /// The caller that made it.
     pub by: Maker,
     /// The board.
     pub board: BoardId,
     /// The window.
     pub window: String,
-    /// From then on it opens nothing.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// A token as it was sent: read, and not verified.
+/// A token as sent: parsed, but not verified.
 #[derive(Clone, Debug)]
 pub struct SentToken {
-    /// What it says.
+    /// Its content.
     pub token: StreamToken,
     said: String,
     proof: Digest,
 }
 
 impl StreamToken {
-    /// As it is sent. `secret`: what only the instances of the service know. `key`: the digest of the API key's secret, if one has
-    /// made it; the token is void without that.
+    /// The signed token. `secret`: known only to the instances of the service. `key`: the digest of the API key's secret,
+    /// if one made it; the token is invalid without it.
     pub fn sign(&self, secret: &str, key: Option<&Digest>) -> String {
         let json = serde_json::to_vec(self).expect("invariant: a token is JSON");
         let said = BASE64_URL_SAFE_NO_PAD.encode(json);
@@ -67,7 +67,7 @@ fn proof(said: &str, secret: &str, key: Option<&Digest>) -> Digest {
 }
 
 impl SentToken {
-    /// Reads a token.
+    /// Parses a token.
     pub fn read(text: &str) -> Option<Self> {
         let (said, proof) = text.split_once('.')?;
         let json = BASE64_URL_SAFE_NO_PAD.decode(said).ok()?;
@@ -78,7 +78,7 @@ impl SentToken {
         })
     }
 
-    /// Whether it was signed with this secret, by who has the API key with this digest.
+    /// Whether it was signed with this secret, for the API key with this digest.
     pub fn is_signed(&self, secret: &str, key: Option<&Digest>) -> bool {
         self.proof == proof(&self.said, secret, key)
     }

@@ -1,5 +1,5 @@
-//! The secret that the tokens of streams are signed with: all instances share it. If it is lost, the tokens are void, and whoever
-//! has one asks for another.
+//! The secret that signs stream tokens, shared by all instances. If it is lost, the tokens become invalid, and clients ask
+//! for new ones.
 
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, random};
@@ -12,7 +12,7 @@ pub async fn load(store: &Store) -> Result<Option<String>, StoreError> {
     store.command("GET", [keys::STREAM_SECRET]).await
 }
 
-/// The secret, which is made if there is none.
+/// The secret, created if there is none.
 pub async fn need(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<BYTES>(store, keys::STREAM_SECRET).await
 }

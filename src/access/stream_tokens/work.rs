@@ -1,4 +1,4 @@
-//! Signs the tokens of streams. An instance keeps the secret in memory by which it knows them again.
+//! Signs and verifies stream tokens. An instance keeps the secret for that in memory.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::store;
 use crate::core::{Engine, Error};
 use crate::domain::secret::Digest;
 
-/// The pause between two looks for another secret: whoever makes up tokens must not keep Redis busy.
+/// The pause between two reads of the secret: forged tokens must not keep Redis busy.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What an instance knows of the secret.
+/// An instance's copy of the secret.
 #[derive(Default)]
 pub(crate) struct StreamSecret(Mutex<Known>);
 
@@ -42,8 +42,7 @@ pub async fn sign(
     Ok(signed)
 }
 
-/// The secret of tokens, unless it is the one that was tried already. Then this looks whether there is another one, though not
-/// again and again.
+/// The secret of tokens. If it is the one that was `tried`, reads it again from Redis, but not too often.
 pub async fn secret(engine: &Engine, tried: Option<&str>) -> Result<Option<String>, Error> {
     let mut known = engine.states.get::<StreamSecret>().0.lock().await;
     let is_untried = |secret: &String| Some(secret.as_str()) != tried;

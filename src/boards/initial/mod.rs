@@ -1,5 +1,5 @@
-//! Initial scores: what members begin each period with. All existing standings of periods that are not closed follow in one
-//! step (`initial.lua`).
+//! Initial scores, with which members begin each period. All existing standings of periods that are not closed are updated
+//! in the same step (`initial.lua`).
 
 pub mod routes;
 pub mod work;

@@ -21,7 +21,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::Freshness;
 use crate::runtime::join::join_all;
 
-/// The most members of one request.
+/// How many members one request may have.
 pub const INITIAL_MAX: usize = 10_000;
 
 /// Initial scores that were set.
@@ -31,9 +31,9 @@ pub struct SetInitial {
     pub live: Arc<LiveBoard>,
     /// How many members have one now.
     pub members: u64,
-    /// What the members of the request had before.
+    /// The former initial scores of the request's members.
     pub before: BTreeMap<MemberId, Option<Score>>,
-    /// What they have now.
+    /// Their new initial scores.
     pub after: BTreeMap<MemberId, Option<Score>>,
 }
 
@@ -48,8 +48,8 @@ pub struct FoundInitial {
     pub entries: Part<Entry>,
 }
 
-/// Sets initial scores (texts of JSON numbers), or takes them away (`None`). If one is wrong, nothing is done. Each member's is set in one step, all together are not; to send them
-/// again is safe.
+/// Sets initial scores (JSON numbers as text), or removes them (`None`). If one is invalid, nothing is done. Each member's
+/// is set in one step, but not all together; repeating the call is safe.
 pub async fn set(
     service: &Service,
     id: &BoardId,
@@ -67,7 +67,8 @@ pub async fn set(
             }
             let shards = live.shards.iter().zip(&of_shard);
             let set = shards.map(|(shard, scores)| set_all(service, &shard.shard, scores, &before));
-            // All shards are at their end before another attempt begins: what one has set meanwhile is not what was there before.
+            // All shards finish before the next attempt begins: otherwise it might take a score set by this one for a
+            // former score.
             let set = join_all(set).await.into_iter();
             Ok(SetInitial {
                 members: set.sum::<Result<u64, Error>>()?,
@@ -79,7 +80,7 @@ pub async fn set(
         .await
 }
 
-/// Sets initial scores of a shard, none too. Notes what was there before.
+/// Sets or removes initial scores of a shard, and collects the former ones.
 async fn set_all(
     service: &Service,
     shard: &Shard,
@@ -91,14 +92,14 @@ async fn set_all(
         let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
         let now = service.engine.clock.now();
         match initial::set(&service.engine.store, shard, some, now).await? {
-            // The call is made again when nothing is left.
+            // The call is repeated once the erased data is removed.
             Initialized::Erasing => {
                 service.engine.forget_all(&shard.id).await?;
             }
             Initialized::Done { members, before } => {
                 let mut noted = noted.lock();
                 for ((member, _), before) in some.iter().zip(before) {
-                    // What a call finds that is made again is what it has set itself.
+                    // A repeated call finds what it has set itself.
                     noted.entry(member.clone()).or_insert(before);
                 }
                 if behind.is_empty() {
@@ -118,7 +119,7 @@ async fn set_all(
     }
 }
 
-/// Reads initial scores: up to `count` of them, from where the part before ended (`next`).
+/// Reads up to `count` initial scores, after the part before (`next`).
 pub async fn scores(
     service: &Service,
     id: &BoardId,
@@ -132,7 +133,7 @@ pub async fn scores(
                 Some(cursor) => behind(&live.board, cursor)?,
                 None => SortKey::FIRST,
             };
-            // Whoever may set initial scores sees those of hidden members too.
+            // Callers that may set initial scores also see those of hidden members.
             let reader = Reader::new(&service.engine, &live, Freshness::Current)
                 .with_visibility(Visibility::All);
             let list = Merged::new(&reader, live.board.initial_scores());
@@ -147,13 +148,13 @@ pub async fn scores(
         .await
 }
 
-/// Where the list goes on behind an entry, as clients send it back.
+/// The cursor after an entry, as clients send it back.
 fn cursor(board: &Board, entry: &Entry) -> String {
     let score = entry.score.shown(board.definition.decimals);
     format!("{score}:{}", entry.member)
 }
 
-/// The place that a [`cursor`] names: the entry need not be there any more.
+/// The place that a [`cursor`] names; the entry need not exist any more.
 fn behind(board: &Board, cursor: &str) -> Result<SortKey, Error> {
     let parsed = cursor.split_once(':').and_then(|(score, member)| {
         let score = Score::parse(score, board.definition.decimals).ok()?;

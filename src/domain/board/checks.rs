@@ -1,4 +1,4 @@
-//! The rules of a definition: which fields go together, and which can't change while a board has events.
+//! The rules of a definition: how fields depend on each other, and which are frozen while a board has events.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Says what is wrong at a place.
+    /// An error at a place in the body.
     pub fn new(pointer: impl Into<String>, detail: impl fmt::Display) -> Self {
         Self {
             pointer: pointer.into(),
@@ -56,7 +56,7 @@ impl FieldError {
     }
 }
 
-/// Adds to a list of `FieldError` for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`.
+/// Adds a `FieldError` to a list for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`.
 macro_rules! require {
     ($errors:expr; $($pointer:expr, $holds:expr => $detail:expr;)+) => {
         $(if !$holds {
@@ -66,11 +66,11 @@ macro_rules! require {
 }
 pub(crate) use require;
 
-/// What is said of a field that can't change.
+/// The error for a field that can't change.
 const FROZEN: &str = "can't change while the board has events or initial scores";
 
-/// Which fields of the first list are the same in two definitions. The second list has all others: a field that is added has to
-/// be put into one of them.
+/// Which fields of the first list are equal in two definitions. The second list has all others: a new field must be put
+/// into one of them.
 macro_rules! unchanged {
     ($one:expr, $other:expr; $($fixed:ident)+; $($free:ident)+) => {{
         let Definition { $($fixed,)+ $($free: _,)+ } = $one;
@@ -79,7 +79,7 @@ macro_rules! unchanged {
 }
 
 impl Definition {
-    /// Everything that is wrong with it where fields depend on each other; empty if nothing is.
+    /// All errors where fields depend on each other.
     pub fn check(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         self.check_words(&mut errors);
@@ -153,7 +153,7 @@ impl Definition {
     }
 
     fn check_shards(&self, errors: &mut Vec<FieldError>) {
-        // Dense ranks are no sum of the shards' ranks.
+        // Dense ranks are not the sum of the shards' ranks.
         let is_dense = self.ranking == Ranking::Dense && self.league.is_none();
         require! { errors;
             "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "a board has 1 to 64 shards";
@@ -161,8 +161,8 @@ impl Definition {
         }
     }
 
-    /// Whether the board can list only its best members. If the score of a listed member could fall, another member would
-    /// have to take its place, and nobody knows which.
+    /// Checks `keep_top`. If the score of a listed member could fall, an unknown unlisted member would have to take its
+    /// place.
     fn check_keep_top(&self, errors: &mut Vec<FieldError>) {
         let min = self.score_min.and_then(|min| min.score(self.decimals).ok());
         let rises = match (self.update, self.order) {
@@ -229,7 +229,7 @@ impl Definition {
         self.update == Update::Sum
     }
 
-    /// The fields in which `other` would change what is stored already.
+    /// The fields in which `other` would change data that is already stored.
     pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
         let fixed = unchanged! { self, other;
             update order decimals ties timezone week_start season weight initial uniques keep_top entry_data;

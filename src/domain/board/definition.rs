@@ -1,4 +1,4 @@
-//! What an operator defines of a board.
+//! The definition of a board.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,8 +57,8 @@ pub enum Ranking {
 }
 
 impl Ranking {
-    /// The rank of the entry at a place, from 1, next to one with the rank `before` (0: there is none). `is_tied`: the two have
-    /// equal scores.
+    /// The rank of the entry at a place, from 1, after one with the rank `before` (0: there is none). `is_tied`: the two
+    /// have equal scores.
     pub fn rank_after(self, before: u64, is_tied: bool, place: u64) -> u64 {
         match self {
             Self::Competition | Self::Dense if is_tied => before,
@@ -121,7 +121,7 @@ pub enum Ingest {
     Async,
 }
 
-/// How old an event may be when it comes in.
+/// How old an event may be when it arrives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AcceptLate {
     /// However old: for importing history.
@@ -314,13 +314,13 @@ by_period! {
         String, (required = false, pattern = r"^[0-9]{1,9}[smhd]$")
 }
 
-/// Reads an instant that a definition names.
+/// Reads an instant in a definition.
 fn whole_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let read = Option::<Timestamp>::deserialize(deserializer)?;
     Ok(read.map(Timestamp::to_whole_ms))
 }
 
-/// What is one where it is left out.
+/// The default value 1.
 pub(crate) fn one<T: From<u8>>() -> T {
     1.into()
 }
@@ -338,16 +338,16 @@ fn idempotency() -> Span {
 }
 
 impl Definition {
-    /// What anybody may read beside scores: nothing where the board is not public.
+    /// What anyone may read in addition to scores: nothing if the board is not public.
     pub fn public_includes(&self) -> Includes {
         let words = self.public_includes.iter().copied();
         words.filter(|_| self.public).collect()
     }
 
-    /// Whether an event of this score is taken.
+    /// Whether an event with this score is accepted.
     pub fn takes_score(&self, score: Score) -> bool {
         let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
-            // A bound that is no score of the board was refused with the definition.
+            // A bound that is no valid score of the board was refused with the definition.
             let bound = bound.and_then(|bound| bound.score(self.decimals).ok());
             bound.is_none_or(|bound| is_within(&score, &bound))
         };

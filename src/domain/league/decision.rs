@@ -1,6 +1,6 @@
-//! How a cohort is decided when its period is over: who goes up and down, and who opens its next seat with a bonus.
+//! Decides a cohort after its period: which members move up and down, and which open their next seat with a bonus.
 //!
-//! Members are *counted* who are listed and not hidden. Cuts and bonuses go by a member's position among them.
+//! Members are *counted* if they are listed and not hidden. Cuts and bonuses depend on a member's position among them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,39 +22,39 @@ pub enum Move {
     Down,
 }
 
-/// What a cohort was decided to be for one of its members.
+/// The outcome of a cohort for one of its members.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// Its position among those who are counted, from 1; `None` if it was hidden.
+    /// Its position among counted members, from 1; `None` if it was hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Its score.
     pub score: Score,
-    /// Where it goes.
+    /// Whether it moves up, down or stays.
     pub moved: Move,
-    /// With which score it opens the next period that counts.
+    /// The score with which it opens the next period that counts.
     pub bonus: Score,
 }
 
-/// How many of those who are counted may go up, and how many go down.
+/// How many counted members may move up, and how many move down.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cuts {
-    /// So many of the first, as far as their scores suffice.
+    /// How many of the first, as far as their scores suffice.
     pub up: u64,
-    /// So many of the last.
+    /// How many of the last.
     pub down: u64,
 }
 
-/// What all of a cohort have in common once it is decided.
+/// What all members of a decided cohort have in common.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// How many members are counted.
     pub counted: u64,
-    /// How many of them go up.
+    /// How many of them move up.
     pub promoted: u64,
-    /// How many of them go down.
+    /// How many of them move down.
     pub demoted: u64,
     /// When it was decided.
     pub at: Timestamp,
@@ -63,7 +63,7 @@ pub struct Summary {
 /// An entry of a cohort.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Placed<M> {
-    /// Who.
+    /// The member.
     pub member: M,
     /// Its score.
     pub score: Score,
@@ -72,7 +72,7 @@ pub struct Placed<M> {
 }
 
 impl League {
-    /// The cuts of a cohort of a tier, of whose members so many are counted.
+    /// The cuts of a cohort of a tier with this many counted members.
     pub fn cuts(&self, tier: u8, counted: u64) -> Cuts {
         if !self.moves(counted) {
             return Cuts::default();
@@ -84,13 +84,13 @@ impl League {
         }
     }
 
-    /// Whether anybody moves in a cohort of whose members so many are counted, or has a bonus or a reward.
+    /// Whether any member moves, or gets a bonus or a reward, in a cohort with this many counted members.
     pub fn moves(&self, counted: u64) -> bool {
         counted >= u64::from(self.min_cohort)
     }
 
-    /// Decides a cohort of a tier at an instant: its entries in the order of the standing. Returns what each member's outcome is, in
-    /// the same order.
+    /// Decides a cohort of a tier at an instant. Takes its entries in the order of the standing, and returns each member's
+    /// outcome in the same order.
     pub fn decide<M>(
         &self,
         tier: u8,

@@ -1,8 +1,8 @@
-//! The players of a league: what is stored of a member, and in which tier it plays.
+//! The players of a league: what is stored about a member, and its tier.
 //!
-//! A member's tier follows from its seats and what they led to, from the periods that it missed, and from what moderators have
-//! ordered. A seat is *turned* when its period is over: then its outcome is a part of the player, and the seat goes. When that is
-//! done, and by whom, makes no difference.
+//! A member's tier follows from its seats and their outcomes, from missed periods, and from moderators' orders. A seat is
+//! *turned* after its period: the player takes over its outcome, and the seat is removed. It makes no difference when and
+//! by whom that is done.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,28 +13,28 @@ use crate::domain::period::{Period, Unit};
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 
-/// What is stored of a member of a league.
+/// The stored state of a league's member.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Player {
-    /// The tier in which it plays from a period on: the index in the settings of that period. Missed periods, and `order`, are
-    /// not in it yet.
+    /// The tier in which it plays from `from` on, as an index into that period's settings. Missed periods and `order` are
+    /// not applied yet.
     pub tier: u8,
     /// The beginning of that period. All seats before it are turned.
     pub from: Timestamp,
-    /// With which score it opens its next seat that is listed, in whichever period that is.
+    /// The score with which it opens its next listed seat, in whichever period that is.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
-    /// Its newest seat, if that is not turned; its period does not begin before `from`.
+    /// Its newest seat, if not turned; its period does not begin before `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<Seat>,
-    /// What its last seat led to that was turned.
+    /// The outcome of its last turned seat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Played>,
-    /// What a moderator has ordered, until it is in `tier`.
+    /// A moderator's order, until it is applied to `tier`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<TierOrder>,
-    /// It has left: from this period on events do not seat it.
+    /// Set if it has left: from this period on events do not seat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_from: Option<Timestamp>,
 }
@@ -47,13 +47,13 @@ pub struct Seat {
     pub start: Timestamp,
     /// The cohort.
     pub cohort: Cohort,
-    /// With which score the member begins.
+    /// The score with which the member begins.
     pub opening: Score,
     /// When the seat was taken.
     pub joined_at: Timestamp,
 }
 
-/// What a seat has led to: a line of the member's history.
+/// The outcome of a seat: a line of the member's history.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Played {
@@ -63,37 +63,36 @@ pub struct Played {
     pub tier: TierName,
     /// The cohort.
     pub cohort: Cohort,
-    /// The member's place in it, from 1; `None` for a member that was hidden.
+    /// The member's place in it, from 1; `None` if it was hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Its score.
     pub score: Score,
     /// Whether it was promoted, demoted or kept.
     pub moved: Move,
-    /// With which score its next seat opens.
+    /// The score with which its next seat opens.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub bonus: Score,
 }
 
-/// A tier that a moderator has ordered.
+/// A tier assigned by a moderator.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierOrder {
-    /// The beginning of the period from which on the member plays in it.
+    /// The beginning of the first period in that tier.
     pub from: Timestamp,
-    /// The tier: its name, and its index in the settings of that moment, for the case that these are replaced before the
-    /// period begins.
+    /// The tier's name, by which it is found if the settings are replaced before the period begins.
     pub tier: TierName,
-    /// The index.
+    /// Its index in the settings at the time of the order.
     pub index: u8,
 }
 
-/// Where a player is to be seated in a period.
+/// Where a player gets its seat in a period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// In which tier: the index in the settings of the period.
+    /// The tier, as an index into the settings of the period.
     pub tier: u8,
-    /// With which score it begins.
+    /// The score with which it begins.
     pub opening: Score,
 }
 
@@ -107,7 +106,7 @@ pub struct Turned {
 }
 
 impl Player {
-    /// Somebody who was never here before this period.
+    /// A player that is new in this period.
     pub fn new(period: &Period) -> Self {
         Self {
             tier: 0,
@@ -126,7 +125,7 @@ impl Player {
         seat.filter(|seat| seat.start == start_of(period))
     }
 
-    /// Whether it has a seat in an earlier period, which has to be turned before it can have another one.
+    /// Whether it has a seat in an earlier period, which must be turned before it gets another one.
     pub fn is_to_be_turned(&self, period: &Period) -> bool {
         let seat = self.seat.as_ref();
         seat.is_some_and(|seat| seat.start < start_of(period))
@@ -137,8 +136,8 @@ impl Player {
         self.left_from.is_some_and(|from| from <= start_of(period))
     }
 
-    /// Where it is to be seated in a period. `missed`: the periods from `from` on, in their order, in which it had no seat
-    /// that counted, and others had.
+    /// Where it gets its seat in a period. `missed`: the periods since `from`, in order, in which it had no seat that
+    /// counted, and others had.
     ///
     /// # Panics
     ///
@@ -164,7 +163,7 @@ impl Player {
         }
     }
 
-    /// The same player as of a period: what came before is in its tier.
+    /// The player as of a period, with everything earlier applied to its tier.
     #[must_use]
     pub fn advanced_to(&self, board: &Board, period: &Period, missed: &[Period]) -> Self {
         let Place { tier, .. } = self.place_in(board, period, missed);
@@ -177,7 +176,7 @@ impl Player {
         }
     }
 
-    /// The same with its seat turned. `None`: the member was never listed there, so that the seat did not count.
+    /// The player with its seat turned. `None`: the member was never listed there, so the seat did not count.
     ///
     /// # Panics
     ///
@@ -223,7 +222,7 @@ impl Player {
         Turned { player, line }
     }
 
-    /// The same with a seat.
+    /// The player with a seat.
     #[must_use]
     pub fn seated(self, seat: Seat) -> Self {
         Self {
@@ -232,7 +231,7 @@ impl Player {
         }
     }
 
-    /// The same once it has joined: that takes back that it has left.
+    /// The player after joining, which cancels that it has left.
     #[must_use]
     pub fn joined(self) -> Self {
         Self {
@@ -241,7 +240,7 @@ impl Player {
         }
     }
 
-    /// The same once it has left: from the period behind this one on. Who has left already has left.
+    /// The player after leaving: it has left from the period after this one, or from an earlier one as before.
     #[must_use]
     pub fn left(self, next: &Period) -> Self {
         let from = start_of(next);
@@ -252,8 +251,8 @@ impl Player {
         }
     }
 
-    /// The same with an order, instead of one that is not in its tier yet. Whoever orders has it advanced to the running period
-    /// first, so that no earlier order is lost.
+    /// The player with an order, which replaces one that is not applied yet. The caller first advances it to the running
+    /// period, so that no earlier order is lost.
     #[must_use]
     pub fn ordered(self, order: TierOrder) -> Self {
         Self {
@@ -263,7 +262,7 @@ impl Player {
     }
 }
 
-/// The way of a player from a period to a later one.
+/// Advances a player from a period to a later one.
 struct Walk<'a> {
     board: &'a Board,
     at: Period,
@@ -272,7 +271,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes to a period, by what was ordered on the way.
+    /// Goes to a period, applying orders on the way.
     fn go_to(&mut self, period: &Period) {
         if let Some(order) = self.order.take_if(|order| order.from <= start_of(period)) {
             self.at = period_from(self.board, period.unit, order.from);
@@ -429,12 +428,12 @@ mod tests {
                 bonus: Score::from_stored(5),
                 ..Player::new(&day(&board, 2))
             };
-            // A day on which nobody had a seat is skipped.
+            // Days on which nobody had a seat are skipped.
             assert_eq!(place(&player, &board, 9, &[]), (2, 5));
             assert_eq!(place(&player, &board, 9, &[4]), (after_one, 5));
             assert_eq!(place(&player, &board, 9, &[4, 6, 7]), (after_three, 5));
             assert_eq!(place(&player, &board, 9, &[2, 3, 4, 5]), (after_three, 5));
-            // The seat that is listed next uses it up.
+            // The next listed seat uses it up.
             let away = player.advanced_to(&board, &day(&board, 9), &days(&board, &[4]));
             let seated = away.seated(seat(&board, 9, after_one));
             let turned = seated.turned(&board, Unit::Day, Some(&outcome(Move::Stay, 0)));
@@ -486,11 +485,11 @@ mod tests {
         assert_eq!(place(&player, &board, 4, &[]), (0, 0));
         assert_eq!(place(&player, &board, 5, &[3, 4]), (2, 0));
         assert_eq!(place(&player, &board, 7, &[3, 5, 6]), (0, 0));
-        // Its day is the one behind a seat that is turned later.
+        // It applies to the day after a seat that is turned later.
         let seated = player.seated(seat(&board, 4, 1));
         let turned = seated.turned(&board, Unit::Day, Some(&outcome(Move::Down, 20)));
         assert_eq!(place(&turned.player, &board, 5, &[]), (2, 20));
-        // A later one replaces it, once it is in the tier.
+        // A later order replaces it once it is applied.
         let advanced = turned.player.advanced_to(&board, &day(&board, 6), &[]);
         assert_eq!((advanced.tier, &advanced.order), (2, &None));
         let again = advanced.ordered(order(&board, 7, "silver", 1));
@@ -516,7 +515,7 @@ mod tests {
             assert_eq!(turned.player.tier, expected);
             assert_eq!(turned.player.from, until);
         }
-        // So does an order for a tier that is gone by its day.
+        // So does an order for a tier that no longer exists on its day.
         for (name, index, expected) in [("gold", 2, 1), ("bronze", 0, 0), ("diamond", 3, 2)] {
             let order = order(&board, 5, name, index);
             let player = Player::new(&day(&board, 4)).ordered(order);

@@ -1,4 +1,4 @@
-//! In which zone of its cohort a member stands, and how far it is from the edges of the zones.
+//! The zone of its cohort in which a member is, and its distance from the edges of the zones.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,23 +29,24 @@ impl From<Move> for Zone {
     }
 }
 
-/// Where a member stands in its cohort. Points are scaled as scores are.
+/// A member's position relative to the zones of its cohort. Points are scaled like scores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Edges {
     /// Its zone.
     pub zone: Zone,
-    /// How many points it has to gain to be in the promotion zone, if the others gain none. `None` if it is there, or if
-    /// the cohort has no such zone.
+    /// How many points it must gain to enter the promotion zone, if the others gain none. `None` if it is there, or if the
+    /// cohort has no such zone.
     pub to_promotion: Option<i64>,
-    /// The same to leave the demotion zone. `None` if it is not there, or if nobody of the cohort can leave it.
+    /// How many points it must gain to leave the demotion zone. `None` if it is not there, or if nobody of the cohort can
+    /// leave it.
     pub to_safety: Option<i64>,
-    /// How many points it is ahead of the first member of the demotion zone. `None` if it is there itself, or if the cohort
-    /// has no such zone.
+    /// How many points it is ahead of the first member of the demotion zone. `None` if it is in that zone, or if the cohort
+    /// has none.
     pub to_demotion: Option<i64>,
 }
 
 impl Edges {
-    /// Of a cohort that is decided: there is nothing left to gain.
+    /// For a decided cohort: nothing can be gained any more.
     pub fn decided(moved: Move) -> Self {
         Self {
             zone: moved.into(),
@@ -57,9 +58,9 @@ impl Edges {
 }
 
 impl League {
-    /// Where the member at this index stands in a cohort of a tier.
+    /// The position of the member at this index in a cohort of a tier.
     ///
-    /// `scores`: those of all who are counted, in the order of the standing.
+    /// `scores`: those of all counted members, in the order of the standing.
     ///
     /// # Panics
     ///
@@ -75,7 +76,7 @@ impl League {
             index if index < safe_to => Zone::Safe,
             _ => Zone::Demotion,
         };
-        // Whoever comes to the score of another member is behind it.
+        // A member that reaches the score of another is placed after it.
         let ahead_of = |other: usize| Some(scores.get(other)?.scaled() + 1);
         let to_promotion = || {
             let overtaken = if index < up { None } else { ahead_of(up - 1) };
@@ -139,7 +140,7 @@ mod tests {
         let expected = [
             (Zone::Promotion, [None, None, Some(6)]),
             (Zone::Promotion, [None, None, Some(5)]),
-            // To be ahead of 8 takes 9: who comes to a score later is behind.
+            // To be ahead of 8 takes 9: a member that reaches a score later is placed after it.
             (Zone::Safe, [Some(2), None, Some(4)]),
             (Zone::Safe, [Some(2), None, Some(4)]),
             (Zone::Safe, [Some(3), None, Some(3)]),
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(edges(&own, 1, &[3, 2], 0), (Zone::Demotion, [None; 3]));
     }
 
-    /// The same standing once the member at this index has gained so many points.
+    /// The standing once the member at this index has gained this many points.
     fn gained(of: &[i64], index: usize, points: i64) -> (Vec<i64>, usize) {
         let mut of = of.to_vec();
         let score = of.remove(index) + points;
@@ -211,7 +212,7 @@ mod tests {
     }
 
     proptest! {
-        /// The zones are those of the decision, and the points are exactly those that lead over the edges.
+        /// The zones match the decision, and the points are exactly those needed to cross the edges.
         #[test]
         fn edges_are_where_the_decision_changes(
             of in prop::collection::vec(0_i64..12, 1..30),

@@ -1,4 +1,4 @@
-//! What is left of a board's quotas for a voter, a member, a device or an address.
+//! The remaining quotas of a board for a voter, a member, a device or an address.
 
 pub mod routes;
 pub mod work;

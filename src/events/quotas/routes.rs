@@ -1,4 +1,4 @@
-//! What is left of a board's quotas.
+//! The remaining quotas of a board.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

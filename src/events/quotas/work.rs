@@ -1,4 +1,4 @@
-//! Reads what is left of a board's quotas.
+//! Reads the remaining quotas of a board.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::domain::quota::{self, QuotaUse};
 use crate::domain::time::Timestamp;
 use crate::runtime::join::try_join_all;
 
-/// Reads what was taken of those quotas of a board that go by nothing else than where an event would come from, and for whom it would
-/// be, as such an event would find it now. With the board, and the time that it is of.
+/// The board, and what is used of those of its quotas that depend only on an event's origin and member, as an event with
+/// these would find it now; and the time of that.
 pub async fn read(
     service: &Service,
     board: &BoardId,
@@ -24,11 +24,11 @@ pub async fn read(
             let now = service.engine.clock.now();
             let uses = quota::counts(&live.board, origin, member, now);
             if uses.is_empty() {
-                // No shard is asked: those of a board without events need not know its definition yet.
+                // No shard is asked, because shards of a board without events may not know its definition yet.
                 service.engine.reload(board).await?;
                 service.engine.require_current(&live)?;
             }
-            // Where the counts lie with the members, that is one place.
+            // Where counts are stored with the members, that is a single place.
             let homes = live.homes.len().max(1);
             let read = (0..homes).map(async |index| {
                 let uses = uses.iter().filter(|used| live.board.home_of(used) == index);

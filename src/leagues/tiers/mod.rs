@@ -1,3 +1,3 @@
-//! How a league is split: its tiers, the cohorts of each, and the seats that a member had.
+//! The structure of a league: its tiers, the cohorts of each, and a member's past seats.
 
 pub mod routes;

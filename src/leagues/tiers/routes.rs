@@ -1,4 +1,4 @@
-//! How a league is split: its tiers, the cohorts of each, and the seats that a member had.
+//! The structure of a league: its tiers, the cohorts of each, and a member's past seats.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl CohortsBody {
     }
 }
 
-/// The same read of all cohorts.
+/// The read, widened to all cohorts.
 fn of_all<P>(mut read: Read<P>) -> Read<P> {
     read.request.cohort = CohortChoice::All;
     read

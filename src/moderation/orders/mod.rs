@@ -1,4 +1,4 @@
-//! Standing orders: whom a task hides on all boards is hidden on boards that are created later, too, before anybody can see
+//! Standing orders: a member that a task hides on all boards is also hidden on boards created later, before anyone can see
 //! them.
 
 pub mod store;

@@ -1,4 +1,4 @@
-//! Standing orders: whom a task hides on all boards is hidden on boards that are created later, too.
+//! Stores standing orders: hides that also apply to boards created later.
 
 use crate::core::board::store::boards;
 use crate::core::hide::store::erasures;
@@ -18,12 +18,12 @@ const CALL_ENDED_MAX: u32 = 500;
 /// The keys of standing orders.
 pub(crate) const ORDER_KEYS: [&str; 3] = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
 
-/// What the names of erased members begin with among those with an order: no id has control characters.
+/// Prefix of erased members' names among the members with an order: no id has control characters.
 const NAMELESS: char = '\u{1e}';
-/// All names of erased members sort ahead of it, and all ids behind it.
+/// Sorts after all names of erased members, and before all ids.
 const BEHIND_NAMELESS: &str = "\u{1f}";
 
-/// Whom a standing order hides.
+/// The member that a standing order hides.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Whom {
     /// This member.
@@ -33,7 +33,7 @@ pub enum Whom {
 }
 
 impl Whom {
-    /// Reads what a standing order is stored under.
+    /// Reads the name that a standing order is stored under.
     fn parse(stored: &str) -> Result<Self, StoreError> {
         if let Some(name) = stored.strip_prefix(NAMELESS) {
             return Ok(Self::Erased(name.to_owned()));
@@ -47,21 +47,21 @@ impl Whom {
 /// A standing order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
-    /// Whom it hides.
+    /// The member that it hides.
     pub whom: Whom,
-    /// How.
+    /// The hide.
     pub hide: Hide,
-    /// The number of the task that carries it out on the boards that there are.
+    /// The number of the task that carries it out on existing boards.
     pub task: u64,
 }
 
-/// What the standing order of a member is stored under once the member was erased.
+/// The name that a member's standing order is stored under once the member is erased.
 pub(crate) async fn stored_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
     let name = erasures::erased_name(store, member).await?;
     Ok(format!("{NAMELESS}{name}"))
 }
 
-/// Has the standing order of a member forget the member's id, if there is one. It goes on to hold.
+/// Removes the member's id from its standing order, if there is one. The order still holds.
 pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
     let forgotten = store
         .call(&script::FORGET_ORDER, keys::ORDERS)
@@ -78,8 +78,7 @@ pub async fn task_of(store: &Store, member: &MemberId) -> Result<Option<u64>, St
     Ok(orders.first().map(|order| order.task))
 }
 
-/// Up to `count` members with a standing order, in the order of their bytes, behind `after`. Those who were erased are not
-/// told.
+/// Up to `count` members with a standing order after `after`, in byte order, without erased ones.
 pub async fn members(
     store: &Store,
     after: Option<&MemberId>,
@@ -91,7 +90,7 @@ pub async fn members(
     Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
 }
 
-/// The standing orders of these members, as far as they have one.
+/// The standing orders of those of these members that have one.
 pub async fn of_members(store: &Store, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
     let names: Vec<String> = members.iter().map(ToString::to_string).collect();
     stored_under(store, &names).await
@@ -125,7 +124,7 @@ pub async fn all(store: &Store) -> Result<Vec<Order>, StoreError> {
     stored_under(store, &names).await
 }
 
-/// Ends some of the standing orders whose time has come; returns whether there may be more.
+/// Ends some standing orders that are over; returns whether there may be more.
 pub async fn end_some(store: &Store, now: Timestamp) -> Result<bool, StoreError> {
     let ended = store
         .call(&script::END_ORDERS, keys::ORDERS)

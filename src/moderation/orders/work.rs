@@ -1,7 +1,7 @@
-//! Standing orders on a board that is being created: whom they hide is hidden before anybody can see the board.
+//! Applies standing orders to a board that is being created, before anyone can see it.
 //!
-//! A board that is created under standing orders is stored as opening at first, so that events and reads wait. A board is
-//! listed before the orders are read. So a task whose order comes later finds the board in the list.
+//! If there are standing orders, a new board is first stored as opening, so that events and reads wait. It is listed before
+//! the orders are read, so a task with a later order finds the board in the list.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::core::board::store::boards::{self, Defined};
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 
-/// How many members of a board are hidden side by side.
+/// How many members of a board are hidden concurrently.
 const HIDES_AT_ONCE: usize = 32;
 
-/// Carries out all standing orders on a board that was just stored, and opens it if it is opening.
+/// Applies all standing orders to a board that was just stored, and opens it if it is opening.
 ///
 /// # Errors
 ///
-/// [`Error::Again`] if it has changed meanwhile, or is gone.
+/// [`Error::Again`] if it was changed or deleted meanwhile.
 pub(crate) async fn carry_out_orders(
     engine: &Engine,
     board: &Arc<Board>,

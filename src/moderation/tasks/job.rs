@@ -1,8 +1,8 @@
-//! The job that does on all boards what somebody has ordered.
+//! The job that carries out tasks on all boards.
 //!
-//! A task goes over the boards in the order of their ids. What it is for is noted in Redis with how far it has come, so that
-//! another instance goes on after a crash. One instance at a time works on tasks, and no task begins while another one is in
-//! the middle of a step. So a later task for the same member finds the earlier one overtaken, and has the last word.
+//! A task goes through the boards in the order of their ids. It is stored in Redis with its progress, so another instance
+//! can continue after a crash. One instance at a time works on tasks, and no task begins in the middle of another task's
+//! step. So an earlier task for the same member detects that it was overtaken, and the later one wins.
 
 use std::time::Instant;
 
@@ -22,19 +22,19 @@ use crate::redis::StoreError;
 use crate::redis::leases::Leased;
 use crate::runtime::throttle;
 
-/// How many boards one step comes to.
+/// How many boards one step handles.
 const STEP_BOARDS_MAX: usize = 50;
-/// How many of them side by side.
+/// How many of them concurrently.
 const BOARDS_AT_ONCE: usize = 8;
-/// How many tasks are looked at for what is due.
+/// How many tasks are checked for work.
 const TASKS_MAX: usize = 100;
 
-/// Does tasks for all boards, one after the other.
+/// Carries out tasks for all boards, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Tasks;
 
 impl Job for Tasks {
-    /// The tasks that are not at their end: their lease, once this instance has it.
+    /// The unfinished tasks: their lease, once this instance has it.
     type Item = Option<Lease>;
     const KIND: JobKind = JobKind::Tasks;
 
@@ -72,7 +72,7 @@ impl Job for Tasks {
 ///
 /// # Errors
 ///
-/// [`Problem::too_many_orders`] if it would be one standing order too many.
+/// [`Problem::too_many_orders`] if there are too many standing orders.
 pub async fn begin(
     engine: &Engine,
     action: Action,
@@ -84,7 +84,7 @@ pub async fn begin(
     begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
 }
 
-/// Does a bounded part of the oldest task that can be read.
+/// Advances the oldest task that can be read by a bounded step.
 async fn step(engine: &Engine) -> Result<Progress, Error> {
     for number in store::open_numbers(&engine.store, TASKS_MAX).await? {
         let Some(stored) = store::load(&engine.store, number).await? else {
@@ -92,7 +92,7 @@ async fn step(engine: &Engine) -> Result<Progress, Error> {
         };
         match stored.read() {
             Ok(task) => return step_task(engine, &stored, task).await,
-            // A newer release has written it, and does it.
+            // A newer release wrote it, and will carry it out.
             Err(error) => throttle::say(&format!("task {number}"), |more| {
                 tracing::warn!(number, %error, more, "a job for all boards is left out");
             }),
@@ -119,16 +119,16 @@ async fn step_task(
     let failed = act_on(engine, &action, &boards).await?;
     task.advance(&boards, failed);
     if boards.len() < STEP_BOARDS_MAX {
-        // Whoever is told that it is done can rely on it.
+        // Clients rely on a task that is reported as finished.
         engine.wait_for_replicas(Instant::now()).await?;
         task.finish(engine.clock.now());
     }
-    // If it is not what was read, another instance has gone on.
+    // If the task is not as read, another instance has continued it.
     store::note(&engine.store, stored, &task, engine.clock.now()).await?;
     Ok(Progress::More)
 }
 
-/// Whether a later order for the same member has taken the place of a task's.
+/// Whether a later order for the same member has replaced that of a task.
 async fn is_overtaken(engine: &Engine, number: u64, action: &Action) -> Result<bool, Error> {
     Ok(match action {
         Action::Hide(member, _) => {
@@ -141,8 +141,8 @@ async fn is_overtaken(engine: &Engine, number: u64, action: &Action) -> Result<b
     })
 }
 
-/// Does what a task is for on these boards, and tells at which it has failed. If a server does not answer, nothing is
-/// told: the same boards come again.
+/// Carries out a task's action on these boards, and returns those where it failed. Fails as a whole if a server does not
+/// answer: the same boards are tried again.
 async fn act_on(
     engine: &Engine,
     action: &Action,

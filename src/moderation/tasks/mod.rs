@@ -1,4 +1,4 @@
-//! Tasks: what somebody has ordered for all boards, and how far it has come. To clients they are jobs.
+//! Tasks: moderation of all boards, and its progress. To clients these are jobs.
 
 pub mod job;
 pub mod model;

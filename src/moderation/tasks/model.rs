@@ -1,4 +1,4 @@
-//! Tasks: what somebody has ordered for all boards, and how far it has come. Over HTTP they are jobs: `/v1/jobs`.
+//! Tasks: moderation of all boards, and its progress. Over HTTP they are jobs: `/v1/jobs`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,9 +8,9 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::texts::words;
 use crate::domain::time::{Span, Timestamp};
 
-/// For how long a task is kept at least when it is at its end.
+/// How long a finished task is kept at least.
 pub const KEPT: Span = Span::days(7);
-/// The most boards that a task names because it has failed there.
+/// How many failed boards a task lists at most.
 pub const FAILED_MAX: usize = 1_000;
 
 /// What is done on each board.
@@ -21,7 +21,7 @@ pub enum Action {
     Hide(MemberId, Hide),
     /// Bring a member back.
     Unhide(MemberId),
-    /// Remove what a member has left who was erased under this number.
+    /// Remove the remaining data of a member that was erased under this number.
     Forget(MemberId, u64),
 }
 
@@ -48,19 +48,19 @@ pub enum TaskStatus {
     Done,
 }
 
-/// Why a task has failed at a board.
+/// Why a task failed on a board.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Failure {
-    /// As many members are hidden there as may be.
+    /// The board has the maximum number of hidden members.
     Full,
     /// The stored definition can't be read.
     Unreadable,
-    /// A fault of the stored data or of the program: the log has it.
+    /// A fault of stored data or of the program; see the log.
     Fault,
 }
 
-/// A board at which a task has failed.
+/// A board on which a task failed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
@@ -68,42 +68,42 @@ pub struct Failed {
     pub board: BoardId,
     /// Why.
     pub failure: Failure,
-    /// The same for people.
+    /// The reason, for people.
     pub detail: String,
 }
 
-/// What is left of a task.
+/// The remaining work of a task.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Left {
-    /// What is done on each board. It names a member, so nothing of it is kept at the end.
+    /// The action on each board. It names a member, so it is deleted when the task is finished.
     pub action: Action,
-    /// The board that it has come to, in the order of their ids; `None` before the first.
+    /// The last board that it handled, in the order of their ids; `None` before the first.
     pub after: Option<BoardId>,
 }
 
-/// Something that is done on all boards, one after the other.
+/// An action on all boards, one after the other.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// What it does.
     pub kind: TaskKind,
-    /// When it was ordered.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it came to its end.
+    /// When it was finished.
     pub finished_at: Option<Timestamp>,
     /// How many boards there were when it began.
     pub total: u64,
     /// How many boards it has processed.
     pub done: u64,
-    /// The first of the boards at which it has failed.
+    /// The first boards on which it failed.
     pub failed: Vec<Failed>,
-    /// What is left of it; `None` at its end.
+    /// The remaining work; `None` once it is finished.
     pub left: Option<Left>,
 }
 
 impl Action {
-    /// What kind of task has it.
+    /// The kind of a task with this action.
     pub fn kind(&self) -> TaskKind {
         match self {
             Self::Hide(..) => TaskKind::Hide,
@@ -114,7 +114,7 @@ impl Action {
 }
 
 impl Task {
-    /// A task that is at its beginning.
+    /// A task that has not handled any board.
     pub fn new(action: Action, now: Timestamp, total: u64) -> Self {
         Self {
             kind: action.kind(),
@@ -138,7 +138,7 @@ impl Task {
         }
     }
 
-    /// Notes that it has come to the next boards, in the order of their ids, and at which of them it has failed.
+    /// Records that it handled the next boards, in the order of their ids, and on which of them it failed.
     pub fn advance(&mut self, boards: &[BoardId], failed: Vec<Failed>) {
         let (Some(left), Some(last)) = (&mut self.left, boards.last()) else {
             return;
@@ -149,7 +149,7 @@ impl Task {
         self.failed.extend(failed.into_iter().take(room));
     }
 
-    /// Notes that it is at its end.
+    /// Marks it as finished.
     pub fn finish(&mut self, now: Timestamp) {
         self.left = None;
         self.finished_at = Some(now);

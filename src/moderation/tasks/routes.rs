@@ -1,4 +1,4 @@
-//! Tasks: what somebody has ordered for all boards. To clients they are jobs.
+//! Tasks: moderation of all boards. To clients these are jobs.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -71,7 +71,7 @@ impl TaskBody {
             kind: task.kind,
             status: task.status(),
             done: task.done,
-            // Boards may have come since it began.
+            // Boards may have been added since it began.
             total: task.total.max(task.done),
             failed: task.failed.into_iter().map(FailedBoard::from).collect(),
             created_at: task.created_at,
@@ -94,7 +94,7 @@ impl From<Failed> for FailedBoard {
     }
 }
 
-/// Answers a request with the job that it has begun.
+/// The response to a request that began a job.
 pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
     let job = TaskBody::new(
         number,
@@ -119,7 +119,7 @@ pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
 pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody> {
     let unknown = || Problem::job_not_found(&id);
     let number: u64 = id.parse().map_err(|_| unknown())?;
-    // A number has one form.
+    // A number has one spelling.
     if number.to_string() != id {
         return Err(unknown());
     }

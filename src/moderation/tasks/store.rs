@@ -1,4 +1,4 @@
-//! Tasks for all boards: what is left of each, and how far it has come.
+//! Stores tasks for all boards and their progress.
 
 use serde::Deserialize;
 
@@ -13,15 +13,15 @@ use crate::redis::dispatch::Store;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, script};
 
-/// The most standing orders.
+/// How many standing orders there may be.
 pub const ORDERS_MAX: usize = 10_000;
 
-/// What a task changes of the standing orders in the step that begins it.
+/// How a task changes the standing orders in the step that begins it.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderChange<'a> {
     /// Nothing.
     None,
-    /// The member is hidden, also on boards that are created later.
+    /// The member is hidden, including on boards created later.
     Give(&'a MemberId, &'a Hide),
     /// The member's standing order ends, if there is one.
     End(&'a MemberId),
@@ -32,7 +32,7 @@ pub enum OrderChange<'a> {
 pub struct BegunTask {
     /// Its number.
     pub number: u64,
-    /// The hide of the standing order that its member had before.
+    /// The hide of the member's former standing order.
     pub order_before: Option<Hide>,
 }
 
@@ -46,14 +46,14 @@ pub struct StoredTask {
 }
 
 impl StoredTask {
-    /// Reads it.
+    /// Parses it.
     pub fn read(&self) -> Result<Task, StoreError> {
         read_json("a task", &self.json)
     }
 }
 
-/// Begins a task, and changes the standing orders in the same step. `None`: there are [`ORDERS_MAX`] standing orders
-/// already, and nothing is done.
+/// Begins a task, and changes the standing orders in the same step. `None`, and no effect, if there are [`ORDERS_MAX`]
+/// standing orders already.
 pub async fn begin(
     store: &Store,
     task: &Task,
@@ -96,8 +96,7 @@ pub async fn load(store: &Store, number: u64) -> Result<Option<StoredTask>, Stor
     Ok(json.map(|json| StoredTask { number, json }))
 }
 
-/// Up to `count` tasks, behind one of them: those that are under way, in the order in which they were begun; or those at their
-/// end, the one first that ended last.
+/// Up to `count` tasks after one of them: running ones oldest first, or finished ones latest first.
 pub async fn list(
     store: &Store,
     status: TaskStatus,
@@ -118,7 +117,7 @@ pub async fn list(
     Ok(tasks)
 }
 
-/// Up to `count` numbers of tasks that are not at their end, the oldest first.
+/// Up to `count` numbers of unfinished tasks, oldest first.
 pub async fn open_numbers(store: &Store, count: usize) -> Result<Vec<u64>, StoreError> {
     let last = count.saturating_sub(1).to_string();
     let range = [keys::OPEN_TASKS, "0", &last];
@@ -126,7 +125,7 @@ pub async fn open_numbers(store: &Store, count: usize) -> Result<Vec<u64>, Store
     Ok(numbers.iter().flat_map(|number| number.parse()).collect())
 }
 
-/// Stores what has become of a task, if it is still what the caller saw. Returns whether it was.
+/// Stores the new state of a task if the stored one is what the caller saw. Returns whether it was.
 pub async fn note(
     store: &Store,
     seen: &StoredTask,

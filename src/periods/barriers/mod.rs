@@ -1,4 +1,4 @@
-//! Raises the barriers of a board's shards. From the moment this is done, nothing changes what earlier events have made of the
+//! Raises the barriers of a board's shards. Once they are raised, nothing changes what earlier events made of the
 //! standings.
 
 pub mod store;

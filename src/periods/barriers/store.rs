@@ -1,4 +1,4 @@
-//! The barriers of shards: the instants before which they take no event any more.
+//! The barriers of shards: the instants before which they take no events.
 
 use std::collections::BTreeMap;
 
@@ -15,44 +15,44 @@ use crate::redis::{StoreError, keys, script};
 /// How long a closing waits for events that were queued before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueWait {
-    /// The time now, by a clock that is trusted.
+    /// The current time, by a trusted clock.
     pub now: Timestamp,
-    /// How long it waits at the most, from the first call on that says so.
+    /// How long it waits at most, from the first call that says so.
     pub max_delay: Span,
 }
 
-/// What a closing knows of the log that queued events come through.
+/// What a closing knows about the log that queued events come through.
 #[derive(Clone, Copy, Debug)]
 pub enum LogEnds<'a> {
     /// There is none.
     NoLog,
-    /// There is one. Its ends count once the barrier stands: they are to be asked if [`Raised::WantsEnds`] is the answer.
+    /// There is one. Its ends count only once the barrier is raised: read them after [`Raised::WantsEnds`].
     Unasked,
-    /// They were asked then: the offset of the next record of each partition.
+    /// Its ends, read after that: the offset of the next record of each partition.
     Known(&'a [(Partition, i64)]),
 }
 
-/// How far a shard is whose barrier stands.
+/// The progress of a shard whose barrier is raised.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub enum Raised {
     /// Reads see the barrier.
     #[serde(rename = "OK")]
     Seen,
-    /// The call is to be repeated with the ends of the log.
+    /// Repeat the call with the ends of the log.
     #[serde(rename = "ENDS")]
     WantsEnds,
-    /// The call is to be repeated: the shard has not taken all that lies before the ends of the log.
+    /// Repeat the call: the shard has not taken all records before the ends of the log.
     #[serde(rename = "LOG")]
     WaitsForLog,
-    /// The call is to be repeated: events wait that were queued before.
+    /// Repeat the call: events that were queued before it still wait.
     #[serde(rename = "QUEUE")]
     WaitsForQueue,
 }
 
-/// Raises the barrier of a shard to this instant. From then on the shard refuses every event that lies before it, but for
-/// those that it has taken already, and for those that wait in its queue or in the log. A barrier that is higher stays. Reads see the barrier
-/// once nothing waits any more that was queued by then, or it has waited for as long as it may, and the replicas have the barrier that
-/// have to have what is written. Without a `wait` it waits for all events.
+/// Raises the barrier of a shard to this instant; a higher barrier stays. From then on the shard refuses earlier events,
+/// except those that it has taken already and those that wait in its queue or in the log. Reads see the barrier once
+/// nothing that was queued by then waits any more, or the wait is over, and the replicas that writes wait for have the
+/// barrier. Without a `wait` it waits for all events.
 pub async fn raise(
     store: &Store,
     shard: &Shard,
@@ -90,7 +90,7 @@ pub async fn raise(
     }
 }
 
-/// The barrier of a shard, and up to where reads see it; `None` of one that was never raised.
+/// The barrier of a shard, and the one that reads see; `None` if never raised.
 pub async fn read(store: &Store, shard: &Shard) -> Result<[Option<Timestamp>; 2], StoreError> {
     let fields = [&keys::head(shard.tag()), "closed_until", "final_until"];
     let (raised, seen): (Option<i64>, Option<i64>) = store.command("HMGET", fields).await?;

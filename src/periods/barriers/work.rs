@@ -12,8 +12,8 @@ use crate::periods::closings::store::Decision;
 use crate::queue::store::queues::QueueName;
 use crate::queue::{self, intake};
 
-/// Closes the periods of a board that end up to an instant, which has to lie in the past by a clock that is trusted. Their
-/// results come later. Returns whether that was done: not, if results of the closing before are missing, or queued events wait.
+/// Closes the periods of a board that end up to an instant, which must be in the past by a trusted clock. Their results are
+/// recorded later. Returns false if results of the previous closing are missing, or queued events wait.
 pub(crate) async fn decide_and_raise(
     engine: &Engine,
     id: &BoardId,
@@ -32,8 +32,8 @@ pub(crate) async fn decide_and_raise(
         .await
 }
 
-/// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board was deleted
-/// meanwhile. `More`: as [`close_shards`] says it.
+/// Raises the barriers of all shards of a board to an instant for which a closing is decided. [`Error::Again`]: the board
+/// was deleted meanwhile. `More`: see [`close_shards`].
 pub(crate) async fn raise_barriers(
     engine: &Engine,
     board: &Board,
@@ -44,19 +44,19 @@ pub(crate) async fn raise_barriers(
     close_shards(engine, &board.id, until, wait).await
 }
 
-/// Raises the barriers of all shards of a board to this instant. When this returns `Done`, nothing changes what events that lie
-/// before it have made of the standings, whatever is under way. `More`: queued events have to be applied first, which were there
-/// when the barriers were raised, also in the log; then it is to be called again. With a `wait` it waits for them no longer than that
-/// says. The closing has to be decided before.
+/// Raises the barriers of all shards of a board to this instant. Once this returns `Done`, nothing changes what events
+/// before it made of the standings, whatever is in flight. `More`: events that were queued, or in the log, when the
+/// barriers were raised must be applied first; call it again. `wait` limits how long it waits for them. The closing must be
+/// decided before.
 ///
-/// If it fails, some of the barriers may be raised. To call it again is safe, also on other instances.
+/// On failure, some of the barriers may be raised. Calling it again is safe, also on other instances.
 pub async fn close_shards(
     engine: &Engine,
     id: &BoardId,
     until: Timestamp,
     wait: Option<QueueWait>,
 ) -> Result<Progress, Error> {
-    // It waits while the board is being moved from one sharding to another.
+    // It waits while the board moves from one sharding to another.
     engine
         .with_board(id, async |live| {
             let log = queue::of(engine)
@@ -69,7 +69,7 @@ pub async fn close_shards(
             let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
             let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
-                // Their barriers stand. So what counts and is not in their queues lies before these.
+                // The barriers are raised, so any event that counts and is not in the queues is before these ends.
                 let ends = log.ends().await?;
                 let known = LogEnds::Known(&ends);
                 raised.extend(raise(engine, &asking, until, wait, known).await?);
@@ -88,8 +88,8 @@ pub async fn close_shards(
         .await
 }
 
-/// As [`close_shards`], for the removal of an erased member, which calls it again while queued events have to be applied first. They are given
-/// some time.
+/// Like [`close_shards`], for the removal of an erased member, which repeats the call while queued events must be applied
+/// first. They are given some time.
 pub(crate) async fn close_for_erasure(
     engine: &Engine,
     id: &BoardId,

@@ -1,4 +1,4 @@
-//! Making a period final.
+//! The route that closes a period early.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! How far the closings of a board have come (`domain/closing.rs`), and which of its periods have data.
+//! Stores the progress of a board's closings (`domain/closing.rs`), and reads which periods have data.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -17,36 +17,36 @@ use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys, script};
 
-/// How many lines of an index one call looks at.
+/// How many lines of an index one call reads.
 const CALL_LINES_MAX: usize = 1_000;
-/// How many members' voters a call of [`expire_period`] looks at, about.
+/// Roughly how many members' voters a call of [`expire_period`] handles.
 const CALL_MEMBERS_MAX: u32 = 300;
-/// Where a walk begins, and has ended.
+/// The cursor at the start and at the end of a scan.
 const ENDED: &str = "0";
 
-/// How the wish for a closing ended.
+/// The outcome of a request for a closing.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
     /// It is decided.
     #[serde(rename = "OK")]
     Decided,
-    /// Results of the closing before are missing: nothing was done.
+    /// The previous closing lacks results: nothing was done.
     Pending,
 }
 
-/// Which keys of periods are wanted.
+/// A range of keys of periods.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keys<'a> {
     /// From this one on.
     pub from: Bound<&'a str>,
     /// Up to this one.
     pub to: Bound<&'a str>,
-    /// The newest first: then `from` is the later one.
+    /// Newest first: then `from` is the later one.
     pub is_newest_first: bool,
 }
 
-/// Decides a closing for this instant, with what the definition says. What was decided before stays.
+/// Decides a closing for this instant, with what the definition says. An earlier decision stays.
 pub async fn decide(
     store: &Store,
     board: &Board,
@@ -63,7 +63,7 @@ pub async fn decide(
         .await
 }
 
-/// Notes that the results of all periods that end up to this instant are recorded.
+/// Stores that the results of all periods that end up to this instant are recorded.
 pub async fn note_results(
     store: &Store,
     board: &Board,
@@ -76,21 +76,21 @@ pub async fn note_results(
     noted.write::<Done>().await.map(drop)
 }
 
-/// Makes sure that replicas have what was decided, if they have to have what is written: a barrier must not outlive the
-/// decision that it follows.
+/// Makes sure that replicas have the decision, if writes wait for replicas: a barrier must not outlive the decision that it
+/// follows.
 pub async fn confirm(store: &Store, board: &Board) -> Result<(), StoreError> {
     if store.waits_for_replicas() {
-        // That adds nothing to what is noted of results.
+        // A call that changes nothing.
         return note_results(store, board, Timestamp::MIN).await;
     }
     Ok(())
 }
 
-/// How many queued events of a period were refused, as far as this shard has it, because its closing did not wait for them.
+/// How many queued events of a period in this shard were refused because its closing did not wait for them.
 pub async fn cut_off(store: &Store, shard: &Shard, period: &Period) -> Result<u64, StoreError> {
     let counts = [keys::of_period(shard, Kind::CutOff, period)];
     let counts: HashMap<String, u64> = store.command("HGETALL", counts).await?;
-    // Counts go along with a move. So this was not read too late if the shard is still in use.
+    // Moves copy the counts. So this was not read too late if the shard is still in use.
     let version = [&keys::head(shard.tag()), "version"];
     let version: Option<String> = store.command("HGET", version).await?;
     if version != Some(shard.version()) {
@@ -99,8 +99,8 @@ pub async fn cut_off(store: &Store, shard: &Shard, period: &Period) -> Result<u6
     Ok(counts.values().sum())
 }
 
-/// Lets what this shard has of a section expire at an instant, in milliseconds since the epoch, by a bounded step. Returns the
-/// cursor of the next step; `None` if there is no more to do. The first step has none.
+/// Lets this shard's data of a section expire at an instant, in milliseconds since the epoch, by a bounded step. Takes the
+/// cursor of the last step, `None` for the first. Returns the next cursor; `None` at the end.
 pub async fn expire_period(
     store: &Store,
     shard: &Shard,
@@ -173,7 +173,7 @@ pub async fn periods(
     }
 }
 
-/// A bound as `ZRANGE … BYLEX` takes it. Without one: `+` for the greatest, `-` for the smallest.
+/// A bound for `ZRANGE … BYLEX`; unbounded: `+` for the greatest, `-` for the smallest.
 fn lexical(bound: Bound<&str>, is_greatest: bool) -> String {
     match bound {
         Bound::Included(key) => format!("[{key}"),

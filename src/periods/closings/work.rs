@@ -1,9 +1,9 @@
 //! Closes the periods of boards (`domain/closing.rs`): a job, and requests that can't wait for it.
 //!
-//! A closing is decided for an instant, the barriers of all shards follow, and then the results of all periods that end up to
-//! it, in the order of their ends. All progress lies in Redis, and every step can be repeated: so any number of instances may
-//! take the same steps at once, and die between any two. Only the decision, and the end of the wait for a queue, depend on a
-//! clock.
+//! A closing is decided for an instant; then the barriers of all shards are raised, and the results of all periods that end
+//! up to it are recorded in the order of their ends. All progress is in Redis and every step can be repeated, so any number
+//! of instances may take the same steps at once, and crash between any two. Only the decision and the end of the wait for a
+//! queue depend on a clock.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -32,12 +32,12 @@ use crate::queue;
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
-/// How long a request waits for a closing to come to its end. The steps that were taken by then stay.
+/// How long a request waits for a closing to finish. Completed steps are kept.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
-/// How many parts of periods expire side by side.
+/// How many parts of periods expire concurrently.
 const PARTS_AT_ONCE: usize = 16;
 
-/// The job: closes the periods of all boards whose wait is over.
+/// The job: closes periods whose wait is over, on all boards.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosePeriods;
 
@@ -50,7 +50,7 @@ impl Job for ClosePeriods {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Closing>, Error> {
-        // While the clock is doubted nothing is decided, and a fault of all boards says why.
+        // Nothing is decided while the clock is in doubt; a fault of all boards gives the reason.
         let doubt = engine.clock.doubt().map(Error::ClockDoubted);
         let (now, subject) = (engine.clock.now(), Subject::all_boards());
         engine
@@ -73,7 +73,7 @@ impl Job for ClosePeriods {
     }
 }
 
-/// How long a closing waits for queued events now. While the clock is doubted, it goes on to wait.
+/// How long a closing still waits for queued events. While the clock is in doubt, it keeps waiting.
 async fn wait(engine: &Engine, max_delay: Option<Span>) -> Result<Option<QueueWait>, Error> {
     let Some(max_delay) = max_delay else {
         return Ok(None);
@@ -96,7 +96,7 @@ async fn decide_due(engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
         return Ok(Progress::Done);
     };
     if closings.is_pending() {
-        // Somebody else has just decided one.
+        // Another caller has just decided one.
         return Ok(Progress::More);
     }
     let now = match trusted_now(engine).await {
@@ -112,7 +112,7 @@ async fn decide_due(engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
     Ok(Progress::More)
 }
 
-/// Plans when the next closing of a board is due, if the board is still the one that is held.
+/// Plans when the next closing of a board is due, if the board has not changed.
 fn plan(engine: &Engine, live: &Arc<LiveBoard>, now: Timestamp) {
     let (board, schedule) = (&live.board, &engine.closings);
     let _planning = engine.boards.planning();
@@ -131,11 +131,11 @@ async fn decide(engine: &Engine, board: &Board, until: Timestamp) -> Result<(), 
     engine.unless_again(&board.id, decision).await.map(drop)
 }
 
-/// Makes all periods of a board final that end up to this instant, which has to lie in the past by a clock that is trusted.
+/// Makes all periods of a board final that end up to this instant, which must be in the past by a trusted clock.
 ///
 /// # Errors
 ///
-/// [`Error::Busy`] if that takes too long. The job goes on.
+/// [`Error::Busy`] if that takes too long; the job continues.
 pub(crate) async fn close_until(
     engine: &Engine,
     id: &BoardId,
@@ -158,7 +158,7 @@ pub(crate) async fn close_until(
     Err(Error::busy())
 }
 
-/// Takes what is decided of a board's closings to its end; returns whether it is there. It waits for a bounded time.
+/// Finishes the decided closing of a board, waiting for a bounded time. Returns whether it is finished.
 pub(crate) async fn finish(engine: &Engine, id: &BoardId) -> Result<bool, Error> {
     let (begun, mut closing) = (Instant::now(), Closing::of(id.clone()));
     while begun.elapsed() < engine.store.timeouts.times(FINISH_TIME_MAX) {
@@ -171,8 +171,7 @@ pub(crate) async fn finish(engine: &Engine, id: &BoardId) -> Result<bool, Error>
     Ok(false)
 }
 
-/// The same for many requests, as far as others leave it to this instance: one request takes the steps, and the rest find them
-/// taken.
+/// Like [`finish`], for many requests on this instance: one takes the steps, the others then find them taken.
 pub(crate) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
     let live = engine.live_board(id).await?;
     let wait_max = engine.store.timeouts.times(FINISH_TIME_MAX);
@@ -185,7 +184,7 @@ pub(crate) async fn help(engine: &Engine, id: &BoardId) -> Result<(), Error> {
     }
 }
 
-/// The periods with data that end next after an instant, and not after another one; and when they do.
+/// The periods with data that end next after one instant and up to another, and their end.
 async fn next_ending(
     engine: &Engine,
     live: &LiveBoard,
@@ -249,37 +248,37 @@ async fn first_with_data(
     Ok(section.map(|section| section.period))
 }
 
-/// A closing that is brought to its end.
+/// A closing in progress.
 #[derive(Debug)]
 pub struct Closing {
     id: BoardId,
-    /// Up to where this has raised the barriers of all shards.
+    /// The instant to which this instance has raised all barriers.
     closed_until: Option<Timestamp>,
-    /// What is left to do of the periods that end next, and when they do.
+    /// The periods that end next: their end, and the work left.
     ending: Option<(Timestamp, Ending)>,
 }
 
-/// How a step of a closing has ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     /// There is more to do.
     More,
-    /// Events have to be applied first that were queued before the closing.
+    /// Events that were queued before the closing must be applied first.
     WaitsForQueues,
-    /// It has come to its end.
+    /// It is finished.
     Done,
 }
 
-/// What is left to do of periods that end at one instant.
+/// The work left for periods that end at the same instant.
 #[derive(Debug)]
 enum Ending {
-    /// Their results are recorded; this is to expire.
+    /// Their results are recorded; these parts are to expire.
     Expiring(Vec<Part>),
     /// It is a period of a league.
     Turning(Turnover),
 }
 
-/// What a shard has of a period.
+/// A shard's data of a period.
 #[derive(Clone, Debug)]
 struct Part {
     shard: Shard,
@@ -297,7 +296,7 @@ impl Closing {
         }
     }
 
-    /// Takes what is decided a bounded step further.
+    /// Advances the decided closing by a bounded step.
     async fn step(&mut self, engine: &Engine) -> Result<Step, Error> {
         let stepped = self.try_step(engine).await;
         let step = engine.unless_again(&self.id, stepped).await?;
@@ -338,7 +337,7 @@ impl Closing {
         let stepped = ending.step(engine, &live).await;
         match stepped {
             Ok(Progress::Done) => store::note_results(&engine.store, &live.board, at).await?,
-            // What expires is of shards that may be others by now.
+            // The parts that expire may belong to shards no longer in use.
             Err(_) if !live.board.is_league() => {}
             _ => self.ending = Some((at, ending)),
         }
@@ -347,7 +346,7 @@ impl Closing {
 }
 
 impl Ending {
-    /// Records the results of periods; in a league that comes with the steps.
+    /// Records the results of periods; in a league the steps do that.
     async fn begin(engine: &Engine, live: &LiveBoard, periods: Vec<Period>) -> Result<Self, Error> {
         let board = &live.board;
         if board.is_league() {
@@ -386,7 +385,7 @@ impl Ending {
 }
 
 impl Part {
-    /// Lets it expire by a step; returns what is left.
+    /// Lets it expire by a step; returns the remaining work.
     async fn expire(&self, engine: &Engine) -> Result<Option<Self>, StoreError> {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();

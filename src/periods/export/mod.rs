@@ -1,5 +1,5 @@
-//! Exports the whole standing of a final period, as NDJSON or CSV: a stream that holds no more than a part of it in memory. It
-//! goes on after the last entry that it has read, and counts ranks itself.
+//! Streams the whole standing of a final period as NDJSON or CSV, one part in memory at a time. Each read continues after
+//! the last entry, and ranks are counted here.
 
 pub mod routes;
 pub mod work;

@@ -1,4 +1,4 @@
-//! Exports the whole standing of a final period, as a stream that holds no more than a part of it in memory.
+//! Exports the whole standing of a final period as a stream, one part in memory at a time.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ use crate::periods::results::routes::PeriodPath;
 use crate::profiles;
 use crate::standings::routes::params::includes;
 
-/// Which revision of the result an export begins with.
+/// The revision of the result at the start of the export.
 const REVISION: HeaderName = HeaderName::from_static("standings-revision");
-/// The trailer that says whether anything of the standing may have changed during the export.
+/// The trailer that says whether the standing may have changed during the export.
 const CHANGED: HeaderName = HeaderName::from_static("standings-changed");
-/// For how many parts an export holds memory: one that is written, and one that is read.
+/// How many parts an export may hold in memory: one being written, one being read.
 const PARTS_HELD: usize = 2;
 
 /// In which form.
@@ -48,7 +48,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// Its content type, and how the names of its files end.
+    /// Its content type and file extension.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Csv => ("text/csv; charset=utf-8", "csv"),
@@ -72,7 +72,7 @@ pub struct ExportParams {
     cohort: Option<String>,
 }
 
-/// An export on its way out.
+/// An export being sent.
 struct Outgoing {
     app: Arc<App>,
     id: BoardId,
@@ -80,10 +80,10 @@ struct Outgoing {
     export: Export,
     format: ExportFormat,
     includes: Includes,
-    /// Whether its first part was written, and its last one.
+    /// Whether its first part, and its last one, was written.
     is_begun: bool,
     is_written: bool,
-    /// Given back when the stream ends, or is dropped.
+    /// Memory permit, released when the stream ends or is dropped.
     _taken: Taken,
 }
 
@@ -120,7 +120,7 @@ pub async fn get(
     let (content_type, ending) = params.format.names();
     let key = &export.found.period.target.key;
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
-    // Keys of hours have colons, which files can't have everywhere.
+    // Keys of hours have colons, which are not allowed in file names everywhere.
     let name = format!("{id}-{window}-{key}{cohort}.{ending}").replace(':', "");
     let headers = [
         (header::CONTENT_TYPE, content_type.to_owned()),
@@ -146,7 +146,7 @@ pub async fn get(
     Ok((headers, Body::new(body)).into_response())
 }
 
-/// The frames of the body. An error ends the connection, so that nobody takes the part for the whole.
+/// The frames of the body. An error ends the connection, so that a client can't mistake a part for the whole.
 fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>> {
     try_unfold(Some(Box::new(outgoing)), async |outgoing| {
         let Some(mut outgoing) = outgoing else {

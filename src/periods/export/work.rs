@@ -1,4 +1,4 @@
-//! Reads the whole standing of a final period, part by part.
+//! Reads the whole standing of a final period in parts.
 
 use crate::core::read::scroll::{Place, Scroll};
 use crate::core::read::store::standings::Entry;
@@ -11,24 +11,24 @@ use crate::periods::results::answers::FoundResult;
 use crate::periods::results::store::PeriodResult;
 use crate::periods::results::work::standing_of;
 
-/// How many entries are read at once.
+/// How many entries one read returns.
 pub const PART_ENTRIES: usize = 1_000;
 
-/// An export under way.
+/// An export in progress.
 #[derive(Debug)]
 pub struct Export {
     scroll: Scroll,
     /// The period.
     pub found: FoundResult,
-    /// The result whose entries they are.
+    /// The result at its start.
     pub result: PeriodResult,
 }
 
-/// Begins to export a final period.
+/// Begins the export of a final period.
 ///
 /// # Errors
 ///
-/// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries are gone.
+/// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries have expired.
 pub async fn begin(service: &Service, found: FoundResult) -> Result<Export, Error> {
     let (board, target) = (&found.live.board, &found.period.target);
     let Some(result) = found.period.result.clone() else {
@@ -56,7 +56,7 @@ pub async fn next_entries(service: &Service, export: &mut Export) -> Result<Vec<
         .await
 }
 
-/// Whether anything of the standing may have changed while it was exported. If nothing has, all entries were there.
+/// Whether the standing may have changed during the export. If not, all entries were read.
 pub async fn has_changed(service: &Service, export: &Export, id: &BoardId) -> Result<bool, Error> {
     let (live, found) = (service.engine.live_board(id).await?, &export.found);
     let section = found.period.target.standing.section();

@@ -1,4 +1,4 @@
-//! Reads the results of periods. Makes a period final before its wait is over.
+//! Reads the results of periods, and closes a period before its wait is over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::domain::state::PeriodState;
 use crate::periods::{closings, revisions, turnover};
 use crate::redis::StoreError;
 
-/// A period, and what its result has beside.
+/// A period, with the digest and revision state of its result.
 #[derive(Clone, Debug)]
 pub struct FoundResult {
     /// The board.
     pub live: Arc<LiveBoard>,
     /// The period.
     pub period: FoundPeriod,
-    /// Whether hides are not taken into account yet.
+    /// Whether some hides are not included yet.
     pub is_revising: bool,
-    /// The digest of its result; `None` where it is being made, or can't be made any more.
+    /// The digest of its result; `None` while it is being made, or if it can't be made any more.
     pub digest: Option<String>,
-    /// What the heads of the shards said of hides and erasures, by their tags, before the result was revised. The result takes
-    /// all of them into account, unless it is revising.
+    /// The shards' counters of hides and erasures before the result was revised, by tag. The result includes them all
+    /// unless `is_revising`.
     pub(crate) basis: BTreeMap<String, Moderated>,
 }
 
@@ -61,8 +61,8 @@ pub async fn read(
     Ok(found)
 }
 
-/// Makes a period final that has ended, and with it every period of the board that ends no later. Returns its result;
-/// `None` if it has no data.
+/// Makes an ended period final, and every period of the board that ends no later. Returns its result; `None` if it has no
+/// data.
 pub async fn close_period(
     service: &Service,
     id: &BoardId,
@@ -73,7 +73,7 @@ pub async fn close_period(
     let live = service.engine.live_board(id).await?;
     unit_of(&live, window)?;
     let target = Target::find(&live, window, Track::Shown, choice, now)?;
-    // What is in memory may be behind.
+    // The copy in memory may be outdated.
     let board = service.engine.board(id).await?;
     let end = board.end_of(&target.standing.period);
     let Some(end) = end.filter(|end| *end <= now) else {
@@ -94,7 +94,7 @@ pub async fn close_period(
     }
 }
 
-/// A whole period of a league; `None` of another board.
+/// A whole period of a league; `None` on other boards.
 async fn league_period(
     service: &Service,
     id: &BoardId,
@@ -125,8 +125,8 @@ async fn league_period(
         .await
 }
 
-/// A period of a window, of a league one cohort of it. The result of a final one takes all hides into account that were
-/// answered before, as far as there is time for that.
+/// A period of a window, or one cohort of it in a league. A final result includes all hides acknowledged before the call,
+/// as far as time allows.
 ///
 /// # Errors
 ///
@@ -159,7 +159,7 @@ pub async fn period_to_export(
             }
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished.load(Ordering::Relaxed) {
-                // A result that is missing then never comes: the period ended before `finalize` was set.
+                // A missing result never comes: the period ended before `finalize` was set.
                 let finished = match section.cohort {
                     Some(_) => {
                         turnover::work::finish_cohort(&service.engine, &live, section).await?
@@ -174,7 +174,7 @@ pub async fn period_to_export(
         .await
 }
 
-/// A period whose result takes all hides into account, or else is revising.
+/// A period whose result includes all hides, or is marked as revising.
 async fn revised(
     service: &Service,
     live: Arc<LiveBoard>,
@@ -188,7 +188,7 @@ async fn revised(
         basis = work::moderated(&service.engine, &live, &section).await?;
         is_revising = match revisions::work::revise(&service.engine, &live.board.id).await {
             Ok(_) => false,
-            // The job goes on.
+            // The job continues.
             Err(
                 Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
             ) => true,

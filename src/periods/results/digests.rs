@@ -1,7 +1,7 @@
-//! The digests of results: the SHA-256 of what an export as NDJSON, without profiles, has.
+//! The digests of results: the SHA-256 of the NDJSON export without profiles.
 //!
-//! A digest is made when it is first asked for, in bounded steps. How far it has come lies in Redis, so that any request of
-//! any instance goes on there: the state of the hash, and how many entries are in it.
+//! A digest is made on first request, in bounded steps. The hash state and the number of hashed entries are kept in Redis,
+//! so any request on any instance can continue.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,29 +21,29 @@ use crate::domain::secret::{from_hexadecimal, hexadecimal};
 use crate::domain::window::Window;
 use crate::redis::StoreError;
 
-/// For how long a request makes a digest. The next one goes on there.
+/// How long one request works on a digest. The next one continues.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
-/// How many entries are read at once.
+/// How many entries one read returns.
 const STEP_ENTRIES: u64 = 1_000;
-/// After how many entries it is noted how far a digest has come. What a dropped request has done since is lost.
+/// Progress is stored after this many entries. A dropped request loses what it did since.
 const NOTED_ENTRIES: u64 = 10_000;
 
-/// How far a digest has come.
+/// The progress of a digest.
 #[derive(Debug, Deserialize, Serialize)]
 struct Making {
-    /// How many entries are in it.
+    /// The place after the entries hashed so far.
     place: Place,
-    /// The state of the hash, in hexadecimal.
+    /// The hash state, in hexadecimal.
     state: String,
 }
 
-/// Which digest is wanted.
+/// The digest to make.
 struct Wanted<'a> {
     live: &'a LiveBoard,
     section: &'a Section,
     key: &'a str,
     result: &'a PeriodResult,
-    /// What the heads of the shards said of hides and erasures when the result took all of them into account.
+    /// The shards' counters of hides and erasures, all of which the result includes.
     basis: &'a BTreeMap<String, Moderated>,
 }
 
@@ -62,7 +62,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// What was noted, if it is of this digest.
+    /// What is stored, if it belongs to this digest.
     fn own<T>(&self, other: Noted<T>) -> Option<T> {
         let own = self.note(());
         let is_own = own.revision == other.revision && own.anonymised == other.anonymised;
@@ -70,8 +70,8 @@ impl Wanted<'_> {
     }
 }
 
-/// The digest of a result that takes all hides into account; `None` while it is being made, and where the standing has
-/// expired before that. `basis`: what the heads of the shards said of hides when that was found out.
+/// The digest of a result that includes all hides; `None` while it is being made, and if the standing expired before it
+/// was. `basis`: the shards' counters of hides when that was checked.
 pub(crate) async fn of_result(
     engine: &Engine,
     live: &LiveBoard,
@@ -91,12 +91,12 @@ pub(crate) async fn of_result(
     let (made, making) = noted.await?;
     let older = made.as_ref();
     let older = older.filter(|made| made.revision == result.revision);
-    // What was made before is all that is known once the entries are gone.
+    // Once the entries have expired, an earlier digest is all there is.
     let older = older.map(|made| made.noted.clone());
     if let Some(made) = made.and_then(|made| wanted.own(made)) {
         return Ok(Some(made));
     }
-    // Another request of this instance makes one.
+    // Another request of this instance is making one.
     let Ok(_turn) = engine.digesting.try_lock() else {
         return Ok(None);
     };
@@ -104,7 +104,7 @@ pub(crate) async fn of_result(
     make(engine, &wanted, making.unwrap_or_default(), older).await
 }
 
-/// Goes on with a digest; `None` if the next request does. `older`: what it is if the entries are gone.
+/// Continues a digest; `None` if the next request has to. `older`: the digest to use if the entries have expired.
 async fn make(
     engine: &Engine,
     wanted: &Wanted<'_>,
@@ -125,7 +125,7 @@ async fn make(
             continue;
         }
         if work::moderated(engine, live, wanted.section).await? != *wanted.basis {
-            // Perhaps not all of it is of one revision.
+            // The entries may be from different revisions.
             return Ok(None);
         }
         if is_end && place.entries != board.listed(result.total) {
@@ -147,7 +147,7 @@ async fn make(
     }
 }
 
-/// If the definition has changed meanwhile, nothing is noted, and the next request makes the digest.
+/// If the definition has changed meanwhile, nothing is stored, and the next request makes the digest.
 fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
     match noted {
         Ok(_) | Err(StoreError::Stale) => Ok(()),
@@ -161,7 +161,7 @@ impl Making {
         Self { place, state }
     }
 
-    /// The hash and its place; `None` if another release has noted it.
+    /// The hash and its place; `None` if another release stored it.
     fn resume(self) -> Option<(Sha256, Place)> {
         let bytes = from_hexadecimal(&self.state)?;
         let state = SerializedState::<Sha256>::try_from(&*bytes).ok()?;

@@ -1,5 +1,5 @@
-//! In which cohorts a member of a league sat: its history tells the newest seats. Those before are found where they have left
-//! something.
+//! The cohorts in which a league member sat: its history has the newest seats. Earlier ones are found by the data that they
+//! left.
 
 use std::collections::HashSet;
 
@@ -13,18 +13,18 @@ use crate::domain::period::Period;
 use crate::periods::rewards;
 use crate::runtime::join::try_join_all;
 
-/// How many cohorts are looked at side by side.
+/// How many cohorts are checked concurrently.
 const COHORTS_AT_ONCE: usize = 100;
 
-/// The seats of a member of a league that are known, without order; also the one that is not turned yet. And before which period others
-/// may lie, because a longer history loses its first lines; `None`: there are no others.
+/// The known seats of a league member, unordered, including one that is not turned yet; and the period before which there
+/// may be others, because a long history loses its first lines; `None`: there are no others.
 pub(crate) async fn of_member(
     engine: &Engine,
     live: &LiveBoard,
     member: &MemberId,
 ) -> Result<(HashSet<Section>, Option<Period>), Error> {
     let home = &live.shard_of(member).shard;
-    // The player first: a seat that is turned meanwhile is in its history then.
+    // The player first: a seat that is turned meanwhile is then in its history.
     let members = std::slice::from_ref(member);
     let mut found = seats::players(&engine.store, home, members).await?;
     let found = found.pop().transpose()?.flatten();
@@ -40,8 +40,8 @@ pub(crate) async fn of_member(
     Ok((seats, first.filter(|_| is_cut)))
 }
 
-/// The cohort in which a member of a league sat in a period; of a period that its history does not tell any more, the one in which it
-/// has rewards.
+/// The cohort in which a league member sat in a period; if its history no longer has that period, the one in which it has
+/// rewards.
 pub(crate) async fn rewarded_seat(
     engine: &Engine,
     live: &LiveBoard,
@@ -58,7 +58,7 @@ pub(crate) async fn rewarded_seat(
             }
             let (board, window) = (&live.board, window_of(&(*period).into()));
             let key = board.calendar.key(period);
-            // Behind the names of its cohorts.
+            // After the names of its cohorts.
             let mut before = format!("{key}0");
             loop {
                 let between = (Some(key.as_str()), Some(before.as_str()));

@@ -1,23 +1,24 @@
-//! What a board keeps of its final periods, as long as the board: who won, how many took part, the digest of the export.
+//! What a board keeps of its final periods for as long as the board exists: the winner, the total, the digest of the
+//! export.
 //!
-//! Results are under the board's own tag, so no move takes them along, with a registry of their own that the purge of a deleted
-//! board unlinks.
+//! Results are stored under the board's own tag, so moves don't copy them. They have their own registry, which the purge of
+//! a deleted board unlinks.
 //!
-//! - **State.** `read.lua` tells the barrier with every answer, and the reader takes the least of them (`domain/state.rs`). So
-//!   a page says `final` only if all of its calls have seen that, whatever the clock shows. A page that many share is rendered
-//!   once for each state.
-//! - **Ranking** of a standing is the one that its closing pinned (`Board::ranking_of`), so `read.lua` takes it for each
+//! - **State.** `read.lua` returns the barrier with every response, and the reader takes the lowest (`domain/state.rs`). So
+//!   a page says `final` only if all of its calls have seen that, whatever the clock shows. A shared page is rendered once
+//!   for each state.
+//! - **Ranking** of a standing is the one that its closing pinned (`Board::ranking_of`), so `read.lua` takes it per
 //!   standing.
-//! - **A result** is made by a last read. What the heads say of hides and erasures is read before and after; if it has changed,
-//!   the result is made again. `record_result.lua` compares what is stored with what the caller has seen, and writes the result
-//!   and its message in one step: the first result stays.
-//! - **Names.** Before the name of an erased member is taken out of results and revisions, the field `forgetting` of the board
-//!   is changed (`begin_forgetting.lua`). Scripts that record names compare it with what the caller saw before it read any. So
-//!   no name is recorded after the removal.
-//! - **Digests** are made by a scroll of the standing when first asked for. The state of the hash is kept in Redis with the
-//!   place of the scroll, so any instance goes on there; it is noted only if no hide and no erasure came meanwhile.
-//! - **Histories** (`histories.rs`): in a league, a hide is looked for in the sections of the member's seats; if the history
-//!   has lost its first lines, in all sections before, too.
+//! - **A result** is made by a last read. The shards' counters of hides and erasures are read before and after; if they
+//!   differ, the result is made again. `record_result.lua` compares what is stored with what the caller has seen, and
+//!   writes the result and its message in one step: the first result stays.
+//! - **Names.** Before the name of an erased member is removed from results and revisions, `begin_forgetting.lua` changes
+//!   the board's field `forgetting`. Scripts that record names compare it with what the caller saw before reading any, so
+//!   no name is recorded after its removal.
+//! - **Digests** are made on first request by scrolling the standing. The hash state and the place are kept in Redis, so
+//!   any instance can continue; they are stored only if no hide and no erasure came meanwhile.
+//! - **Histories** (`histories.rs`): in a league, a hide is looked for in the sections of the member's seats; if the
+//!   history has lost its first lines, also in all earlier sections.
 
 pub mod answers;
 pub mod digests;

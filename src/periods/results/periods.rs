@@ -1,4 +1,4 @@
-//! The periods of a window: which there are, and how each stands.
+//! The periods of a window, and the state of each.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -27,24 +27,24 @@ use crate::periods::closings::store::Keys;
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
 
-/// How a period stands.
+/// A period, its state and its result.
 #[derive(Clone, Debug)]
 pub struct FoundPeriod {
     /// The period.
     pub target: Target,
     /// Its state.
     pub state: Option<PeriodState>,
-    /// How many members it has; `None` of a whole period of a league.
+    /// How many members it has; `None` for a whole period of a league.
     pub total: Option<u64>,
-    /// The first of them.
+    /// Its first member.
     pub winner: Option<Winner>,
     /// Its result, if it has one.
     pub result: Option<PeriodResult>,
-    /// How many queued events its closing did not wait for, if it has a result.
+    /// If it has a result: how many queued events the closing did not wait for.
     pub cut_off: Option<u64>,
-    /// When it has become final: when its result was recorded, or in a league that of its last cohort.
+    /// When its result was recorded, or in a league that of its last cohort.
     pub final_at: Option<Timestamp>,
-    /// Of a whole period of a league, which has neither members nor a result by itself: its cohorts.
+    /// Of a whole period of a league, which has neither members nor a winner: its cohorts.
     pub cohorts: Option<PeriodCohorts>,
 }
 
@@ -57,16 +57,16 @@ pub struct PeriodCohorts {
     pub with_result: u64,
 }
 
-/// Between which keys periods lie, both excluded.
+/// A range of keys of periods, both ends excluded.
 #[derive(Clone, Debug, Default)]
 pub struct Between {
-    /// They are newer than this one.
+    /// Only newer periods.
     pub after: Option<String>,
-    /// They are older than this one.
+    /// Only older periods.
     pub before: Option<String>,
 }
 
-/// The periods of a window that have data or a result: up to `count` of them, the newest first. With the board.
+/// The board, and up to `count` periods of a window that have data or a result, newest first.
 pub async fn list_periods(
     service: &Service,
     id: &BoardId,
@@ -126,7 +126,7 @@ async fn keys_between(
     Ok(keys.into_iter().rev().take(count).collect())
 }
 
-/// The newest periods of a league in which somebody was seated, each once.
+/// The newest periods of a league in which a member has a seat, each once.
 async fn league_periods(
     service: &Service,
     live: &LiveBoard,
@@ -135,7 +135,7 @@ async fn league_periods(
     count: usize,
 ) -> Result<Part<FoundPeriod>, Error> {
     let (_, unit) = unit_of(live, window)?;
-    // The names of the cohorts of a period lie behind its key.
+    // The names of a period's cohorts sort after its key.
     let last = after.iter().map(|after| format!("{after}0")).next();
     let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
     loop {
@@ -162,7 +162,7 @@ async fn league_periods(
     }
 }
 
-/// How a whole period of a league stands. It is final once all of its cohorts have results.
+/// The state of a whole period of a league. It is final once all of its cohorts have results.
 pub(crate) async fn find_league_period(
     service: &Service,
     live: &LiveBoard,
@@ -201,7 +201,7 @@ pub(crate) async fn find_league_period(
     })
 }
 
-/// How a section stands: as its result says, or else as it is read now.
+/// The state of a section, from its result or else from a read.
 pub(crate) async fn find_period(
     service: &Service,
     live: &LiveBoard,
@@ -251,7 +251,7 @@ pub(crate) async fn has_cohorts(
     live: &LiveBoard,
     target: &Target,
 ) -> Result<bool, Error> {
-    // Their names lie between these.
+    // The names of its cohorts sort between these.
     let between = Between {
         after: Some(target.key.clone()),
         before: Some(format!("{}0", target.key)),
@@ -261,7 +261,7 @@ pub(crate) async fn has_cohorts(
     Ok(!names.is_empty())
 }
 
-/// Whether a period has data, of whomever.
+/// Whether any shard has data of a period.
 pub(crate) async fn has_data(
     service: &Service,
     live: &LiveBoard,
@@ -289,7 +289,7 @@ pub(crate) async fn has_data(
 }
 
 impl FoundPeriod {
-    /// A period of which nothing is known yet.
+    /// A period without any data yet.
     fn new(target: Target) -> Self {
         Self {
             target,
@@ -303,7 +303,7 @@ impl FoundPeriod {
         }
     }
 
-    /// Takes over what is recorded.
+    /// Copies what is recorded.
     pub(crate) fn take_over(&mut self, recorded: Option<Recorded>) {
         if let Some(Recorded { result, .. }) = recorded {
             self.total = Some(result.total);
@@ -316,7 +316,7 @@ impl FoundPeriod {
 }
 
 impl Between {
-    /// Whether these are keys of periods.
+    /// Checks that both ends are keys of periods.
     fn check(&self, live: &LiveBoard, unit: Unit) -> Result<(), Error> {
         for (name, key) in [("after", &self.after), ("before", &self.before)] {
             if let Some(key) = key {

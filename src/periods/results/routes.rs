@@ -228,7 +228,7 @@ impl ListedPeriod {
 }
 
 impl ResultBody {
-    /// What is told of a period.
+    /// What a response says about a period.
     pub fn new(found: &FoundResult) -> Self {
         let FoundResult { live, period, .. } = found;
         let result = period.result.as_ref();
@@ -256,7 +256,7 @@ impl ResultBody {
     }
 }
 
-/// The answer to a read of what a board shows to everybody who may read it.
+/// The response to a read that everyone who may read the board gets alike.
 pub(crate) fn answer<T: Serialize>(
     app: &App,
     live: &LiveBoard,

@@ -1,4 +1,4 @@
-//! Keeps the results of final periods, and their digests.
+//! Stores the results of final periods, and their digests.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::redis::kinds::Kind;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, random, script};
 
-/// What stands before the key of a period under which it is noted how far its digest has come.
+/// Prefix of the field that holds the progress of a period's digest.
 const MAKING: &str = "making:";
 
-/// What is kept of a final period.
+/// The stored result of a period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PeriodResult {
     /// When the period began.
@@ -33,26 +33,26 @@ pub struct PeriodResult {
     pub final_at: Timestamp,
     /// How many members the standing has.
     pub total: u64,
-    /// The first of them; `None` if there is none.
+    /// Its first member; `None` if there is none.
     pub winner: Option<Winner>,
-    /// 1, and 1 more with each change of the result.
+    /// 1, plus 1 for each change of the result.
     pub revision: u64,
     /// How many rewards there are.
     pub rewards: u64,
-    /// The revision of the definition by which the period was closed.
+    /// The revision of the definition with which the period was closed.
     pub definition: u64,
-    /// The number of the last hide of each shard, by its tag, that has its revision.
+    /// The last hide of each shard that has its revision, by tag.
     pub hides: BTreeMap<String, u64>,
-    /// What the heads of the shards said of hides and erasures, by their tags, when the standing was last walked over: all of
-    /// that is in the total, the winner and the rewards, also what has no revision yet. Empty: unknown.
+    /// The shards' counters of hides and erasures at the last walk over the standing, by tag. The total, the winner and the
+    /// rewards include them all, even those that have no revision yet. Empty: unknown.
     #[serde(default)]
     pub walked: BTreeMap<String, Moderated>,
-    /// Of a cohort of a league: how it was decided.
+    /// Of a league's cohort: how it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<Summary>,
 }
 
-/// A result, and how it is stored.
+/// A result, and its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recorded {
     /// The result.
@@ -60,45 +60,45 @@ pub struct Recorded {
     json: String,
 }
 
-/// Who has won a period.
+/// The winner of a period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Winner {
-    /// Who; `None` once that member was erased.
+    /// Its id; `None` once it was erased.
     pub member: Option<String>,
-    /// How much, scaled.
+    /// Its scaled score.
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
 }
 
-/// What the head of a shard says of hides and erasures.
+/// A shard's counters of hides and erasures.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Moderated {
     /// The number of the last hide.
     pub hides: u64,
-    /// How many lines of final standings have lost their member.
+    /// How many lines of final standings have lost their member to an erasure.
     pub anonymised: u64,
 }
 
-/// The digest of a final period, or how far it has come.
+/// The digest of a final period, or its progress.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Noted<T> {
-    /// Of which revision of the result.
+    /// The revision of the result.
     pub revision: u64,
-    /// How many lines of final standings had lost their member by then in shards where some had, by the tags of the shards. A
-    /// move gives the board other tags.
+    /// How many lines of final standings had lost their member by then, by shard tag, without zeros. A move changes the
+    /// tags.
     pub anonymised: BTreeMap<String, u64>,
-    /// What it is.
+    /// The digest or the progress.
     pub noted: T,
 }
 
-/// What a board said of its erasures before a caller has read names of members. With it the caller records nothing that may
-/// name a member who was erased meanwhile.
+/// A board's `forgetting`, read before any names of members. With it the caller records nothing that may name a member
+/// erased meanwhile.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Forgetting(String);
 
 impl Forgetting {
-    /// It does not matter: nothing names a member that the stored result does not name.
+    /// For calls that name no member beyond those in the stored result.
     const ANY: &str = "*";
 
     pub(crate) fn as_str(&self) -> &str {
@@ -107,7 +107,7 @@ impl Forgetting {
 }
 
 impl Recorded {
-    /// How it is stored.
+    /// Its stored form.
     pub(crate) fn json(&self) -> &str {
         &self.json
     }
@@ -118,15 +118,15 @@ impl Recorded {
     }
 }
 
-/// What a board says of its erasures now.
+/// The current value.
 pub async fn forgetting(store: &Store, board: &Board) -> Result<Forgetting, StoreError> {
     let field = [&keys::head(board.id.as_str()), "forgetting"];
     let stored: Option<String> = store.command("HGET", field).await?;
     Ok(Forgetting(stored.unwrap_or_default()))
 }
 
-/// Notes that the name of an erased member is about to be taken out of the results of a board: from now on nobody records
-/// what was read before.
+/// Announces that the name of an erased member will be removed from the results of a board: from now on nothing read
+/// earlier is recorded.
 pub async fn begin_forgetting(store: &Store, board: &Board) -> Result<(), StoreError> {
     let begun = store
         .call_head(&script::BEGIN_FORGETTING, board)
@@ -135,10 +135,10 @@ pub async fn begin_forgetting(store: &Store, board: &Board) -> Result<(), StoreE
     begun.write::<Done>().await.map(drop)
 }
 
-/// Records the result of a final period, unless there is one, with the messages that tell of it, or replaces the one that was
-/// `seen`; [`StoreError::Stale`] if that is not stored any more. The caller calls [`crate::core::board::store::board_notes::note`] next, if there are messages,
-/// also if there was a result. `forgetting`: what the board said before the caller has read a name that the result has; `None` where
-/// it has none that is not in what was seen.
+/// Records the result of a final period with its messages, unless there is one, or replaces `seen`; [`StoreError::Stale`]
+/// if another result is stored. If there are messages, the caller calls [`crate::core::board::store::board_notes::note`]
+/// next, even if there was a result. `forgetting`: the value before the caller read a name in the result; `None` if all of
+/// its names were in `seen`.
 pub async fn record(
     store: &Store,
     board: &Board,
@@ -176,7 +176,7 @@ pub async fn read(
     Ok(results.into_iter().flatten().next())
 }
 
-/// The results of some periods of a window, in their order; `None` where there is none.
+/// The results of some periods of a window, in the given order; `None` where there is none.
 pub async fn read_many(
     store: &Store,
     board: &Board,
@@ -195,7 +195,7 @@ pub async fn read_many(
         .collect()
 }
 
-/// Up to `count` keys of periods with a result, the newest first, between two keys.
+/// Up to `count` keys of periods with a result between two keys, newest first.
 pub async fn final_periods(
     store: &Store,
     board: &Board,
@@ -219,7 +219,7 @@ pub async fn final_cohorts(
     key: &str,
 ) -> Result<u64, StoreError> {
     let list = keys::of_results(board, Kind::FinalPeriods, window);
-    // The names of sections go on with `/`, whose next character is `0`.
+    // The names of sections continue with `/`, whose next character is `0`.
     let range = [list, format!("[{key}/"), format!("({key}0")];
     store.command("ZLEXCOUNT", range).await
 }
@@ -236,7 +236,7 @@ pub async fn listed_cohorts(
     store.command("ZLEXCOUNT", range).await
 }
 
-/// What the head of a shard says of hides and erasures.
+/// A shard's counters of hides and erasures.
 pub async fn moderated(store: &Store, shard: &Shard) -> Result<Moderated, StoreError> {
     let head = keys::head(shard.tag());
     let fields = [&head, "hides", "anonymised"];
@@ -247,7 +247,7 @@ pub async fn moderated(store: &Store, shard: &Shard) -> Result<Moderated, StoreE
     })
 }
 
-/// The digest of a final period, and how far one has come that is being made.
+/// The digest of a final period, and the progress of an unfinished one.
 pub async fn digest<T: DeserializeOwned>(
     store: &Store,
     board: &Board,
@@ -256,12 +256,12 @@ pub async fn digest<T: DeserializeOwned>(
     let digests = keys::of_results(board, Kind::Digests, window);
     let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
     let [made, making]: [Option<String>; 2] = store.command("HMGET", fields).await?;
-    // What was noted by another release is made anew.
+    // Digests in another release's format are made again.
     let made = made.and_then(|made| read_json("", &made).ok());
     Ok((made, making.and_then(|making| read_json("", &making).ok())))
 }
 
-/// Notes the digest of a final period, or how far it has come.
+/// Stores the digest of a final period, or its progress.
 pub async fn note_digest<T: Serialize>(
     store: &Store,
     board: &Board,

@@ -1,4 +1,4 @@
-//! The results of final periods: what the last reads of a standing say, kept for ever.
+//! Records the results of final periods: a last read of each standing, kept permanently.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::periods::{revisions, rewards};
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
 
-/// How many results are looked at in one call.
+/// How many results one call reads.
 const RESULTS_AT_ONCE: usize = 100;
 
 /// The standing of a section that has results.
@@ -33,17 +33,18 @@ pub(crate) fn standing_of(board: &Board, section: &Section) -> Standing {
     Standing::of(board.series(window_of(section), Track::Shown), *section)
 }
 
-/// The window that a section is of.
+/// The window of a section.
 pub(crate) fn window_of(section: &Section) -> Window {
     Window::Period(section.period.unit)
 }
 
-/// Records the result of a final section of a unit that is among the board's windows, unless there is one. Its message
-/// is in the outbox then; the caller notes that, also if somebody else has recorded it, who may have come no further.
+/// Records the result of a final section of a unit among the board's windows, unless there is one. Its message is then in
+/// the outbox. The caller notes the outbox even if another instance recorded the result, since that one may have crashed
+/// before noting it.
 ///
 /// # Errors
 ///
-/// `Error::busy` if a shard has not the barrier yet, or if members are hidden all the time.
+/// `Error::busy` if the barrier of a shard is not raised yet, or if hides keep interfering.
 pub(crate) async fn record(
     engine: &Engine,
     live: &LiveBoard,
@@ -74,7 +75,7 @@ async fn record_first(
     let (board, window) = (&live.board, window_of(section));
     let key = board.section_key(section);
     let forgetting = store::forgetting(&engine.store, board).await?;
-    // Whoever has handed out before may have recorded it.
+    // The previous holder of the right to hand out may have recorded it.
     if store::read(&engine.store, board, window, &key)
         .await?
         .is_some()
@@ -95,7 +96,7 @@ async fn record_first(
     Ok(recorded.await?)
 }
 
-/// The result of a final section, whose rewards are handed out then.
+/// Makes the result of a final section, and hands out its rewards.
 pub(crate) async fn make(
     engine: &Engine,
     live: &LiveBoard,
@@ -106,8 +107,8 @@ pub(crate) async fn make(
     let (board, period) = (&live.board, &section.period);
     let before = moderated(engine, live, section).await?;
     if section.cohort.is_none() {
-        // A member that is being erased is not shown for a moment, and its line comes back. An erasure that begins later
-        // changes what the heads say. (Of a cohort one shard is read, and reads of a final standing wait for that.)
+        // A member that is being erased briefly disappears, and its line comes back. A later erasure changes the counters.
+        // (Of a cohort only one shard is read, and reads of a final standing wait for that.)
         engine.forget_all(&board.id).await?;
     }
     let reader = Reader::new(engine, live, Freshness::Current);
@@ -140,8 +141,8 @@ pub(crate) async fn make(
     })
 }
 
-/// Takes the name of an erased member out of the results of a board and their revisions, if it may have some. Whoever has read
-/// the name before does not record it any more.
+/// Removes the name of an erased member from the results of a board and their revisions, if they may have it. Callers that
+/// read the name earlier can't record it any more.
 pub(crate) async fn forget_member(
     engine: &Engine,
     live: &LiveBoard,
@@ -159,7 +160,7 @@ pub(crate) async fn forget_member(
     Ok(())
 }
 
-/// Takes the id of an erased member from the results that it has won.
+/// Removes the id of an erased member from the results that it won.
 async fn forget_wins(engine: &Engine, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
     let board = &live.board;
     if let Some(names) = cohorts_left(engine, live, member).await? {
@@ -186,7 +187,7 @@ async fn forget_wins(engine: &Engine, live: &LiveBoard, member: &MemberId) -> Re
     Ok(())
 }
 
-/// The names of all cohorts of a league in which an erased member had a seat; `None` if they are not all known.
+/// The names of all cohorts of a league in which an erased member had a seat; `None` if not all are known.
 async fn cohorts_left(
     engine: &Engine,
     live: &LiveBoard,
@@ -197,7 +198,7 @@ async fn cohorts_left(
     }
     let home = &live.shard_of(member).shard;
     let seats = erasures::seats_left(&engine.store, home, member).await?;
-    // Of a longer history the first lines are gone.
+    // A longer history has lost its first lines.
     let is_all = seats.len() < HISTORY_LINES_MAX;
     let sections = seats
         .into_iter()
@@ -229,7 +230,7 @@ async fn forget_winners(
     Ok(())
 }
 
-/// What the heads of the shards that a section depends on say of hides and erasures, by their tags.
+/// The counters of hides and erasures of the shards that a section depends on, by tag.
 pub(crate) async fn moderated(
     engine: &Engine,
     live: &LiveBoard,
@@ -242,7 +243,7 @@ pub(crate) async fn moderated(
     Ok(try_join_all(of_shards).await?.into_iter().collect())
 }
 
-/// The first of a list.
+/// The first entry of a list.
 pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     let first = page.entries.first()?;
     Some(Winner {
@@ -252,7 +253,8 @@ pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
     })
 }
 
-/// What webhooks are told of a section that is final. `cohorts`: how many a whole period of a league has, whose members are theirs.
+/// The webhook message of a final section. `cohorts`: for a whole period of a league, how many cohorts it has; the members
+/// are in their messages.
 pub(crate) fn message_of(
     board: &Board,
     section: &Section,

@@ -1,18 +1,17 @@
-//! Revises results after members were hidden or brought back: who won, how many members there are, and who gets which reward.
+//! Revises results after members were hidden or brought back: the winner, the total, and who gets which reward.
 //!
-//! A hide writes one line into the journal of its shard. Lines are noted under the board's own tag (`note_lines.lua`), since
-//! journals stay behind when a board moves. Line after line, each result whose standing has the member gets one revision:
-//! another walk, total and winner. It covers the other lines that this walk has seen, so they have nothing left to do there. A
-//! result says up to which line of each shard it was revised; so steps may be repeated by any number of instances. When all
-//! results were revised by a line, its messages are posted, and it is forgotten.
+//! A hide writes a line into the journal of its shard. Lines are noted under the board's own tag (`note_lines.lua`), since
+//! journals stay behind when a board moves. For each line, every result whose standing has the member gets one revision: a
+//! new walk, total and winner. It also covers the later lines that this walk has seen, so they have nothing left to do
+//! there. A result stores the last line of each shard that it covers, so any number of instances may repeat steps. When all
+//! results cover a line, its messages are posted and it is deleted.
 //!
-//! - Erasures, and reads of results and claims, revise first, by the lines that there are when they begin. If a hide came
-//!   between, the erasure has moderators wait for half a second (`Kind::Hold`). While many lines wait, whoever hides a member
-//!   revises by one of them first: so hides don't come faster than results are revised.
-//! - That a board was moderated is noted among the keys of all boards before the hide, so that it is noted at all, and after
-//!   it, so that no run has come to it meanwhile. Lines from before the first such note are in all results.
-//! - A league goes by the journal of its first shard alone, which is the last to be told of a hide: so there is one message for
-//!   each hide.
+//! - Erasures, and reads of results and claims, revise first, up to the lines that exist when they begin. If a hide
+//!   interferes, the erasure makes moderators wait for half a second (`Kind::Hold`). While many lines wait, a request that
+//!   hides a member first revises by one of them, so hides can't outpace revisions.
+//! - The board is noted as moderated, among the keys of all boards, both before the hide (so that a crash can't lose it)
+//!   and after it (in case a run came in between). Results already include lines from before the first note.
+//! - A league goes by the journal of its first shard, which gets each hide last: so each hide causes one message.
 
 pub mod store;
 pub mod work;

@@ -1,8 +1,7 @@
-//! How results of final periods are revised after members were hidden or brought back.
+//! Stores how results of final periods are revised after members were hidden or brought back.
 //!
-//! A hide writes a line into the journal of its shard (`scripts/lib/hides.lua`). These lines are noted under the board's own
-//! tag, where the results lie, and stay there until all results were revised by them. The board is noted
-//! (`board_notes.rs`) before the hide and after it.
+//! A hide writes a line into the journal of its shard (`scripts/lib/hides.lua`). Lines are noted under the board's own tag,
+//! next to the results, until all results cover them. The board is noted (`board_notes.rs`) before and after the hide.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,12 +45,12 @@ pub struct JournalLine {
     pub tag: String,
     /// The number of the line.
     pub number: u64,
-    /// Who was hidden or brought back.
+    /// The member that was hidden or brought back.
     pub member: MemberId,
 }
 
 impl JournalLine {
-    /// What it says.
+    /// Whether the member was hidden or brought back.
     pub fn says(&self) -> Moderation {
         if self.number % 2 == 1 {
             Moderation::Hidden
@@ -70,11 +69,11 @@ impl JournalLine {
         format!("{}{SEPARATOR}{}", self.tag, self.member)
     }
 
-    /// Whether a result with these numbers takes it into account.
+    /// Whether a result covers it. `hides`: the last line that the result covers, by tag.
     pub fn is_in(&self, hides: &BTreeMap<String, u64>) -> bool {
         match hides.get(&self.tag) {
             Some(number) => *number >= self.number,
-            // Such a result was made after the board had moved away from that shard.
+            // If newer tags are there, the board had left that shard before the result was made.
             None => hides.keys().any(|tag| epoch_of(tag) > epoch_of(&self.tag)),
         }
     }
@@ -85,40 +84,40 @@ impl JournalLine {
 pub struct JournalPart {
     /// The lines, in their order.
     pub lines: Vec<JournalLine>,
-    /// The number of the last line that was looked at.
+    /// The number of the last line that was read.
     pub up_to: u64,
-    /// Whether there may be lines behind it.
+    /// Whether there may be later lines.
     pub is_more: bool,
 }
 
-/// Which of a board's shardings a tag is of.
+/// The epoch of the sharding that a tag belongs to.
 fn epoch_of(tag: &str) -> Option<u32> {
     ShardId::of_tag(tag).map(|(_, shard)| shard.of.epoch)
 }
 
-/// What was done with a member of a standing whose result is revised.
+/// What happened to a member of a standing whose result is revised.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RevisedMember {
-    /// What was done.
+    /// Hidden or brought back.
     pub action: Moderation,
-    /// How many members are ahead of it, and 1 more; members that are tied with it are not ahead.
+    /// 1 plus the number of better members; ties are not counted.
     pub place: u64,
 }
 
-/// What a revision has changed in the result of a period.
+/// What a revision changed in the result of a period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Revision {
     /// When it was made.
     pub at: Timestamp,
-    /// What was done with the members of the lines that it comes of, in their order. The names are stored apart.
+    /// What happened to the members of its lines, in order. Their names are stored separately.
     pub members: Vec<RevisedMember>,
-    /// How many members the standing had before.
+    /// How many members the standing had before the revision.
     pub total_before: u64,
-    /// How many it has.
+    /// How many it has after it.
     pub total: u64,
 }
 
-/// The number of a revision, what it has changed, and the names of its members; `None` for one who was erased.
+/// A revision's number, its changes, and the names of its members, `None` for erased ones.
 pub type NamedRevision = (u64, Revision, Vec<Option<String>>);
 
 /// A period that was revised.
@@ -128,23 +127,22 @@ pub struct RevisedPeriod {
     pub window: Window,
     /// The key of the period.
     pub key: String,
-    /// In a league, of which cohort: its name.
+    /// In a league, the name of the cohort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cohort: Option<String>,
     /// The revision of its result.
     pub revision: u64,
 }
 
-/// Up to which line of each shard's journal it is noted that results are to be revised, by the tags of the shards. A shard
-/// that is missing has no lines that matter.
+/// The last noted line of each shard's journal, by tag. A missing shard has no lines that matter.
 pub async fn revised(store: &Store, board: &Board) -> Result<BTreeMap<String, u64>, StoreError> {
     store
         .command("HGETALL", [keys::of_board(board, Kind::Revised)])
         .await
 }
 
-/// Some of the lines of a shard's journal behind a number. What tells of members who are being erased is left out. `is_closed`:
-/// whatever the version of the shard is.
+/// Some lines of a shard's journal after a number, without those of members that are being erased. `is_closed`: accept any
+/// version of the shard.
 pub async fn journal(
     store: &Store,
     shard: &Shard,
@@ -179,8 +177,8 @@ pub async fn journal(
     })
 }
 
-/// Notes lines of a shard's journal up to `last`, unless somebody has noted lines of it since `known`. Returns the number up to
-/// which they are noted now.
+/// Notes lines of a shard's journal up to `last`, unless another caller has noted lines of it since `known`. Returns the
+/// number of the last line noted now.
 pub async fn note_lines(
     store: &Store,
     board: &Board,
@@ -203,7 +201,7 @@ pub async fn note_lines(
     Ok(up_to)
 }
 
-/// The first lines by which results are to be revised, up to `count`; those of one shard come in their order.
+/// The first `count` lines by which results must be revised, those of a shard in order.
 pub async fn lines_to_revise(
     store: &Store,
     board: &Board,
@@ -226,9 +224,9 @@ pub async fn lines_to_revise(
     lines.collect()
 }
 
-/// Replaces the result of a section by its next revision, because of lines, each of which has its member in the revision.
-/// [`StoreError::Stale`] if another result is stored than the one that was `seen`. `forgetting`: what the board said before the
-/// caller has found the members.
+/// Replaces the result of a section by its next revision. Each line that causes it has its member in the revision.
+/// [`StoreError::Stale`] if the stored result is not `seen`. `forgetting`: the board's value before the caller looked for
+/// the members.
 pub async fn revise_result(
     store: &Store,
     board: &Board,
@@ -266,7 +264,7 @@ pub async fn revise_result(
     revised.write::<Done>().await.map(drop)
 }
 
-/// The periods that were revised by a line.
+/// The periods that a line revised.
 pub async fn revised_periods(
     store: &Store,
     board: &Board,
@@ -281,7 +279,7 @@ pub async fn revised_periods(
         .collect()
 }
 
-/// Has whoever hides members of a board wait for so long, at the most.
+/// Makes requests that hide members of a board wait, for at most this long.
 pub async fn hold_moderation(
     store: &Store,
     board: &Board,
@@ -292,26 +290,26 @@ pub async fn hold_moderation(
     store.command("SET", [&key, "1", "PX", &ms]).await
 }
 
-/// Has nobody wait any more.
+/// Ends that wait.
 pub async fn release_moderation(store: &Store, board: &Board) -> Result<(), StoreError> {
     store.command("DEL", [keys::moderation_hold(board)]).await
 }
 
-/// Whether whoever hides members of a board is to wait.
+/// Whether requests that hide members of a board must wait.
 pub async fn is_moderation_held(store: &Store, board: &Board) -> Result<bool, StoreError> {
     store
         .command("EXISTS", [keys::moderation_hold(board)])
         .await
 }
 
-/// How many lines there are by which results are to be revised.
+/// How many lines still have to revise results.
 pub async fn count_lines_to_revise(store: &Store, board: &Board) -> Result<usize, StoreError> {
     store
         .command("ZCARD", [keys::of_board(board, Kind::ToRevise)])
         .await
 }
 
-/// Forgets a line: all results were revised by it.
+/// Deletes a line that all results cover.
 pub async fn end_line(store: &Store, board: &Board, line: &JournalLine) -> Result<(), StoreError> {
     let ended = store
         .call(&script::END_LINE, board.id.as_str())
@@ -321,7 +319,7 @@ pub async fn end_line(store: &Store, board: &Board, line: &JournalLine) -> Resul
     ended.write::<Done>().await.map(drop)
 }
 
-/// Some revisions of the result of a period, each with the names of its members; `None` once one was erased.
+/// Some revisions of the result of a period, with the names of their members, `None` for erased ones.
 pub async fn read(
     store: &Store,
     board: &Board,

@@ -1,10 +1,9 @@
-//! Revises the results of final periods after members were hidden or brought back: who has won, how many members there are, and
-//! who gets which reward.
+//! Revises the results of final periods after members were hidden or brought back.
 //!
-//! By each line of a journal of hides the results are revised whose standings have the member. A revision covers all lines that
-//! the walk over the standing has seen. Lines are taken in their order, and a result says up to which line of each shard it was
-//! revised. So any number of callers may revise at once, and stop half-way. Who needs a result that is up to date revises it;
-//! otherwise a job does.
+//! Each line of a journal of hides revises the results whose standings have its member. A revision covers all lines that
+//! its walk over the standing has seen. Lines are taken in order, and a result stores the last line of each shard that it
+//! covers, so any number of callers may revise at once and stop half-way. A request that needs an up-to-date result revises
+//! it; otherwise a job does.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -40,34 +39,34 @@ use crate::redis::Freshness;
 use crate::runtime::join::{join_all, try_join_all};
 use crate::webhooks::outbox;
 
-/// How many sections are looked at side by side.
+/// How many sections are checked concurrently.
 const SECTIONS_AT_ONCE: usize = 100;
-/// By how much the number of a journal's last line may be greater than that of the last line that is noted: long before a journal
-/// forgets lines (`scripts/lib/hides.lua`).
+/// How far the last noted line may fall behind the journal's last line: well below what a journal keeps
+/// (`scripts/lib/hides.lua`).
 const NOTED_BEHIND_MAX: u64 = 1_000;
-/// How many lines a revision covers at the most.
+/// How many lines one revision covers at most.
 const COVERED_MAX: usize = 100;
-/// So many lines may wait before whoever hides helps to revise.
+/// If more lines than this wait, a request that hides a member helps to revise.
 const WAITING_MAX: usize = COVERED_MAX;
-/// For how long whoever hides waits for an erasure after something came between its revisions.
+/// How long requests that hide members wait for an erasure after a hide interfered with its revisions.
 const TURN: Duration = Duration::from_millis(500);
-/// For how long it waits in all, and how often it looks.
+/// How long it waits in all, and how often it checks.
 const HELD_MAX: Duration = Duration::from_secs(2);
 const HELD_LOOK_AFTER: Duration = Duration::from_millis(20);
-/// How many lines one step looks at for one that is due: more than wait on a board whose helpers keep up.
+/// How many lines one step searches for one that is due: more than can wait on a board whose callers help.
 const LINES_READ_MAX: usize = 1_000;
-/// How many periods a message names.
+/// How many periods a message names at most.
 const NAMED_MAX: usize = 100;
 
-/// Why results are revised.
+/// The journal line for which results are revised, and its context.
 struct Cause<'a> {
     line: &'a JournalLine,
-    /// What the board said of its erasures before anybody has looked for the member.
+    /// The board's `forgetting` before anything looked for the member.
     forgetting: Forgetting,
 }
 
-/// Notes that somebody is about to hide a member of a shard, or to bring it back. Whoever does that while many others wait for
-/// their revisions helps with one first: so no more hides come than results can be revised by.
+/// Announces that a member of a shard is about to be hidden or brought back. While many lines wait, the caller first
+/// revises by one of them, so hides can't outpace revisions.
 pub(crate) async fn begin_moderation(
     engine: &Engine,
     board: &Board,
@@ -79,7 +78,7 @@ pub(crate) async fn begin_moderation(
         sleep(HELD_LOOK_AFTER).await;
     }
     if store::count_lines_to_revise(&engine.store, board).await? > WAITING_MAX {
-        // The job tells of a fault. A member is hidden all the same.
+        // The job reports a fault; the member is hidden anyway.
         let due = OnceLock::new();
         drop(revise_on(engine, &board.id, &due, false).boxed().await);
     }
@@ -88,7 +87,7 @@ pub(crate) async fn begin_moderation(
         let last = results::store::moderated(&engine.store, shard).await?.hides;
         match known.get(shard.tag()) {
             None => {
-                // What was hidden before is in all results that there are.
+                // All results already include earlier hides.
                 let begun = store::note_lines(&engine.store, board, shard.tag(), (None, last), &[]);
                 return Ok(begun.await.map(drop)?);
             }
@@ -100,14 +99,14 @@ pub(crate) async fn begin_moderation(
     }
 }
 
-/// Revises the results of a board until all hides are in them that were answered before. What is hidden meanwhile may be
-/// in them, but is not waited for.
+/// Revises the results of a board until they include all hides that were acknowledged before the call. Later hides may be
+/// included, but are not waited for.
 pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
     revise_whole(engine, id, false).await
 }
 
-/// The same, for an erasure in turn with whoever hides: a walk along a standing counts only if nobody is hidden meanwhile, so
-/// without that it might never come to its end.
+/// Like [`revise`], but makes requests that hide members wait: an erasure's walk along a standing counts only if nobody is
+/// hidden meanwhile, and might never finish otherwise.
 pub(crate) async fn revise_in_turn(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
     revise_whole(engine, id, true).await
 }
@@ -126,8 +125,8 @@ async fn revise_whole(engine: &Engine, id: &BoardId, in_turn: bool) -> Result<Re
     Ok(due.into_inner().unwrap_or_default())
 }
 
-/// Revises results of a board by a bounded step. `due`: which hides have to be in them at the end; the first step sets it to
-/// those that there are. `in_turn`: after something came between, whoever hides has to wait for a while.
+/// Revises results of a board by a bounded step. `due`: the hides that must be included in the end; the first step sets it
+/// to those that exist. `in_turn`: if a hide interferes, make requests that hide members wait for a while.
 async fn revise_on(
     engine: &Engine,
     id: &BoardId,
@@ -170,7 +169,7 @@ async fn revise_due(
     Ok(Progress::More)
 }
 
-/// Notes some lines of the journals of all shards behind those that are `noted`. Returns whether there may be more.
+/// Notes some journal lines of all shards that come after the `noted` ones. Returns whether there may be more.
 async fn note_journals(
     engine: &Engine,
     live: &LiveBoard,
@@ -192,8 +191,8 @@ async fn note_journals(
     Ok(is_any_left)
 }
 
-/// Notes some lines of a shard's journal behind the one that is `known`. Returns the number up to which they are noted then, and
-/// whether there may be more.
+/// Notes some lines of a shard's journal after `known`. Returns the number of the last noted line, and whether there may be
+/// more.
 pub(crate) async fn note_journal(
     engine: &Engine,
     board: &Board,
@@ -208,11 +207,11 @@ pub(crate) async fn note_journal(
     let numbers = (Some(known), part.up_to);
     let noted = store::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines);
     let noted = noted.await?;
-    // Somebody else may have noted fewer.
+    // Another caller may have noted fewer.
     Ok((noted, part.is_more || noted < part.up_to))
 }
 
-/// Revises all results by a line, and tells of it.
+/// Revises all results by a line, and posts its messages.
 async fn revise_by(engine: &Engine, live: &LiveBoard, noted: &JournalLine) -> Result<(), Error> {
     let board = &live.board;
     let cause = &Cause {
@@ -239,7 +238,7 @@ async fn revise_by(engine: &Engine, live: &LiveBoard, noted: &JournalLine) -> Re
     Ok(store::end_line(&engine.store, board, noted).await?)
 }
 
-/// Revises the results of all cohorts by a line in which its member had a seat, as far as their standings are kept.
+/// Revises the results of all cohorts in which the line's member had a seat and whose standings are still kept.
 async fn revise_cohorts(engine: &Engine, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
     let (board, now) = (&live.board, engine.clock.now());
     let (seats, first) = histories::of_member(engine, live, &cause.line.member).await?;
@@ -258,7 +257,7 @@ async fn revise_cohorts(engine: &Engine, live: &LiveBoard, cause: &Cause<'_>) ->
     }
 }
 
-/// Revises the results of a unit by a line: of the sections before one with a key, or all, as far as their standings are kept.
+/// Revises the results of a unit by a line: all sections, or those before a key, whose standings are still kept.
 async fn revise_before(
     engine: &Engine,
     mut before: Option<String>,
@@ -278,7 +277,7 @@ async fn revise_before(
         let kept = sections.filter(|section| is_kept(board, &section.period, now));
         let kept: Vec<Section> = kept.collect();
         revise_sections(engine, live, &kept, cause).await?;
-        // They come in the order of their ends, the last first.
+        // Sections come in descending order of their ends.
         if kept.len() < SECTIONS_AT_ONCE {
             return Ok(());
         }
@@ -286,7 +285,7 @@ async fn revise_before(
     }
 }
 
-/// What webhooks are told of a line.
+/// The webhook messages of a line.
 async fn messages_of(
     engine: &Engine,
     board: &Board,
@@ -299,7 +298,7 @@ async fn messages_of(
     let mut messages = Vec::new();
     if cause.says() == Moderation::Hidden {
         let members = std::slice::from_ref(&cause.member);
-        // None if it has ended.
+        // `None` if the hide has ended.
         let hidden = engine.hidden_among(&board.id, members).await?.pop();
         let hide = hidden.map(|(_, hide)| hide.id);
         messages.push(message(MessageKind::MemberHidden, json!({ "hide": hide })));
@@ -350,7 +349,7 @@ async fn revise_sections(
     Ok(())
 }
 
-/// Where a member stands in a section, hidden or not.
+/// A member's place in a section, hidden or not.
 async fn find(
     engine: &Engine,
     live: &LiveBoard,
@@ -363,7 +362,7 @@ async fn find(
     Ok(found.map(|(mark, _)| mark))
 }
 
-/// Revises the result of a section by a line, whose member stands there.
+/// Revises the result of a section by a line whose member is listed there.
 async fn revise_section(
     engine: &Engine,
     live: &LiveBoard,
@@ -377,12 +376,12 @@ async fn revise_section(
         return Ok(());
     };
     if cause.line.is_in(&seen.result.hides) {
-        // Another instance was here.
+        // Another instance has revised it.
         return Ok(());
     }
     let mut result = seen.result.clone();
     result.revision += 1;
-    // A revision after more hides than it covers takes all of them into account. The next ones have nothing left to do.
+    // Hides came after the walk. A revision that includes more hides than it covers leaves nothing for the next ones to do.
     if results::work::moderated(engine, live, section).await? != result.walked {
         let made = results::work::make(engine, live, section, result.revision, handing);
         let made = made.await?;
@@ -397,7 +396,7 @@ async fn revise_section(
     let covered = covered(engine, live, cause, &result).await?;
     let (lines, members) = revised_members(engine, live, section, &covered).await?;
     if lines.is_empty() {
-        // Its member was erased meanwhile.
+        // The line's member was erased meanwhile.
         return Err(Error::Again(Outdated::Board));
     }
     let change = Revision {
@@ -423,8 +422,7 @@ async fn revise_section(
     Ok(revised.await?)
 }
 
-/// The lines that the walk by which a result was made takes into account, and that the result does not have yet: the cause, and others
-/// that are noted.
+/// The noted lines, the cause among them, that the walk of a result includes and that the result does not cover yet.
 async fn covered(
     engine: &Engine,
     live: &LiveBoard,
@@ -444,7 +442,7 @@ async fn covered(
     Ok(lines)
 }
 
-/// Those of these lines whose members stand in a section, and what they have done there.
+/// The lines whose members are listed in a section, and what happened to each member there.
 async fn revised_members<'l>(
     engine: &Engine,
     live: &LiveBoard,

@@ -1,4 +1,4 @@
-//! What members have won in final periods: lists it, and lets callers claim it; and how results were revised.
+//! Lists and claims the rewards of final periods, and lists the revisions of results.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::periods::revisions;
 use crate::periods::revisions::store::Revision;
 use crate::runtime::join::try_join_all;
 
-/// The most changes of rewards that are shown of one revision.
+/// How many reward changes of one revision are returned at most.
 pub const CHANGES_MAX: usize = 100;
 
 /// What a member has won by a rule.
@@ -34,9 +34,9 @@ pub struct FoundReward {
     pub rule: RuleId,
     /// What it gives.
     pub reward: Reward,
-    /// Who has won it.
+    /// The member that won it.
     pub member: String,
-    /// The rest.
+    /// Its rank, score, state and claim.
     pub entry: RewardEntry,
 }
 
@@ -47,32 +47,32 @@ pub struct FoundRevision {
     pub revision: u64,
     /// What has changed.
     pub change: Revision,
-    /// Who was hidden or brought back, in the order of the change; `None` once that member was erased.
+    /// The members hidden or brought back, in the order of the change; `None` once erased.
     pub members: Vec<Option<String>>,
-    /// Whose rewards have changed, some of them if they are many.
+    /// The reward changes, truncated if there are many.
     pub rewards: Vec<(RuleId, String, RewardChange)>,
-    /// Whether there are more.
+    /// Whether `rewards` is truncated.
     pub has_more: bool,
 }
 
-/// A reward of which a claim is made.
+/// A request to claim a reward.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Of which board.
+    /// The board.
     pub board: BoardId,
-    /// Of which window.
+    /// The window.
     pub window: String,
     /// The key of the period.
     pub key: String,
-    /// By which rule.
+    /// The rule.
     pub rule: RuleId,
-    /// Who has won it.
+    /// The member that won it.
     pub member: MemberId,
-    /// Under which name it is claimed.
+    /// The name of the claimant.
     pub by: String,
 }
 
-/// Which part of a period is meant: of a league this cohort, by what users call it, or else that of this member; of other boards all of it.
+/// Selects a section: in a league the named cohort (as users call it) or that of the member; otherwise the whole period.
 type Whose<'a> = (Option<&'a str>, Option<&'a MemberId>);
 
 /// A final section.
@@ -84,8 +84,8 @@ struct FinalSection {
     result: PeriodResult,
 }
 
-/// What members have won in a final period, by rules, ranks and members: up to `count` rewards behind `after`; or all that one
-/// member has won. With the board.
+/// The board, and rewards of a final period sorted by rule, rank and member: up to `count` after `after`, or all of one
+/// member.
 pub async fn list(
     service: &Service,
     (id, window, choice): (&BoardId, &str, &Choice),
@@ -126,12 +126,12 @@ pub async fn list(
         .await
 }
 
-/// Claims a reward. Returns it, and whether it was claimed only now.
+/// Claims a reward. Returns it, and whether this call was the first to claim it.
 ///
 /// # Errors
 ///
 /// [`Problem::reward_not_found`] if the member has not won it or is hidden, [`ALREADY_CLAIMED`] if it was claimed under
-/// another name, [`REWARD_REVOKED`] if it was claimed and is not won any more.
+/// another name, [`REWARD_REVOKED`] if it was claimed and later revoked.
 pub async fn claim(
     service: &Service,
     request: &ClaimRequest,
@@ -159,7 +159,7 @@ pub async fn claim(
             let hides = results::store::moderated(&engine.store, shard).await?.hides;
             let mut is_revised = revised.has(shard.tag(), hides);
             if is_revised && live.board.is_league() {
-                // Its first shard tells of all hides.
+                // The first shard of a league has all hides.
                 let first = &live.shards[0].shard;
                 let hides = results::store::moderated(&engine.store, first).await?.hides;
                 is_revised = revised.has(first.tag(), hides);
@@ -193,7 +193,7 @@ pub async fn claim(
         .await
 }
 
-/// How the result of a final period was revised, behind a revision: up to `count` revisions.
+/// Up to `count` revisions of the result of a final period, after the given one.
 pub async fn list_revisions(
     service: &Service,
     (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
@@ -208,7 +208,7 @@ pub async fn list_revisions(
             let Some(at) = at.await? else {
                 return Ok(Part::last(Vec::new()));
             };
-            // The first has revised nothing.
+            // Revision 1 is the original result.
             let first = after.max(1) + 1;
             let last = after.max(1).saturating_add(count as u64);
             let last = last.min(at.result.revision);
@@ -234,8 +234,8 @@ pub async fn list_revisions(
         .await
 }
 
-/// A section that has a result, in which nobody has a name any more who was erased; `None` if the member had no seat in this
-/// period of a league.
+/// A section that has a result, without names of erased members; `None` if the member had no seat in this period of a
+/// league.
 async fn final_section(
     service: &Service,
     live: &LiveBoard,
@@ -281,7 +281,7 @@ async fn final_section(
     })
 }
 
-/// The first rewards of all shards behind a place.
+/// The first rewards of all shards after a place.
 async fn rewards_behind(
     service: &Service,
     live: &LiveBoard,
@@ -300,7 +300,7 @@ async fn rewards_behind(
         .collect())
 }
 
-/// Whose rewards a revision has changed, one more than are shown if there are so many.
+/// The reward changes of a revision, up to one more than are returned.
 async fn changes_of(
     service: &Service,
     live: &LiveBoard,
@@ -334,7 +334,7 @@ impl FoundReward {
         })
     }
 
-    /// What to send as `after` for those behind it.
+    /// The cursor (`after`) for the rewards that follow.
     fn cursor(&self) -> String {
         format!("{}:{}:{}", self.rule, self.entry.rank, self.member)
     }
@@ -352,7 +352,7 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
     })
 }
 
-/// Who has claimed a reward, and when.
+/// The claimant of a reward, and the time of the claim.
 fn claim_of(entry: &RewardEntry) -> (String, Timestamp) {
     let claim = entry.claim.as_ref();
     let claim = claim.expect("invariant: a reward that is claimed or revoked has its claim");

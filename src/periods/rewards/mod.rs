@@ -1,12 +1,13 @@
-//! What members win in final sections: hands it out, takes it back, lists it, and lets callers claim it once.
+//! Rewards in final sections: hands them out, revokes them, lists them, and lets callers claim each once.
 //!
-//! `domain/reward.rs` says who wins, entry by entry from the first of a standing on. A *walk* (`work.rs`) goes along a final
-//! standing, notes what members win in lines in their shards (`lib/rewards.lua`), and takes back what it has not met.
+//! `domain/reward.rs` decides who wins, entry by entry from the top of a standing. A *walk* (`work.rs`) goes along a final
+//! standing, stores each member's rewards as a line in the member's shard (`lib/rewards.lua`), and revokes rewards that it
+//! did not meet.
 //!
-//! - A line is in the slot of the hide of its member, so the script of a claim sees both.
-//! - An entry of a line is decided by its state before the revision under which it is decided. So a walk may be begun again.
-//! - One caller at a time walks on a board, or in a league on one of its shards, under a lease whose number shards compare; the
-//!   same caller then records the result. A walk counts only if nobody was hidden meanwhile.
+//! - A line is in the same slot as the hide of its member, so the script of a claim sees both.
+//! - A reward's entry is decided from its state before the current revision, so a walk can be repeated.
+//! - One caller at a time walks on a board, or in a league on one of its shards, under a lease whose number shards compare;
+//!   the same caller then records the result. A walk counts only if nobody was hidden meanwhile.
 //!
 //! To add a field of a rule, see ARCHITECTURE.md.
 

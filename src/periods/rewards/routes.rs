@@ -1,4 +1,4 @@
-//! What members have won in final periods: listing it, claiming it, and how results were revised.
+//! Rewards of final periods: listing and claiming them, and listing revisions of results.
 
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ impl RewardBody {
         }
     }
 
-    /// As it was answered first to whoever has claimed it.
+    /// As the first response to the same claimant had it.
     fn as_claimed(mut found: FoundReward, decimals: Decimals) -> Self {
         if let Some(claim) = &found.entry.claim {
             found.entry.rank = claim.rank;

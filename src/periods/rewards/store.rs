@@ -1,4 +1,4 @@
-//! What members have won in final sections (`scripts/lib/rewards.lua`): notes it, lets callers claim it, and lists it.
+//! Stores, claims and lists the rewards of final sections (`scripts/lib/rewards.lua`).
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,38 +15,38 @@ use crate::redis::reply::require;
 use crate::redis::script::{self, Script};
 use crate::redis::{StoreError, keys};
 
-/// How many members one call hands rewards to: about two milliseconds of Redis.
+/// How many members one call hands rewards to: takes about two milliseconds in Redis.
 pub const HANDED_OUT_MAX: usize = 200;
-/// How many rewards one call looks at to take some back: about two milliseconds of Redis.
+/// How many rewards one call checks in order to revoke some: takes about two milliseconds in Redis.
 const TAKEN_BACK_MAX: usize = 200;
 /// How many rewards, or changes of rewards, one call reads.
 pub const REWARDS_READ_MAX: usize = 1_001;
 
-/// A walk over a final standing, which decides who wins. Only the last of all walks changes anything.
+/// A walk over a final standing, which decides who wins. Only the last walk changes anything.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RewardWalk {
-    /// The number of the lease that its caller holds.
+    /// The number of the caller's lease.
     pub lease: u64,
-    /// Under which revision of the result it decides.
+    /// The revision of the result under which it decides.
     pub revision: u64,
     /// Its own number.
     pub number: u64,
 }
 
-/// What a member wins.
+/// A member that wins rewards.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Winner {
-    /// Who, as the standing names it.
+    /// Its id, as in the standing.
     pub member: String,
-    /// At which rank, as it is shown.
+    /// Its rank, as shown.
     pub rank: u64,
-    /// With which score.
+    /// Its score.
     pub score: Score,
-    /// By the rules with these indexes.
+    /// The indexes of the rules by which it wins.
     pub rules: Vec<usize>,
 }
 
-/// Whether a reward was claimed, and is still won.
+/// The state of a reward.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardState {
@@ -54,9 +54,9 @@ pub enum RewardState {
     Open,
     /// It was claimed.
     Claimed,
-    /// It was claimed, and is not won any more.
+    /// It was claimed, and is no longer won.
     Revoked,
-    /// It is not won any more.
+    /// It is no longer won.
     Lost,
 }
 
@@ -77,12 +77,12 @@ pub enum RewardChange {
 /// The first claim of a reward.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Claim {
-    /// Under which name.
+    /// The name of the claimant.
     pub by: String,
-    /// When.
+    /// When it was claimed.
     #[serde(deserialize_with = "ms")]
     pub at: Timestamp,
-    /// Which rank the member had.
+    /// The member's rank at that time.
     pub rank: u64,
 }
 
@@ -91,18 +91,18 @@ pub struct Claim {
 pub struct RewardEntry {
     /// The index of the rule.
     pub rule: usize,
-    /// The rank of the member when it had won last.
+    /// The member's rank when it last won.
     pub rank: u64,
-    /// The score of the member.
+    /// The member's score.
     pub score: Score,
-    /// What has become of it.
+    /// Its state.
     pub state: RewardState,
-    /// Its claim, if it was claimed.
+    /// Its claim, if any.
     #[serde(default)]
     pub claim: Option<Claim>,
 }
 
-/// How a claim ended.
+/// The outcome of a claim.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Claimed {
@@ -115,38 +115,38 @@ pub enum Claimed {
     /// It was claimed before, under another name.
     #[serde(deserialize_with = "packed")]
     Taken(RewardEntry),
-    /// It was claimed before, and is not won any more.
+    /// It was claimed before, and is no longer won.
     #[serde(deserialize_with = "packed")]
     Revoked(RewardEntry),
     /// The member has not won it, or is hidden.
     None,
-    /// The result has to be revised first.
+    /// The result must be revised first.
     Behind,
 }
 
-/// What is claimed.
+/// A claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Claiming<'a> {
-    /// Whose reward.
+    /// The member that won the reward.
     pub member: &'a str,
     /// The index of its rule.
     pub rule: usize,
-    /// Under which name.
+    /// The name of the claimant.
     pub by: &'a str,
-    /// When.
+    /// The time of the claim.
     pub at: Timestamp,
     /// The revision of the result that the caller knows.
     pub revision: u64,
-    /// Up to which number of the shard's hides the result was revised.
+    /// The last hide of the shard that the result covers.
     pub hides: u64,
 }
 
-/// A place in the list of rewards of a section, or in that of changes: both sort by the bytes of their places.
+/// A place in a section's list of rewards or of reward changes; both are sorted bytewise by place.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 pub struct RewardPlace(String);
 
 impl RewardPlace {
-    /// Of a reward: by the rule with this index, at this rank, of this member.
+    /// The place of a member's reward by the rule with this index, at this rank.
     pub fn of_reward(rule: usize, rank: u64, member: &str) -> Self {
         Self(format!("l{rule:02}{rank:015}{member}"))
     }
@@ -166,8 +166,8 @@ impl RewardPlace {
     }
 }
 
-/// Notes what members of this shard win in a section; of no more than [`HANDED_OUT_MAX`] of them at once. From now on the
-/// shard refuses earlier leases as stale, also if nobody wins.
+/// Stores what members of this shard win in a section, at most [`HANDED_OUT_MAX`] at once. From then on the shard refuses
+/// earlier leases as stale, even if nobody wins.
 pub async fn hand_out(
     store: &Store,
     shard: &Shard,
@@ -184,8 +184,8 @@ pub async fn hand_out(
     handed_out.write::<Done>().await.map(drop)
 }
 
-/// Takes back what some members of this shard do not win any more, behind a place. Returns how many of the rewards that
-/// it has looked at are won, and where it has come to, `None` at the end.
+/// Revokes rewards of members of this shard that are no longer won, after a place. Returns how many of the rewards checked
+/// are won, and the next place, `None` at the end.
 pub async fn take_back(
     store: &Store,
     shard: &Shard,
@@ -200,7 +200,7 @@ pub async fn take_back(
     Ok(met)
 }
 
-/// Claims what a member of this shard has won in a section.
+/// Claims a reward of a member of this shard in a section.
 pub async fn claim(
     store: &Store,
     shard: &Shard,
@@ -218,8 +218,8 @@ pub async fn claim(
         .await
 }
 
-/// What members of this shard have won in a section, in the order of places, behind one: `count` rewards at the most,
-/// no more than [`REWARDS_READ_MAX`].
+/// Rewards of members of this shard in a section, in order, after a place: at most `count`, and at most
+/// [`REWARDS_READ_MAX`].
 pub async fn list(
     store: &Store,
     shard: &Shard,
@@ -236,7 +236,7 @@ pub async fn list(
         .collect())
 }
 
-/// What a member of this shard has won in a section.
+/// The rewards of a member of this shard in a section.
 pub async fn of_member(
     store: &Store,
     shard: &Shard,
@@ -251,8 +251,8 @@ pub async fn of_member(
     Ok(rewards)
 }
 
-/// How a revision has changed what members of this shard have won, in the order of places: `count` changes at the
-/// most, no more than [`REWARDS_READ_MAX`]. Each with the index of its rule and its member.
+/// Reward changes of a revision for members of this shard, each with the index of its rule and its member, in order: at
+/// most `count`, and at most [`REWARDS_READ_MAX`].
 pub async fn changes(
     store: &Store,
     shard: &Shard,
@@ -274,7 +274,7 @@ pub async fn changes(
         .collect()
 }
 
-/// Names in the index, and what they stand for.
+/// Places in the index, and the data stored for them.
 async fn read<N: DeserializeOwned, T: DeserializeOwned>(
     store: &Store,
     shard: &Shard,
@@ -304,7 +304,7 @@ fn call_section<'a>(
         .key(keys::rewards(shard, section))
 }
 
-/// The same for a step of a walk.
+/// A call for a step of a walk.
 fn call_walk<'a>(
     store: &'a Store,
     script: &'static Script,

@@ -1,12 +1,12 @@
-//! Hands out rewards: decides who wins in a final section, and notes it with the members.
+//! Hands out rewards: decides who wins in a final section, and stores that with the members.
 //!
-//! Who wins follows from the order of the standing (`domain/reward.rs`). So a *walk* goes along the standing from its first entry
-//! until nobody can win any more, and notes what members win in their shards (`scripts/lib/rewards.lua`). Then it goes along
-//! all that was won before, and takes back what it has not met. A walk that is repeated changes nothing.
+//! Winners follow from the order of the standing (`domain/reward.rs`). So a *walk* goes along the standing from its first
+//! entry until nobody else can win, and stores the members' rewards in their shards (`scripts/lib/rewards.lua`). Then it
+//! goes through all rewards won before, and revokes those that it did not meet. Repeating a walk changes nothing.
 //!
-//! - One instance at a time walks on a board: it holds a lease, and shards refuse what was sent under an earlier one. The
-//!   position of the lease says how far the walk has come, so that any instance goes on there. On an instance, calls take turns.
-//! - A call that is dropped, because its client is gone, gives the lease back with what it has done.
+//! - One instance at a time walks on a board: it holds a lease, and shards refuse calls of earlier leases. The lease stores
+//!   how far the walk has come, so any instance can continue it. On an instance, calls take turns.
+//! - A call dropped because its client disconnected gives the lease back with its progress.
 //! - A walk counts only if nobody was hidden, brought back or erased meanwhile. Otherwise another one begins.
 
 use std::collections::BTreeMap;
@@ -37,40 +37,40 @@ use crate::redis::leases::Leased;
 use crate::redis::{Freshness, StoreError};
 use crate::runtime::join::try_join_all;
 
-/// For how long one call walks, or waits for another instance that does. How far the walk has come stays.
+/// How long one call walks, or waits for another instance's walk. Progress is kept.
 const WALK_TIME_MAX: Duration = Duration::from_secs(8);
-/// How long a call waits before it looks again whether another instance still walks.
+/// Pause between checks whether another instance still walks.
 const HELD_PAUSE: Duration = Duration::from_millis(20);
 
-/// How far a walk has come, as its lease says it.
+/// The progress of a walk, as stored in its lease.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Position {
     unit: Unit,
     key: String,
     revision: u64,
-    /// The number of the walk: that of the lease under which it was begun.
+    /// The number of the walk: that of the lease that began it.
     walk: u64,
-    /// What the heads of the shards said when it began.
+    /// The shards' counters of hides and erasures when it began.
     before: BTreeMap<String, Moderated>,
-    /// How many members the standing shows.
+    /// How many visible members the standing has.
     total: u64,
     #[serde(rename = "course")]
     scan: RewardScan,
     taken_back: TakenBack,
 }
 
-/// How far a walk has come that takes back what is not won any more.
+/// Progress in revoking rewards that are no longer won.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct TakenBack {
-    /// The shard that it has come to.
+    /// The current shard.
     shard: usize,
-    /// Where in this shard.
+    /// The place in that shard.
     after: Option<String>,
-    /// How many rewards are won among those that it has met.
+    /// How many of the rewards seen so far are still won.
     won: u64,
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk<'a> {
     engine: &'a Engine,
     live: &'a LiveBoard,
@@ -78,25 +78,25 @@ struct Walk<'a> {
     lease: &'a Lease,
     standing: RankedStanding,
     at: Position,
-    /// Right behind the last entry that it has met; `None`: it has met none since it was taken up.
+    /// The last entry that it met; `None`: none yet since it was resumed.
     mark: Option<SortKey>,
-    /// Where it is noted how far it has come.
+    /// Where its progress is stored.
     noted: &'a mut String,
 }
 
-/// The right to hand out the rewards of a board once, until the result that comes of it is recorded.
+/// The right to hand out the rewards of a section of a board, held until the result is recorded.
 pub(crate) struct Handing {
     /// `None`: nobody can win anything.
     lease: Option<Lease>,
-    /// How far the walk has come, for whoever goes on with it.
+    /// The walk's progress, for the next holder.
     pub(crate) position: String,
     until: Instant,
-    /// The turn of this instance's board.
+    /// This instance's lock for the board.
     _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Handing {
-    /// Lets others hand out rewards.
+    /// Releases the right.
     pub(crate) async fn give_back(mut self) -> Result<(), StoreError> {
         match self.lease.take() {
             Some(lease) => lease.give_back(&self.position).await,
@@ -112,7 +112,7 @@ impl Drop for Handing {
             return;
         };
         let position = std::mem::take(&mut self.position);
-        // If that fails, the lease ends by itself.
+        // If that fails, the lease expires.
         runtime.spawn(async move { lease.give_back(&position).await });
     }
 }
@@ -153,7 +153,7 @@ pub(crate) async fn begin_handing(
     Err(unfinished(live))
 }
 
-/// Whether anybody can win anything in a final section.
+/// Whether a final section has any rewards to win.
 async fn gives_any(engine: &Engine, live: &LiveBoard, section: &Section) -> Result<bool, Error> {
     let (board, period) = (&live.board, &section.period);
     if board.rules_of(period).next().is_none() {
@@ -167,8 +167,8 @@ async fn gives_any(engine: &Engine, live: &LiveBoard, section: &Section) -> Resu
     Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
 }
 
-/// Hands out what members win in a final section, under a revision of its result. Returns how many rewards are won. That counts only
-/// if nobody was hidden, brought back or erased meanwhile.
+/// Hands out the rewards of a final section under a revision of its result. Returns how many are won. That counts only if
+/// nobody was hidden, brought back or erased meanwhile.
 pub(crate) async fn hand_out(
     engine: &Engine,
     live: &LiveBoard,
@@ -190,7 +190,7 @@ pub(crate) async fn hand_out(
 }
 
 impl<'a> Walk<'a> {
-    /// Goes on with the last walk, if it was the same and nobody was hidden or brought back since; otherwise begins one.
+    /// Resumes the last walk if it had the same purpose and nobody was hidden or brought back since; otherwise begins one.
     async fn take_up(
         engine: &'a Engine,
         live: &'a LiveBoard,
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
             mark: None,
             noted,
         };
-        // From now on the shards refuse what an earlier holder of the lease has under way.
+        // From now on the shards refuse in-flight calls of earlier holders of the lease.
         let nobody = vec![Vec::new(); walk.shards().len()];
         walk.note(nobody, true).await?;
         walk.at.before = results::work::moderated(engine, live, section).await?;
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
             && last.before == at.before
     }
 
-    /// How many members the standing shows.
+    /// How many visible members the standing has.
     async fn total(&self) -> Result<u64, Error> {
         let reader = Reader::new(self.engine, self.live, Freshness::Current);
         let list = Merged::new(&reader, standing_of(&self.live.board, self.section));
@@ -266,7 +266,7 @@ impl<'a> Walk<'a> {
         self.at.scan.goes_on(rules, &self.standing)
     }
 
-    /// Hands out what the next entries win.
+    /// Hands out the rewards of the next entries.
     async fn hand_on(&mut self) -> Result<(), Error> {
         let board = &self.live.board;
         let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
@@ -276,7 +276,7 @@ impl<'a> Walk<'a> {
         let start = self.mark.as_ref().map_or(behind, Start::At);
         let lines = list.lines(start, count).boxed().await?;
         let Some(final_line) = lines.last() else {
-            // There were more when the walk began.
+            // More were there when the walk began.
             return Err(Error::Again(Outdated::Read));
         };
         let mut scan = self.at.scan;
@@ -303,7 +303,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Notes what members of each shard win; `all`: also in shards of which nobody does.
+    /// Stores what members of each shard win; `all`: also calls shards without winners.
     async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), Error> {
         let of_shards = self.shards().iter().zip(of_shards);
         let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
@@ -314,7 +314,7 @@ impl<'a> Walk<'a> {
         Ok(try_join_all(noted).await.map(drop)?)
     }
 
-    /// Takes back what some members do not win any more.
+    /// Revokes some rewards that are no longer won.
     async fn take_back(&mut self) -> Result<(), Error> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
@@ -336,7 +336,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes how far it has come, for whoever goes on, and keeps the lease, as long as there is time.
+    /// Stores the progress for the next holder, and renews the lease while there is time.
     async fn stay(&mut self, until: Instant) -> Result<(), Error> {
         *self.noted = serde_json::to_string(&self.at).unwrap_or_default();
         if Instant::now() >= until {
@@ -348,12 +348,12 @@ impl<'a> Walk<'a> {
         Err(Error::Again(Outdated::Board))
     }
 
-    /// Those where rewards of the section lie.
+    /// The shards that store rewards of the section.
     fn shards(&self) -> &'a [LiveShard] {
         self.live.shards_of(*self.section)
     }
 
-    /// The index among them of the one where those of a member lie.
+    /// The index of the shard that stores a member's rewards.
     fn shard_of(&self, member: &str) -> Result<usize, StoreError> {
         let member = MemberId::stored(member)
             .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;

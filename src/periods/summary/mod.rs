@@ -1,4 +1,4 @@
-//! What a frontend needs to know of a board: what it is called, and where its windows stand.
+//! What a frontend needs to know about a board: its title, and the running standing of each window.
 
 pub mod routes;
 pub mod work;

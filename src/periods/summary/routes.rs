@@ -1,4 +1,4 @@
-//! What a frontend needs to know of a board.
+//! What a frontend needs to know about a board.
 
 use axum::http::HeaderMap;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! Reading what a frontend needs to know of a board: what it is called, and where its windows stand.
+//! Reads what a frontend needs to know about a board.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,18 +17,18 @@ use crate::standings::page::{Entries, PageView};
 use crate::standings::standing::{self, Attempt, FoundIn, StandingRequest, View};
 use crate::standings::tiers::TiersView;
 
-/// What a frontend needs to know of a board.
+/// A board and its running standings.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The board.
     pub live: Arc<LiveBoard>,
     /// The running standing of each of its windows, and how many members it has.
     pub windows: Vec<FoundIn<u64>>,
-    /// All that was acknowledged by then is in it; `None`: all that was before the request.
+    /// The response includes everything acknowledged by then; `None`: everything before the request.
     pub as_of: Option<Instant>,
 }
 
-/// How many members a standing has; of a league, how many have a seat in the period.
+/// How many members a standing has; in a league, how many have a seat in the period.
 #[derive(Clone, Copy, Debug)]
 struct SummaryView;
 
@@ -45,7 +45,7 @@ impl View for SummaryView {
     }
 }
 
-/// Sums up a board. Each window is read by itself: they are no snapshot.
+/// Sums up a board. Each window is read separately, so this is no snapshot.
 pub async fn summarize(
     service: &Service,
     id: &BoardId,

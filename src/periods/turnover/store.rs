@@ -1,4 +1,4 @@
-//! The records of decided cohorts (`domain/league/decision.rs`). Each lies beside the standing of its cohort.
+//! Stores decided cohorts (`domain/league/decision.rs`), each next to the standing of its cohort.
 
 use std::collections::HashMap;
 
@@ -16,35 +16,35 @@ use crate::redis::kinds::Kind;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, script};
 
-/// The field of what all members of a cohort have in common. Nobody has this id.
+/// The field of what all members of a cohort have in common. No member has this id.
 const SUMMARY: &str = "";
-/// What an error calls a record.
+/// The name of a record in errors.
 const WHAT: &str = "a decision";
 
-/// What became of the wish to record how a cohort was decided.
+/// The outcome of recording a decision.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Recorded {
-    /// There is a record, of this call or of an earlier one.
+    /// There is a record, from this call or an earlier one.
     #[serde(rename = "OK")]
     Done,
-    /// The barrier of the shard lies before the end of the period.
+    /// The barrier of the shard is before the end of the period.
     Open,
-    /// Somebody was hidden, brought back or erased since the caller has read.
+    /// A member was hidden, brought back or erased since the caller's read.
     Moderated,
 }
 
-/// What a cohort was decided to be for some of its members.
+/// The decision of a cohort for some of its members.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// What all members have in common.
     pub summary: Summary,
-    /// The outcomes by the members' ids. Whoever is missing was not listed.
+    /// The outcomes by member id. A missing member was not listed.
     pub outcomes: HashMap<String, Outcome>,
 }
 
-/// Records how a cohort was decided whose period ends then, unless that is recorded. `seen`: what the head of the shard said
-/// before the caller has read the standing.
+/// Stores the decision of a cohort whose period ends at this instant, unless there is one. `seen`: the shard's counters
+/// before the caller read the standing.
 pub async fn record(
     store: &Store,
     shard: &Shard,
@@ -69,7 +69,7 @@ pub async fn record(
     call.write().await
 }
 
-/// How a cohort was decided; `None` if it was not. `members`: whose outcomes are wanted.
+/// The decision of a cohort, with the outcomes of `members`; `None` if it is not decided.
 pub async fn read(
     store: &Store,
     shard: &Shard,
@@ -89,7 +89,7 @@ pub async fn read(
     decided(&summary, outcomes).map(Some)
 }
 
-/// The same with the outcomes of all members.
+/// The decision of a cohort, with the outcomes of all members.
 pub async fn read_all(
     store: &Store,
     shard: &Shard,
@@ -103,7 +103,7 @@ pub async fn read_all(
     decided(&summary, stored).map(Some)
 }
 
-/// Lets what this shard has of the seats of some tiers of a period expire at an instant, in milliseconds since the epoch.
+/// Sets when this shard's seats in some tiers of a period expire, in milliseconds since the epoch.
 pub async fn expire_tiers(
     store: &Store,
     shard: &Shard,
@@ -124,7 +124,7 @@ pub async fn expire_tiers(
     expired.write::<Done>().await.map(drop)
 }
 
-/// The key of the record of the cohort with this standing.
+/// The key of the decision of the cohort with this standing.
 fn decided_of(shard: &Shard, standing: &Standing) -> String {
     keys::part(&keys::sorted_set(shard, standing), Kind::Decided)
 }

@@ -1,8 +1,8 @@
-//! Turns leagues over: decides the cohorts of periods that are over, and brings what was decided into the players.
+//! Turns leagues over: decides the cohorts of ended periods, and applies the outcomes to the players.
 //!
-//! Whoever needs it first does it: a member that takes its next seat, or the closing of the period (`turnover.rs`). A cohort is
-//! decided once, by its standing and the hides of that moment, and everybody reads that record. A player's seat is turned by
-//! comparing and setting what is stored of the player. So every step may be repeated, by any number of instances at once.
+//! The first to need it does it: a member that takes its next seat, or the closing of the period (`work.rs`). A cohort is
+//! decided once, from its standing and the hides at that moment, and everyone reads that record. A seat is turned by a
+//! compare-and-set of the player. So any number of instances may repeat every step at once.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -31,28 +31,28 @@ use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
 use crate::runtime::throttle;
 
-/// How long a caller should wait, in milliseconds, while nobody can say when a period will be closed.
+/// How long a caller should wait, in milliseconds, while the time of the closing is unknown.
 pub(crate) const PAUSE_MS: u64 = 1_000;
 
-/// How a cohort stands whose period is over.
+/// The state of a cohort whose period has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CohortState {
-    /// There is a record of how it was decided.
+    /// Its decision is stored.
     Decided,
-    /// Nobody is listed, so that there is nothing to decide.
+    /// Nobody is listed, so there is nothing to decide.
     Empty,
-    /// The period is not closed.
+    /// The period is not closed yet.
     Open,
 }
 
-/// A member whose seat in a cohort is to be turned, and what the cohort's record says of it.
+/// A member whose seat is to be turned, and its outcome in the cohort's record.
 struct Turning {
     member: MemberId,
     section: Section,
     outcome: Outcome,
 }
 
-/// Turns the seat of a member whose period is over. If the member has no such seat, this does nothing.
+/// Turns the seat of a member whose period has ended. Does nothing if there is no such seat.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub async fn turn_seat(engine: &Engine, id: &BoardId, member: &MemberId) -> Resu
         .await
 }
 
-/// What a cohort was decided to be for a member whose seat is not turned; `None` if the member was never listed there.
+/// The outcome of a member whose seat is not turned; `None` if the cohort never listed it.
 async fn outcome(
     engine: &Engine,
     id: &BoardId,
@@ -102,7 +102,7 @@ async fn outcome(
                 .await?
                 .unwrap_or_default();
             if closings.results_until >= live.board.end_of(&section.period) {
-                // The closing has turned all seats that count, also if the record has expired since.
+                // The closing has turned all seats that count, even if the record has expired since.
                 return Ok(None);
             }
             match decide_cohort(engine, id, section).await? {
@@ -119,7 +119,7 @@ async fn outcome(
         .await
 }
 
-/// Decides a cohort whose period is closed, unless it is decided.
+/// Decides a cohort whose period is closed, unless it is decided already.
 pub(crate) async fn decide_cohort(
     engine: &Engine,
     id: &BoardId,
@@ -138,7 +138,7 @@ pub(crate) async fn decide_cohort(
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
             let entries = placed(engine, &reader, section, seen.hides > 0).await?;
             let (now, end) = (engine.clock.now(), board.end_of(period));
-            // A read that has not seen the barrier does not wait for the removal of erased members either.
+            // A read that has not seen the barrier doesn't wait for the removal of erased members either.
             let is_final = board.state_of(period, reader.seen(), now) == Some(PeriodState::Final);
             let Some(end) = end.filter(|_| is_final) else {
                 return Ok(CohortState::Open);
@@ -162,7 +162,7 @@ pub(crate) async fn decide_cohort(
         .await
 }
 
-/// What all members of a cohort that is decided have in common; `None` of a whole period.
+/// What all members of a decided cohort have in common; `None` for a whole period.
 pub(crate) async fn summary_of(
     engine: &Engine,
     live: &LiveBoard,
@@ -179,7 +179,7 @@ pub(crate) async fn summary_of(
     Ok(decided.map(|decided| decided.summary))
 }
 
-/// The entries of a cohort in their order, hidden ones too.
+/// The ordered entries of a cohort, including hidden ones.
 async fn placed(
     engine: &Engine,
     reader: &Reader<'_>,
@@ -211,11 +211,11 @@ async fn placed(
     Ok(placed.collect())
 }
 
-/// Closes the periods of a league that end up to an instant, but for their results.
+/// Closes the periods of a league that end up to an instant, without recording their results.
 ///
 /// # Errors
 ///
-/// [`Error::LeagueTurning`] if that can't be done yet.
+/// [`Error::LeagueTurning`] if that is not possible yet.
 pub(crate) async fn close_league_until(
     engine: &Engine,
     id: &BoardId,
@@ -226,7 +226,7 @@ pub(crate) async fn close_league_until(
         now => now?,
     };
     let live = engine.live_board(id).await?;
-    // All that is due is closed at once: a second closing would have to wait for the results of the first.
+    // Closes everything that is due at once: a second closing would have to wait for the results of the first.
     match closing::due(&live.board, None, now).filter(|due| *due >= end) {
         Some(due) if barriers::work::decide_and_raise(engine, id, due).await? => Ok(()),
         Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
@@ -241,7 +241,7 @@ pub(crate) async fn close_league_until(
     }
 }
 
-/// Turns the seats of all members that were listed in these cohorts, which are decided.
+/// Turns the seats of all members listed in these decided cohorts.
 pub(crate) async fn turn_cohorts(
     engine: &Engine,
     live: &LiveBoard,
@@ -256,7 +256,7 @@ pub(crate) async fn turn_cohorts(
     let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
     for (section, decided) in try_join_all(decided).await? {
         for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
-            // Who was erased is no player any more.
+            // An erased member is no longer a player.
             let Ok(member) = MemberId::parse(&member) else {
                 continue;
             };
@@ -282,7 +282,7 @@ pub(crate) async fn turn_cohorts(
     try_join_all(turned).await.map(drop)
 }
 
-/// Turns seats of members of one home shard. Those that are turned already stay as they are.
+/// Turns seats of members with the same home shard. Turned seats stay unchanged.
 async fn turn_at_home(
     engine: &Engine,
     live: &LiveBoard,
@@ -295,7 +295,7 @@ async fn turn_at_home(
     let mut changes = Vec::new();
     for (of, found) in turning.iter().zip(found) {
         let seen = found.unwrap_or_else(|error| {
-            // This member alone plays no more, until a release reads it that can.
+            // Only this member is stuck, until a release runs that can read its player.
             throttle::say(&format!("players of {}", live.board.id), |more| {
                 tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
             });
@@ -316,14 +316,14 @@ async fn turn_at_home(
     Ok(())
 }
 
-/// A player with a seat, and the cohort that it sits in.
+/// A player with a seat, and the cohort of that seat.
 fn with_section(live: &LiveBoard, seen: StoredPlayer) -> Option<(StoredPlayer, Section)> {
     let seat = seen.player.seat.as_ref()?;
     let section = live.cohort_at(seat.start, seat.cohort);
     Some((seen, section))
 }
 
-/// What turning its seat makes of a player.
+/// How turning its seat changes a player.
 fn change_of(
     live: &LiveBoard,
     member: &MemberId,

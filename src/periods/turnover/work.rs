@@ -1,8 +1,8 @@
-//! Brings a period of a league to its end, as a part of its closing: a few cohorts at a time.
+//! Finishes a period of a league as part of its closing, a few cohorts at a time.
 //!
-//! Of each cohort with data, these follow: its decision, its members' turned seats, its result with the rewards, and when its keys
-//! expire. Each of these may be done twice, so how far this has come lies in memory alone. Cohorts whose result is recorded
-//! are passed by in a moment.
+//! For each cohort with data it decides the cohort, turns its members' seats, records its result with rewards, and sets
+//! when its keys expire. Each of these can be repeated, so progress is kept only in memory. Cohorts that have a result are
+//! skipped quickly.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,21 +21,21 @@ use crate::periods::results::work::{message_of, window_of};
 use crate::periods::{closings, results};
 use crate::runtime::join::try_join_all;
 
-/// How many cohorts of each shard one step is about.
+/// How many cohorts of each shard one step handles.
 const COHORTS_AT_ONCE: usize = 2;
 
 /// A period of a league that is being closed.
 #[derive(Debug)]
 pub(crate) struct Turnover {
     period: Period,
-    /// Behind which cohort each shard goes on, by the names of sections; `None`: it is at its end.
+    /// The cohort after which each shard continues, as the name of a section; `None`: the shard is done.
     after: Vec<Option<String>>,
 }
 
 impl Turnover {
-    /// The end of a period.
+    /// Starts to close a period.
     pub(crate) fn new(live: &LiveBoard, period: Period) -> Self {
-        // All of its cohorts come behind.
+        // All names of its cohorts sort after this.
         let first = format!("{}/", live.board.calendar.key(&period));
         Self {
             period,
@@ -43,14 +43,14 @@ impl Turnover {
         }
     }
 
-    /// Takes it a bounded step further. [`Error::Again`]: the definition has changed, and the step is to be taken again.
+    /// Advances it by a bounded step. [`Error::Again`]: the definition has changed; repeat the step.
     pub(crate) async fn step(
         &mut self,
         engine: &Engine,
         live: &LiveBoard,
     ) -> Result<Progress, Error> {
         let (store, unit) = (&engine.store, self.period.unit);
-        // The character behind the one that stands before a cohort.
+        // `0` follows `/`, which precedes the cohort in a name.
         let stop = format!("{}0", live.board.calendar.key(&self.period));
         let of_shards = live.shards.iter().zip(&self.after);
         let names = of_shards.map(async |(live, after)| {
@@ -83,7 +83,7 @@ impl Turnover {
     }
 }
 
-/// Decides cohorts of a period, turns the seats of their members, and records their results, with the message of each.
+/// Decides cohorts of a period, turns their members' seats, and records their results and messages.
 pub(crate) async fn turn_over(
     engine: &Engine,
     live: &LiveBoard,
@@ -95,7 +95,7 @@ pub(crate) async fn turn_over(
         match turning::decide_cohort(engine, id, *section).await? {
             CohortState::Decided => Ok(Some(*section)),
             CohortState::Empty => Ok(None),
-            // A primary has failed that had the barrier.
+            // A primary that had the barrier has failed.
             CohortState::Open => Err(Error::LeagueTurning(PAUSE_MS)),
         }
     });
@@ -116,12 +116,12 @@ pub(crate) async fn turn_over(
         Ok::<_, Error>(())
     });
     try_join_all(recorded).await?;
-    // Also if others have recorded them: they may have come no further.
+    // Even if others have recorded them: they may have crashed before this note.
     Ok(board_notes::note(&engine.store, NotedFor::Outbox, &live.board).await?)
 }
 
-/// Has the result of a cohort recorded whose period is closed, also if the closing has not come to it. Returns true: if there
-/// is none then, there never will be.
+/// Has the result of a cohort recorded whose period is closed, even if the closing has not reached it. Returns true: if
+/// there is no result then, there never will be one.
 pub(crate) async fn finish_cohort(
     engine: &Engine,
     live: &LiveBoard,
@@ -130,14 +130,14 @@ pub(crate) async fn finish_cohort(
     let closings = boards::closings(&engine.store, &live.board.id)
         .await?
         .unwrap_or_default();
-    // Behind that its keys may have expired.
+    // After that its keys may have expired.
     if closings.results_until < live.board.end_of(&section.period) {
         turn_over(engine, live, &[section]).await?;
     }
     Ok(true)
 }
 
-/// Those of some cohorts of a period that are to have a result, and have none yet.
+/// The cohorts that should have a result and have none yet.
 async fn without_result(
     engine: &Engine,
     live: &LiveBoard,
@@ -172,11 +172,11 @@ async fn expire_cohorts(
         closings::store::expire_period(&engine.store, shard, section, expires_at_ms, now, None)
             .await
     });
-    // One step each: further ones are for voters, which a league does not count.
+    // One step each: further steps are for voters, which a league does not count.
     Ok(try_join_all(expired).await.map(drop)?)
 }
 
-/// Ends a period whose cohorts all have results: lets what is left of it expire, and tells that it is final.
+/// Ends a period whose cohorts all have results: lets the remaining keys expire, and records that it is final.
 async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progress, Error> {
     let (board, now) = (&live.board, engine.clock.now());
     let league = board.league_of(period);
@@ -196,7 +196,7 @@ async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progr
     Ok(Progress::Done)
 }
 
-/// Records, once, when a period of a league has become final, and tells of it.
+/// Records, once, when a period of a league became final, with its message.
 async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<(), Error> {
     let (board, section) = (&live.board, Section::from(*period));
     let (window, key) = (window_of(&section), board.section_key(&section));
@@ -225,6 +225,6 @@ async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Re
         None,
     );
     recorded.await?;
-    // Whoever has recorded it may have come no further.
+    // The recorder may have crashed before this note.
     Ok(board_notes::note(&engine.store, NotedFor::Outbox, board).await?)
 }

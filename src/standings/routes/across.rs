@@ -21,7 +21,7 @@ use crate::redis::{Dated, Freshness};
 use crate::standings::standing::{FoundIn, StandingRequest};
 use crate::standings::subset::{FoundSubset, SubsetView};
 
-/// The most boards of one request.
+/// How many boards one request may name.
 const BOARDS_MAX: usize = 100;
 
 /// A member's places on many boards.

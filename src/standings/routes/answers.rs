@@ -1,4 +1,4 @@
-//! The answers about standings.
+//! Response bodies of reads of standings.
 
 use std::sync::Arc;
 
@@ -312,7 +312,7 @@ pub struct StatsBody {
 }
 
 impl EntryBody {
-    /// An entry of what was found.
+    /// The body of an entry.
     pub(crate) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
         Self {
             rank: entry.rank,
@@ -329,7 +329,7 @@ impl EntryBody {
 }
 
 impl StandingBody {
-    /// The standing of a board.
+    /// The body that identifies a standing.
     pub fn new(live: &LiveBoard, target: &Target, state: Option<PeriodState>) -> Self {
         Self {
             board: live.board.id.to_string(),

@@ -1,13 +1,13 @@
-//! The header `Link` of a page: where the pages before and after it are (RFC 8288).
+//! The `Link` header of a page (RFC 8288): the previous and the next page.
 
 use axum::http::{HeaderValue, Uri};
 use url::form_urlencoded;
 
-/// How many bytes a link has, as a rule, besides the parameters that were sent.
+/// Typical length of a link in bytes, without the request's parameters.
 const LINK_BYTES: usize = 40;
 
-/// The links of a page of so many entries, where the pages of the list have `listed` together; `None` if there is no page
-/// before or after it. Their addresses are relative, with the parameters of the request.
+/// The links of a page of `size` entries in a list of `listed` entries; `None` if there is no page before or after it.
+/// Addresses are relative and keep the parameters of the request.
 pub fn links(uri: &Uri, page: u64, size: u64, listed: u64) -> Option<HeaderValue> {
     let pages = listed.div_ceil(size);
     let neighbours = [(page + 1, "next"), (page - 1, "prev")].into_iter();
@@ -17,7 +17,7 @@ pub fn links(uri: &Uri, page: u64, size: u64, listed: u64) -> Option<HeaderValue
     value?.ok()
 }
 
-/// Adds the same address with another page.
+/// Adds a link to the same address with another page number.
 fn with_link(mut links: String, uri: &Uri, (page, relation): (u64, &str)) -> String {
     let query = uri.query().unwrap_or("");
     links.reserve(LINK_BYTES + query.len());

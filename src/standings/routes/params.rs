@@ -1,4 +1,4 @@
-//! What a read of a standing asks for: its path, its query and its headers.
+//! The request of a read of a standing: path, query and headers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ use crate::standings::subset::{SUBSET_MAX, SubsetView};
 /// How many decimals a percentile may have.
 const PERCENTILE_DECIMALS: u64 = 3;
 
-/// A read of one standing, taken apart.
+/// A parsed request to read one standing.
 pub struct Read<P> {
-    /// Which standing, and how fresh.
+    /// The standing, and the required freshness.
     pub request: StandingRequest,
     /// The parameters of the query.
     pub params: P,
-    /// What it has to have, at least.
+    /// The minimum revision that the response must have.
     pub min_revision: Option<Edition>,
-    /// By whom the memory of the answer is taken.
+    /// The callers that the response's memory is charged to.
     pub by: Takers,
     /// The headers.
     pub headers: HeaderMap,
@@ -105,7 +105,7 @@ pub struct PercentilePath {
     pub(crate) percentile: String,
 }
 
-/// What the parameters of a read say of a standing.
+/// How the parameters of a read name a standing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Named<'a> {
     /// The key of its period.
@@ -114,13 +114,13 @@ pub struct Named<'a> {
     pub at: Option<&'a str>,
     /// In a league, the cohort.
     pub cohort: Option<&'a str>,
-    /// Whether the true count is meant.
+    /// Whether to read the track `raw`.
     pub is_raw: bool,
-    /// What entries are to have beside their scores: words that are separated by commas.
+    /// What entries should have in addition to scores: words separated by commas.
     pub include: Option<&'a str>,
-    /// The revision that it has to have, at least.
+    /// The minimum revision that it must have.
     pub min_revision: Option<&'a str>,
-    /// What is done with hidden members.
+    /// Whether to exclude or include hidden members.
     pub hidden: Option<HiddenChoice>,
 }
 
@@ -146,7 +146,7 @@ impl Named<'_> {
         })
     }
 
-    /// The revision that the standing has to have.
+    /// The minimum revision that the standing must have.
     pub(crate) fn min_revision(self) -> Result<Option<Edition>, Problem> {
         let parsed = self.min_revision.map(str::parse).transpose();
         parsed.map_err(|()| invalid("min_revision", "is no revision"))
@@ -155,11 +155,11 @@ impl Named<'_> {
 
 /// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
-    /// What they say of the standing.
+    /// How they name the standing.
     fn named(&self) -> Named<'_>;
 }
 
-/// Parameters of a read: these, those that name the standing, and of reads of entries `include`.
+/// Defines parameters of a read: its own, those that name the standing, and `include` for reads of entries.
 macro_rules! read_params {
     ($(#[$doc:meta])* $name:ident $(of a $cohort:ident)? { $($fields:tt)* } $($include:ident)? $(+ $min_revision:ident)?) => {
         $(#[$doc])*
@@ -305,7 +305,7 @@ read_params! {
     include
 }
 
-/// What a request wants beside scores, as far as the caller may see it.
+/// What the request asks for in addition to scores, if the caller may see it.
 pub(crate) fn includes(include: Option<&str>, caller: &Caller) -> Result<Includes, Problem> {
     let includes = include.map_or(Ok(Includes::default()), Includes::parse);
     let includes = includes.map_err(|detail| invalid("include", detail))?;
@@ -344,7 +344,7 @@ impl PageParams {
     }
 }
 
-/// The percentile of a path, and how it is shown.
+/// The percentile in a path, and how to show its score.
 pub(crate) fn percentile_view(text: &str) -> Result<(PageView, ShownScore), Problem> {
     let read = || {
         let decimals = Decimals::try_from(PERCENTILE_DECIMALS).ok()?;
@@ -365,7 +365,7 @@ pub(crate) fn member_view(member: &str, around: Option<u64>) -> Result<MemberVie
     })
 }
 
-/// Some members, each once; the error is what is wrong with how many there are.
+/// Some members without duplicates; the error says what is wrong with their number.
 pub(crate) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
     let mut named = HashSet::new();
     let distinct = members.iter().filter(|member| named.insert(*member));
@@ -377,7 +377,7 @@ pub(crate) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
     }
 }
 
-/// The members that parameters or a query name.
+/// The members named in parameters or a query.
 pub(crate) fn named_members<'a>(ids: impl Iterator<Item = &'a str>) -> Result<SubsetView, Problem> {
     let members = ids.map(member_id).collect::<Result<Vec<_>, _>>()?;
     subset_view(&members).map_err(|detail| invalid("ids", detail))
@@ -389,7 +389,7 @@ pub(crate) fn entries_of_page(size: Option<u64>, member: Option<&str>) -> usize 
     usize::try_from(size).unwrap_or(usize::MAX) + usize::from(member.is_some())
 }
 
-/// How many entries are read with a member: its own, and one neighbour on each side at least.
+/// How many entries a read of a member returns: its own, and at least one neighbour on each side.
 pub(crate) fn entries_of_member(around: Option<u64>) -> usize {
     let around = around.unwrap_or(0).clamp(1, AROUND_MAX);
     1 + 2 * usize::try_from(around).unwrap_or(usize::MAX / 4)

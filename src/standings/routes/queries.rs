@@ -1,4 +1,4 @@
-//! Many standings in one request.
+//! Batches of reads of standings.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,25 +29,25 @@ use crate::standings::league_member;
 use crate::standings::standing::{self, FoundIn, StandingRequest, View};
 use crate::standings::stats::StatsView;
 
-/// Who asks, how fresh the answers have to be, and what entries have beside their scores.
+/// The caller, the required freshness, and what entries have in addition to scores.
 type How<'a> = (&'a Caller, Freshness, Includes);
 
-/// What was found in one of many standings.
+/// The outcome of one read of a batch.
 pub(crate) struct Found<A> {
-    /// As of when that is.
+    /// The time that it is current as of.
     as_of: Option<Instant>,
-    /// Whose profiles the answer shows.
+    /// The members whose profiles the response shows.
     members: Vec<Arc<str>>,
-    /// Makes the answer.
+    /// Makes the response.
     answer: Box<dyn FnOnce(Profiles) -> A + Send>,
 }
 
-/// The most queries of one request.
+/// How many queries one request may have.
 const QUERIES_MAX: usize = 100;
-/// The most entries that the queries of one request ask for, all together.
+/// How many entries all queries of one request may ask for.
 const QUERY_ENTRIES_MAX: usize = 10_000;
 
-/// Queries, each with what names the standing.
+/// Defines queries, each with the fields that name the standing.
 macro_rules! queries {
     ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })*) => {$(
         $(#[$doc])*
@@ -202,7 +202,7 @@ pub struct QueryResults {
 }
 
 impl QueryBody {
-    /// How many entries are read for it at the most.
+    /// How many entries it reads at most.
     fn entries(&self) -> usize {
         match self {
             Self::Page(query) => entries_of_page(query.size, query.member.as_deref()),
@@ -272,7 +272,7 @@ pub async fn query(
     freshness::answer(app, freshness, read).await
 }
 
-/// The answers of reads, which go on side by side, with the profiles of all of them; and as of when the oldest one is.
+/// The responses of concurrent reads, with the profiles for all of them; and the oldest time that they are current as of.
 pub(crate) async fn answers<'a, A>(
     app: &App,
     includes: Includes,
@@ -292,14 +292,14 @@ pub(crate) async fn answers<'a, A>(
     Ok((answers.collect(), oldest))
 }
 
-/// How many entries are read beside those that queries ask for: with a member of a league, all of its cohort.
+/// How many entries are read beyond those requested: a read of a league's member reads its whole cohort.
 async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
     let mut entries = 0;
     for query in queries {
         if let QueryBody::Member(query) = query
             && let Ok(board) = BoardId::parse(&query.board)
         {
-            // A board that can't be read is told with its answer.
+            // The query's own response reports a board that can't be read.
             let more = league_member::entries_with_member(&app.service, &board, 0).await;
             entries += more.unwrap_or_default();
         }
@@ -307,7 +307,7 @@ async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
     entries
 }
 
-/// Reads what one query asks for.
+/// Executes one query.
 async fn find(
     app: &App,
     query: &QueryBody,
@@ -346,7 +346,7 @@ async fn find(
     }
 }
 
-/// Reads one of many standings. `body` makes its answer.
+/// Executes one read of a batch. `body` makes its response.
 pub(crate) async fn read<V: View + Send + 'static, A: 'static>(
     app: &App,
     request: &StandingRequest,

@@ -1,7 +1,7 @@
-//! The loop that sends what is queued for webhooks.
+//! The loop that sends deliveries.
 //!
-//! Any number of instances may send: each claims deliveries for a while, so that nobody else sends them. If it dies, they are
-//! due again. Each webhook has a few deliveries under way at the most, and never waits for another one.
+//! Any number of instances may send: each claims deliveries for a while, and if it crashes, they are due again. Each
+//! webhook has only a few deliveries in flight, and never waits for another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -21,22 +21,22 @@ use crate::runtime::throttle;
 use crate::webhooks::store::WEBHOOKS_MAX;
 use crate::webhooks::{self, sender};
 
-/// How many deliveries of a webhook are under way at once on an instance.
+/// How many deliveries of a webhook an instance sends concurrently.
 const AT_ONCE: usize = 2;
-/// How many deliveries of all webhooks are under way at once on an instance, at the most; each has a connection.
+/// How many deliveries of all webhooks an instance sends concurrently; each has a connection.
 pub const ALL_AT_ONCE: usize = WEBHOOKS_MAX * AT_ONCE;
-/// How often it looks for what has come while others are under way.
+/// How often it checks for new deliveries while others are in flight.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often it counts deliveries.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When this instance has last counted deliveries.
+/// When this instance last counted deliveries.
 #[derive(Debug, Default)]
 pub struct Counted(Mutex<Option<Instant>>);
 
 impl Counted {
-    /// Whether it is time to count; if so, it is not for a while.
+    /// Whether it is time to count; starts the next interval if so.
     fn is_due(&self) -> bool {
         let mut counted = self.0.lock();
         let is_due = counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL);
@@ -47,21 +47,21 @@ impl Counted {
     }
 }
 
-/// What one of the futures of a run has come to.
+/// The result of one future of a run.
 enum Ended {
-    /// The webhooks for which something is to be done.
+    /// The webhooks with something due.
     Looked(Result<Vec<WebhookName>, Error>),
-    /// Nothing is due for this webhook any more, or it has failed.
+    /// Nothing is due for this webhook any more, or sending failed.
     Served(WebhookName, Result<(), Error>),
 }
 
-/// Sends all that is due, until nothing is due or under way.
+/// Sends all due deliveries, until nothing is due or in flight.
 pub async fn deliver(engine: &Engine) -> Result<(), Error> {
     let mut running = FuturesUnordered::new();
     let (mut under_way, mut failed) = (BTreeMap::new(), None);
     let mut faulty = BTreeSet::new();
     running.push(Either::Left(look(engine, Duration::ZERO)));
-    // Nothing else is awaited here: a write takes its turn behind those before it, and these are only polled by this.
+    // Awaits nothing else: a write queues after earlier ones, and only this loop polls these.
     while let Some(ended) = running.next().await {
         match ended {
             Ended::Looked(Ok(due)) if failed.is_none() => {
@@ -77,7 +77,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                 }
             }
             Ended::Looked(Ok(_)) => {}
-            // Where Redis fails, what is under way is finished first.
+            // If Redis fails, deliveries in flight are finished first.
             Ended::Looked(Err(error)) => failed = Some(error),
             Ended::Served(name, served) => {
                 under_way
@@ -85,7 +85,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                     .and_modify(|count| *count -= 1);
                 match served {
                     Ok(()) => {}
-                    // A fault of one webhook holds up no other. The next run tries it again.
+                    // A fault of one webhook delays no other. The next run retries it.
                     Err(error) if error.is_fault() => {
                         throttle::say(&format!("webhook {name}"), |more| {
                             tracing::error!(%name, %error, more, "deliveries of a webhook are left out for a while");
@@ -100,7 +100,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Looks after a pause for which webhooks something is to be done.
+/// After a pause, reads which webhooks have something due.
 async fn look(engine: &Engine, pause: Duration) -> Ended {
     tokio::time::sleep(pause).await;
     Ended::Looked(
@@ -114,7 +114,7 @@ async fn look(engine: &Engine, pause: Duration) -> Ended {
     )
 }
 
-/// Sends to a webhook what is due for it, one message after the other.
+/// Sends a webhook's due messages, one after the other.
 async fn serve(engine: &Engine, name: WebhookName) -> Ended {
     let serve = async {
         while let Some(claimed) = store::claim(&engine.store, &name, engine.clock.now()).await? {
@@ -126,7 +126,7 @@ async fn serve(engine: &Engine, name: WebhookName) -> Ended {
     Ended::Served(name, served)
 }
 
-/// Sends a message once, and stores how that has ended.
+/// Sends a message once, and stores the outcome.
 async fn try_delivery(engine: &Engine, name: &WebhookName, claimed: Claimed) -> Result<(), Error> {
     let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
     let delivery = stored.read()?;
@@ -151,12 +151,12 @@ async fn try_delivery(engine: &Engine, name: &WebhookName, claimed: Claimed) -> 
         disable_webhook(engine, name, &webhook).await?;
     }
     let now = engine.clock.now();
-    // If it is not what was claimed, somebody else has gone on with it.
+    // If the delivery is not as claimed, another instance has continued it.
     store::end(&engine.store, name, &stored, &ended, now).await?;
     Ok(())
 }
 
-/// Disables a webhook whose receiver wants no more messages, unless its maker has changed it meanwhile.
+/// Disables a webhook whose receiver wants no more messages, unless it was changed meanwhile.
 async fn disable_webhook(
     engine: &Engine,
     name: &WebhookName,
@@ -189,7 +189,7 @@ async fn disable_webhook(
     .await
 }
 
-/// Tells by metrics how many deliveries wait, and how many dead letters there are.
+/// Sets the metrics of waiting deliveries and dead letters.
 async fn count(engine: &Engine) -> Result<(), Error> {
     let webhooks = webhooks::store::load_all(&engine.store).await?;
     for (status, metric) in [

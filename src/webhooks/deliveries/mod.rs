@@ -1,4 +1,4 @@
-//! Messages on their way to a webhook: claimed by one instance at a time, sent, and tried again for a day
+//! Deliveries of messages to a webhook: claimed by one instance at a time, sent, and retried for a day
 //! (`domain/delivery.rs`).
 
 pub mod job;

@@ -1,4 +1,4 @@
-//! The deliveries of webhooks: queued, claimed by one instance at a time, ended, and listed.
+//! Stores the deliveries of webhooks: queued, claimed by one instance at a time, ended, and listed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use crate::redis::stored::{Stored, read_json};
 use crate::redis::{StoreError, keys, script};
 use crate::webhooks::store::WEBHOOKS_MAX;
 
-/// How many deliveries of a webhook may wait. What comes then is a dead letter at once.
+/// How many deliveries of a webhook may wait. Further ones become dead letters at once.
 const PENDING_MAX: usize = 10_000;
-/// For how long a delivery that an instance has claimed is nobody else's: longer than a try takes.
+/// How long an instance's claim on a delivery lasts: longer than a try takes.
 const CLAIMED_FOR: Span = Span::seconds(30);
 
 /// A delivery as it is stored.
@@ -28,22 +28,22 @@ pub struct StoredDelivery {
 }
 
 impl StoredDelivery {
-    /// Reads it.
+    /// Parses it.
     pub fn read(&self) -> Result<Delivery, StoreError> {
         read_json("a delivery", &self.json)
     }
 }
 
-/// What an instance is to send to a webhook.
+/// A delivery for an instance to send.
 #[derive(Debug)]
 pub struct Claimed {
     /// The webhook.
     pub webhook: Stored<Webhook>,
-    /// The delivery, which nobody else has for a while.
+    /// The delivery, claimed for a while.
     pub delivery: StoredDelivery,
 }
 
-/// Where in the list of deliveries something stands.
+/// A position in the list of deliveries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeliveryMark {
     status: DeliveryStatus,
@@ -72,8 +72,8 @@ impl FromStr for DeliveryMark {
     }
 }
 
-/// Queues deliveries of one status for a webhook, those that it does not have. `version` is that of the webhooks by which
-/// it was chosen; without one it need only be there. If it would have too many that wait, they are dead letters.
+/// Queues deliveries of one status for a webhook, except those that it already has. `version`: that of the webhooks when it
+/// was chosen; without one the webhook only has to exist. If too many would wait, they become dead letters.
 pub async fn queue(
     store: &Store,
     version: Option<&str>,
@@ -97,7 +97,7 @@ pub async fn queue(
     queued.await?.then_some(()).ok_or(StoreError::Stale)
 }
 
-/// Returns false, with nothing done, if there are too many.
+/// Returns false, and does nothing, if there are too many.
 async fn try_queue(
     store: &Store,
     version: Option<&str>,
@@ -123,15 +123,14 @@ async fn try_queue(
     call.write::<Code>().await?.is("OK", "FULL")
 }
 
-/// The webhooks for which something is to be done.
+/// The webhooks with something due.
 pub async fn due_webhooks(store: &Store, now: Timestamp) -> Result<Vec<WebhookName>, StoreError> {
     let names = store.due(keys::WEBHOOKS_DUE, now, WEBHOOKS_MAX).await?;
     let names = names.iter().flat_map(|name| WebhookName::parse(name));
     Ok(names.collect())
 }
 
-/// Claims a delivery of a webhook that is due, and drops those that were kept for long enough. `None`: nothing is due, or the
-/// webhook is gone or disabled.
+/// Claims a due delivery of a webhook, and drops old ones. `None`: nothing is due, or the webhook is deleted or disabled.
 pub async fn claim(
     store: &Store,
     name: &WebhookName,
@@ -154,7 +153,7 @@ pub async fn claim(
     }))
 }
 
-/// Stores what has become of a delivery, if it is still what the caller saw; returns whether it was.
+/// Stores the new state of a delivery if it is what the caller saw; returns whether it was.
 pub async fn end(
     store: &Store,
     name: &WebhookName,
@@ -189,7 +188,7 @@ pub async fn load(
     Ok(json.map(|json| StoredDelivery { id, json }))
 }
 
-/// Up to `count` deliveries of a webhook, those of each status together and the newest first, behind `after`.
+/// Up to `count` deliveries of a webhook after `after`, grouped by status, newest first.
 pub async fn list(
     store: &Store,
     name: &WebhookName,
@@ -215,7 +214,7 @@ pub async fn list(
     })
 }
 
-/// The ids of deliveries of one status, the newest first.
+/// The ids of deliveries of one status, newest first.
 async fn ids_of(
     store: &Store,
     name: &WebhookName,
@@ -240,7 +239,7 @@ async fn ids_of(
     Ok(marks.collect())
 }
 
-/// How many deliveries of a list stand before what comes behind a mark, which may not be there any more.
+/// How many deliveries of a list come before those after a mark, which may no longer exist.
 async fn place_behind(store: &Store, list: &str, mark: &DeliveryMark) -> Result<usize, StoreError> {
     let rank: Option<usize> = store.command("ZREVRANK", [list, mark.id.as_str()]).await?;
     if let Some(rank) = rank {
@@ -250,7 +249,7 @@ async fn place_behind(store: &Store, list: &str, mark: &DeliveryMark) -> Result<
     store.command("ZCOUNT", [list, &newer, "+inf"]).await
 }
 
-/// Deliveries that can't be read are left out.
+/// Reads deliveries, skipping those that can't be read.
 async fn read(
     store: &Store,
     name: &WebhookName,

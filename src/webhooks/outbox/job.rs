@@ -1,4 +1,4 @@
-//! The job that hands messages on from the outboxes of boards to the queues of webhooks.
+//! The job that moves messages from the outboxes of boards to the queues of webhooks.
 
 use super::store;
 use crate::core::attempts::until_unchanged;
@@ -15,8 +15,8 @@ use crate::runtime::throttle;
 use crate::webhooks::store::StoredWebhooks;
 use crate::webhooks::{self, deliveries};
 
-/// Hands on what boards have posted. A message leaves its outbox once it is queued for all webhooks that want it; to queue it
-/// twice does nothing.
+/// Hands on messages that boards have posted. A message leaves its outbox once it is queued for all webhooks that want it;
+/// queueing it twice has no effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Outboxes;
 
@@ -60,7 +60,7 @@ async fn hand_on(engine: &Engine, board: &BoardId, messages: &[Message]) -> Resu
     .await
 }
 
-/// The webhooks that can be read. What a newer release has written, and this one can't read, gets no messages from it.
+/// The webhooks that can be read. Those of a newer release's format get no messages from this one.
 fn readable(webhooks: &StoredWebhooks) -> impl Iterator<Item = (&WebhookName, Webhook)> {
     webhooks.all.iter().filter_map(|(name, stored)| {
         let read = stored.read();
@@ -73,7 +73,7 @@ fn readable(webhooks: &StoredWebhooks) -> impl Iterator<Item = (&WebhookName, We
     })
 }
 
-/// Those of the messages that a webhook gets.
+/// The messages that a webhook wants.
 fn wanted(
     webhook: &Webhook,
     board: &BoardId,

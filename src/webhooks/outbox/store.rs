@@ -1,5 +1,5 @@
-//! The outboxes of boards: messages that were written in the same step as what they tell of, and not handed on yet.
-//! Whoever posts notes that the board has messages (`board_notes.rs`), also if it finds that they were posted before.
+//! The outboxes of boards: messages written in the same step as the change that they report, and not handed on yet. Code
+//! that posts notes that the board has messages (`board_notes.rs`), even if they were posted before.
 
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -11,7 +11,8 @@ use crate::redis::{StoreError, keys, script};
 /// How many messages one call reads.
 const CALL_MESSAGES_MAX: u32 = 50;
 
-/// Posts messages of a board, one at least. The caller notes it next ([`crate::core::board::store::board_notes::note`]).
+/// Posts at least one message of a board. The caller notes the board next
+/// ([`crate::core::board::store::board_notes::note`]).
 pub async fn post(store: &Store, board: &Board, messages: &[Message]) -> Result<(), StoreError> {
     let texts = messages
         .iter()
@@ -24,7 +25,7 @@ pub async fn post(store: &Store, board: &Board, messages: &[Message]) -> Result<
     posted.write::<Done>().await.map(drop)
 }
 
-/// Some of the messages in the outbox of a board, in no order; none once the board was deleted.
+/// Some messages in the outbox of a board, unordered; none once the board is deleted.
 pub async fn posted(
     store: &Store,
     id: &BoardId,
@@ -40,7 +41,7 @@ pub async fn posted(
     Ok(messages.collect())
 }
 
-/// Removes messages from the outbox of a board: they were handed on.
+/// Removes messages that were handed on from the outbox of a board.
 pub async fn remove(
     store: &Store,
     id: &BoardId,
