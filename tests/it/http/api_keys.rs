@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::access::keyring::store::ApiKey;
 use standings::access::keyring;
+use standings::access::keyring::store::ApiKey;
 use standings::core::jobs::JobKind;
 use standings::domain::access::{Boards, Grant, KeyName, Scope, Scopes};
 use standings::domain::secret::Digest;
