@@ -1,5 +1,4 @@
-//! Checks one board: its definition, everything in the registries of its shards, their queues, and its place in the list of
-//! boards.
+//! Checks one board: its definition, its shards' registries and queues, and its place in the list of boards.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -270,8 +269,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a queue has events but is not in the index. The index is read before the size, so a queue emptied meanwhile
-    /// is not reported.
+    /// Whether a queue has events, but the index lacks it. Its size is read last, so one emptied meanwhile is not reported.
     async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
         let listed = queues::all(self.store).await?;

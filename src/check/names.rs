@@ -143,8 +143,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Puts a key into its registry, so that it is removed with everything in there. Returns what that registry is; `None`
-    /// if the key has no generation.
+    /// Puts a key into its registry, so that it is removed with its board. Returns which data it belongs to; `None` if the
+    /// key has no generation.
     async fn register(&mut self, key: &str, name: Name) -> Result<Option<Unneeded>, StoreError> {
         let Some(generation) = name.generation else {
             return Ok(None);

@@ -189,8 +189,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether everything added to a period is also in its base: both were recorded since the board began, or since the same
-/// moment.
+/// Whether the base has everything that was added to the period: it has been recorded for at least as long.
 fn has_whole_base(board: &Board, unit: Unit) -> bool {
     let own = board.epoch(Some(Window::Period(unit)));
     let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;

@@ -188,9 +188,8 @@ pub struct Manner {
     pub mends: bool,
 }
 
-/// Checks a part of the standing with this sorted set, from the phase and cursor at which the last part ended; the first
-/// part has an empty phase and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether that was so from its
-/// beginning.
+/// Checks a part of the standing with this sorted set, from where the last part ended; the first has an empty phase and
+/// cursor `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether that was so from its beginning.
 pub async fn check_standing(
     store: &Store,
     shard: &Shard,

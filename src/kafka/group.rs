@@ -28,8 +28,7 @@ use crate::domain::intake::Partition;
 use crate::runtime::supervise::restarted;
 use crate::runtime::throttle;
 
-/// The defaults of the group's options. After `session.timeout.ms` without a heartbeat a consumer's partitions go to
-/// others.
+/// The defaults of the group. After `session.timeout.ms` without a heartbeat a consumer's partitions go to others.
 const OPTIONS: [(&str, &str); 13] = [
     ("session.timeout.ms", "10000"),
     ("heartbeat.interval.ms", "2000"),
@@ -270,8 +269,7 @@ impl Membership {
         commit(&self.consumer, &self.positions());
     }
 
-    /// The positions of the lanes. All are committed each time, since the group refuses commits while partitions change
-    /// hands.
+    /// The positions of the lanes. All are committed each time, as the group refuses commits while partitions change hands.
     fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();
         let topic = self.kafka.settings.topic();

@@ -55,8 +55,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`Problem::queue_full`]: it was not sent, since too much is in flight. [`Error::Log`]: it may or may not be in the
-    /// topic.
+    /// [`Problem::queue_full`]: not sent, as too much is in flight. [`Error::Log`]: it may or may not be in the topic.
     pub(super) async fn append(&self, record: FutureRecord<'_, [u8], [u8]>) -> Result<(), Error> {
         let current = self.current();
         let sent = current.send(record, Duration::ZERO).await;

@@ -72,8 +72,7 @@ impl Kafka {
         .await
     }
 
-    /// Queries the brokers with a separate consumer that does not join the group: without a group name it neither reads nor
-    /// asks for committed offsets.
+    /// Queries the brokers with a consumer outside of the group: without its name, that neither reads nor asks for offsets.
     async fn beside_the_group<T: Send + 'static>(
         &self,
         options: &[(&str, &str)],

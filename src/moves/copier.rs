@@ -253,8 +253,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the dead letters, once there will be no more. Unreadable ones go to the new shard that corresponds to their
-    /// old one.
+    /// Copies the dead letters, once there will be no more. Unreadable ones stay with what their shard has as a whole.
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
         let read = try_join_all(
             old.iter()

@@ -58,7 +58,7 @@ impl Walk {
         })
     }
 
-    /// A new walk from the beginning, which knows what this one has found.
+    /// A new walk from the beginning.
     pub(super) async fn again(&self, store: &Store) -> Result<Self, Error> {
         Self::begin(store, self.old.clone(), &self.cursors).await
     }

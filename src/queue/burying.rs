@@ -1,8 +1,7 @@
-//! Dead letters in the log: before an event becomes a dead letter of its board, it is sent to the log, which may keep a
-//! copy.
+//! Copies dead letters to the log: an event is sent there before it becomes a dead letter of its board.
 //!
-//! The list of the board is authoritative. The log may have an event twice if a worker dies in between, and lacks it only
-//! if it does not confirm in time, since no queue waits for that.
+//! The board's list is authoritative. The log may have an event twice if a worker dies in between, and lacks it only if it
+//! does not confirm in time, since no queue waits for that.
 
 use std::time::Duration;
 

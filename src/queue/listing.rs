@@ -1,7 +1,7 @@
 //! The job that puts queues back into their index.
 //!
 //! The index is exact as long as Redis loses nothing. If it loses its last writes, the index may lack a queue with events.
-//! Then an instance reads all boards again (`boards.rs`), so each board that is new in memory is checked once.
+//! Then an instance reads all boards again (`core/board/boards.rs`), so each board that is new in memory is checked once.
 
 use super::store::queues;
 use crate::core::jobs::faults::Subject;

@@ -196,7 +196,7 @@ async fn try_to_queue(
     Ok(())
 }
 
-/// Handles events that the board remembers from before a move, as it may forget them before the queue reaches them.
+/// Handles events that the board knows from before a move, as it may forget them before the queue reaches them.
 async fn leave_known(
     engine: &Engine,
     live: &LiveBoard,

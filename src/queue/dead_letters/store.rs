@@ -69,8 +69,7 @@ words! {
 }
 
 impl DeadReason {
-    /// Whether the event stays queued if there is no room, as it may be applied later. Others evict the oldest dead
-    /// letters.
+    /// Whether the event stays queued if there is no room, to be applied later. Others evict the oldest dead letters.
     pub(crate) const fn waits(self) -> bool {
         matches!(self, Self::Failed)
     }

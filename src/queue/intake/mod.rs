@@ -195,8 +195,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// [`Error::Log`]: some partition's is unknown.
     fn ends(&self) -> BoxFuture<'_, Result<Vec<(Partition, i64)>, Error>>;
 
-    /// Stores a copy of an event that is about to become a dead letter, if the log has a place for them. It may be stored
-    /// twice.
+    /// Stores a copy of an event about to become a dead letter, if there is a place for that. It may be stored twice.
     ///
     /// # Errors
     ///
@@ -229,7 +228,6 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Log`]; [`Problem::log_too_long`](crate::domain::problems::Problem::log_too_long), if there is more to read
-    /// than one query may.
+    /// [`Error::Log`]; [`log_too_long`](crate::domain::problems::Problem::log_too_long) if one query can't read that much.
     fn find<'a>(&'a self, sought: Sought<'a>) -> BoxFuture<'a, Result<Vec<LogEvent>, Error>>;
 }

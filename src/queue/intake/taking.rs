@@ -291,7 +291,7 @@ impl Intake {
         Ok(Some((shard, queued)))
     }
 
-    /// Leaves out events that the board remembers from before a move, as it may forget them before the queue reaches them.
+    /// Leaves out events that the board knows from before a move, as it may forget them before the queue reaches them.
     async fn leave_known(
         &self,
         live: &LiveBoard,

@@ -1,5 +1,5 @@
-//! Reading queued events in order, and ending those that are not applied. Applied events leave the queue when they are
-//! applied (`events.rs`).
+//! Reading queued events in order, and ending those that are not applied. Others leave the queue when they are applied
+//! (`core/write/store/events.rs`).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

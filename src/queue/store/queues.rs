@@ -204,7 +204,7 @@ pub(crate) fn index_changes() -> StoreError {
 impl ScriptCall<'_> {
     /// The fields of scripts that put something into the queue of a shard, which was listed under this epoch.
     pub(crate) fn put_fields(self, shard: &Shard, epoch: &str, room: Room) -> Self {
-        // If the id is known when an event is put under it, it stays so at least until the queue has reached that event.
+        // A known id stays known at least until the queue has reached an event put under it.
         let remember = AGE_MAX.ms() + shard.definition.idempotency.ms();
         self.field("version", shard.version())
             .field("epoch", epoch)
