@@ -241,7 +241,6 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks the queue of a shard.
     async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let key = keys::single(shard, Kind::Queue);
         let place = || Place::of_key(shard, &key);

@@ -153,7 +153,6 @@ impl Settings {
 }
 
 impl Kafka {
-    /// The partitions of the topic.
     pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
         let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let topic = self.settings.topic().to_owned();

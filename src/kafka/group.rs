@@ -47,7 +47,6 @@ const OPTIONS: [(&str, &str); 13] = [
     // A lane has to notice when records were removed before they were read.
     ("auto.offset.reset", "error"),
 ];
-/// How often offsets are committed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a shutdown waits for leaving the group.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);

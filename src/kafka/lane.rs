@@ -32,9 +32,7 @@ const RECORDS_MAX: usize = 1_000;
 /// The first and the longest pause before a retry.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How often the lag is measured.
 const MEASURED_EVERY: Duration = Duration::from_secs(2);
-/// How long the client may take for a seek.
 const SEEK_TIME_MAX: Duration = Duration::from_secs(5);
 /// After this time without a record the lane checks whether the rest of the log has any.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
@@ -140,7 +138,6 @@ impl Lane {
         }
     }
 
-    /// Reports an error.
     fn fail(&self, error: &Error) {
         self.note(Some(error));
         let partition = &self.partition;

@@ -101,7 +101,6 @@ pub(super) struct Illegible {
     pub(super) detail: String,
 }
 
-/// Reads a record.
 pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     let Some(value) = message.payload() else {
         return Err(Illegible {

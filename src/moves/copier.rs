@@ -253,7 +253,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the dead letters, once there will be no more. Unreadable ones stay with what their shard has as a whole.
+    /// Copies the dead letters, once there will be no more. Unreadable ones go by their shard (`index_of_shard`).
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
         let read = try_join_all(
             old.iter()

@@ -129,7 +129,6 @@ impl Position {
     }
 }
 
-/// A move in progress.
 struct Mover {
     board: Arc<Board>,
     copier: Copier,

@@ -4,8 +4,8 @@
 //! stored, and where it moves to. Each *sharding* of a board has tags of its own (`{board:4:0:2}` is shard 0 of 4 in the
 //! board's third sharding), so the data of two shardings never meets.
 //!
-//! Words: to *capture* is to note changes of a shard that is being copied; to *copy in* is to write what was copied into a new
-//! shard. A board is *paused* for a moment at the end.
+//! Words: to *capture* is to note changes of a shard that is being copied; to *copy in* is to write what was copied into a
+//! new shard. A board is *paused* for a moment at the end.
 //!
 //! What is subtle:
 //!

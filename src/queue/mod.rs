@@ -13,8 +13,8 @@
 //! 2. The *index* of queues that may have events is stored in another slot (`store/queues.rs`).
 //! 3. `applying.rs` holds the lease of a queue, reads its first events, and submits them like all events
 //!    (`core/write/submission.rs`).
-//! 4. `apply.lua` applies an event only while it is in the queue, and under the number of the lease, and takes it out in the
-//!    same step.
+//! 4. `apply.lua` applies an event only while it is in the queue, and under the number of the lease, and takes it out in
+//!    the same step.
 //! 5. An event that isn't applied is removed by `end_queued.lua`, with the reason: rejected, or a dead letter
 //!    (`unreadable`, `too-old` after a day, `failed`).
 //! 6. `event_status/` finds its outcome. It reads the queue first, then records, then dead letters: an event that ends
@@ -182,7 +182,6 @@ impl Queues {
         names.into_iter().collect()
     }
 
-    /// Whether this instance works on any queue.
     fn has_work(&self) -> bool {
         self.known.lock().values().any(|known| known.hold.is_some())
     }
@@ -205,7 +204,6 @@ impl Queues {
         known.not_before = Some(Instant::now() + pause);
     }
 
-    /// Forgets a queue that is done.
     fn forget(&self, name: &QueueName) {
         self.known.lock().remove(name);
     }

@@ -240,7 +240,6 @@ async fn find_waiting(
     }
 }
 
-/// An event that can be queued.
 struct Takable {
     /// Its index in the request.
     index: usize,
@@ -304,7 +303,6 @@ fn judge(
     Ok((Some(event), is_refused))
 }
 
-/// An id for an event that came without one.
 fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
     let text = random::hexadecimal::<ID_BYTES>("")?;
     let id = EventId::parse(&text).map_err(|error| StoreError::Unexpected(error.to_string()))?;

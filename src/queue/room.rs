@@ -76,7 +76,6 @@ impl Rooms {
         }
     }
 
-    /// The room for events of a shard.
     pub(crate) fn of(&self, store: &Store, shard: &Shard) -> Room {
         let fill = self
             .servers

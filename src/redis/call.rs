@@ -16,7 +16,6 @@ use crate::domain::board::Board;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
-/// A call of a script.
 #[must_use]
 pub(crate) struct ScriptCall<'a> {
     store: &'a Store,
@@ -110,7 +109,6 @@ impl Store {
 }
 
 impl<'a> ScriptCall<'a> {
-    /// Adds a key.
     pub(crate) fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
@@ -121,19 +119,16 @@ impl<'a> ScriptCall<'a> {
         Self { keys, ..self }
     }
 
-    /// Adds keys.
     pub(crate) fn keys(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.keys.extend(keys.into_iter().map(Into::into));
         self
     }
 
-    /// Adds an argument.
     pub(crate) fn arg(mut self, arg: impl Arg) -> Self {
         self.args.push(arg.value());
         self
     }
 
-    /// Adds arguments.
     pub(crate) fn args(mut self, args: impl IntoIterator<Item = impl Arg>) -> Self {
         self.args.extend(args.into_iter().map(Arg::value));
         self

@@ -1,8 +1,8 @@
 //! One connection to a Redis server.
 //!
 //! Many tasks share a connection, and their commands are pipelined. The client library has one task for each connection,
-//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the order
-//! of calls is the order of their sends.
+//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the
+//! order of calls is the order of their sends.
 //!
 //! This module bounds what the client library does not: how long a connection is used after the server has stopped
 //! answering. One task per connection notices its loss, and wakes the waiting calls. No call is ever repeated here: a write
@@ -161,7 +161,6 @@ impl Connection {
         }
     }
 
-    /// Runs one command.
     pub(crate) async fn command<R: FromValue>(
         &self,
         name: &'static str,

@@ -104,7 +104,6 @@ impl Store {
         Some(self.replicas.as_ref()?.max_staleness)
     }
 
-    /// Whether writes wait for replicas.
     pub(crate) fn waits_for_replicas(&self) -> bool {
         self.min_replicas > 0
     }
@@ -323,7 +322,6 @@ impl Call {
         Self { script, keys, args }
     }
 
-    /// The slot of its keys.
     fn slot(&self) -> u16 {
         self.keys.first().map_or(0, Key::cluster_hash)
     }

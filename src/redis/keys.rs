@@ -78,8 +78,8 @@
 //! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`access/stream_tokens/model.rs`) |
 //! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
 //! | `st:{boards}:sessions:site` | list | the keys of the sessions of an API key (`scripts/begin_session.lua`); a key of the configuration is named by its place there, `configuration:0` |
-//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
-//! | `st:{boards}:instances` | hash | what instances tell of themselves by their ids, JSON (`domain/instance.rs`) |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that is valid (`scripts/staleness.lua`) |
+//! | `st:{boards}:instances` | hash | what instances report about themselves, by their ids, JSON (`domain/instance.rs`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data to be unlinked once nothing needs it |
 //!
 //! Profiles have the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.

@@ -1,5 +1,6 @@
 //! The kinds of data in Redis. Each is declared here, once: the form of its key, the tag of its key, how it expires, how it
-//! is copied when its board moves to other shards, how it is purged when nothing needs it any more, and what an erase does to it.
+//! is copied when its board moves to other shards, how it is purged when nothing needs it any more, and what an erase does
+//! to it.
 //!
 //! A new kind does not compile until all of this is declared. Other modules follow the declarations:
 //!

@@ -4,8 +4,9 @@
 //! what they use:
 //!
 //! ```text
-//! a room's store.rs ─▶ call.rs (keys, arguments, type of the reply) ─▶ script.rs (source, SHA) ─▶ dispatch.rs (which server)
-//!   ─▶ topology.rs, replicas.rs ─▶ node.rs (turns, limits) ─▶ writer.rs (order) ─▶ connection.rs ─▶ Redis ─▶ decode.rs, reply.rs
+//! a room's store.rs ─▶ call.rs (keys, arguments, type of the reply) ─▶ script.rs (source, SHA)
+//!   ─▶ dispatch.rs (which server) ─▶ topology.rs, replicas.rs ─▶ node.rs (turns, limits) ─▶ writer.rs (order)
+//!   ─▶ connection.rs ─▶ Redis ─▶ decode.rs, reply.rs
 //! ```
 //!
 //! `kinds.rs` declares every kind of data once: slot, expiry, copying, purging, and what an erasure does to it. `keys.rs`

@@ -114,13 +114,11 @@ impl Readers {
         })
     }
 
-    /// Runs a script that reads.
     pub(crate) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
         let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
         self.connection().send(call, 0).await
     }
 
-    /// Runs one command.
     pub(crate) async fn command<R: FromValue>(
         &self,
         name: &'static str,

@@ -209,7 +209,7 @@ macro_rules! record_layout {
         /// The layout of a record, which is remembered of an event; all numbers are big-endian:
         ///
         /// - fingerprint, tie key, and a byte: detail and `flags`;
-        /// - for each standing that is reported: code of the window, score, and unless the scores are sums the score before;
+        /// - for each reported standing: code of the window, score, and unless the scores are sums the score before;
         /// - if ranks were asked for, for each of them: rank, and rank before (0: not listed);
         /// - if the member was erased before, the number of its last erasure;
         /// - the token of the reservation, if the event had one.

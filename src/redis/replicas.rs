@@ -85,8 +85,8 @@ impl Replicas {
         }
     }
 
-    /// Runs a script on a replica of the server, with the id of its process as an additional argument, and returns the
-    /// greatest age of the answer. `None` if no replica is fresh enough when it has answered.
+    /// Runs a script on a replica of the server, with the id of its process as an additional argument. `None` if no
+    /// replica is fresh enough when it has answered.
     ///
     /// All data with one tag is read from one replica while that is available, so that answers do not go back in time.
     pub(crate) async fn read(

@@ -41,7 +41,6 @@ impl Reply {
         is_none
     }
 
-    /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.len() == 0
     }

@@ -378,7 +378,7 @@ scripts! {
     WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
     /// Suggests cohorts to members.
     TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
-    /// Takes a suggested seat back.
+    /// Gives back a seat that was suggested to a member.
     GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
     /// Seats members in cohorts.
     SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];

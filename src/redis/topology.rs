@@ -30,7 +30,6 @@ const ASK_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The longest wait for the slots of one node.
 const ASK_TIMEOUT: Duration = Duration::from_millis(300);
-/// The last slot.
 const LAST_SLOT: u16 = 16_383;
 
 /// The servers and their slots.
@@ -85,7 +84,6 @@ impl Topology {
         })
     }
 
-    /// The server of a slot.
     pub(crate) fn node(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
         let map = self.map.load();
         let server = map.server(slot);
@@ -94,7 +92,6 @@ impl Topology {
             .ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))
     }
 
-    /// The name of the server of a slot.
     pub(crate) fn server(&self, slot: u16) -> Option<Server> {
         self.map.load().server(slot).cloned()
     }
@@ -109,12 +106,10 @@ impl Topology {
         nodes.collect()
     }
 
-    /// Whether the servers are a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         self.access.config.server.is_clustered()
     }
 
-    /// All servers.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         self.map.load().nodes.values().cloned().collect()
     }

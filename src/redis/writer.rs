@@ -38,14 +38,12 @@ struct List {
     waiting: VecDeque<Waiting>,
 }
 
-/// A call that waits for its turns.
 struct Waiting {
     call: Arc<Call>,
     min_replicas: u8,
     sender: oneshot::Sender<Sent>,
 }
 
-/// A call that was sent.
 struct Sent {
     reply: BoxFuture<'static, Result<Value, Failure>>,
     _turns: Turns,

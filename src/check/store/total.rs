@@ -14,7 +14,6 @@ use crate::redis::{StoreError, keys};
 
 /// How often this is tried before the total counts as changing.
 const TOTAL_ATTEMPTS: usize = 3;
-/// The longest wait for a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// The pause between two checks whether it is established.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(5);

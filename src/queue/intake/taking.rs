@@ -350,7 +350,6 @@ impl Intake {
         }
     }
 
-    /// Runs a task.
     pub(super) async fn run(&self, task: Task) -> Outcome {
         let Task {
             live,

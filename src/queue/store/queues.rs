@@ -1,8 +1,8 @@
 //! Queues of shards, in which events wait to be applied, and the index of queues that may have events.
 //!
-//! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*, and
-//! its state says whether it is *indexed*. A queue is put into the index before it gets the first event, and taken out only if
-//! nothing was put in meanwhile (`scripts/put.lua`):
+//! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*,
+//! and its state says whether it is *indexed*. A queue is listed in the index before it gets its first event, and removed
+//! only if nothing was put in meanwhile (`scripts/put.lua`):
 //!
 //! ```text
 //! putter                         shard                         index                     worker

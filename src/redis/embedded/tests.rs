@@ -22,7 +22,6 @@ const DEADLINE: Duration = Duration::from_mins(3);
 const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
 
 impl EmbeddedServer {
-    /// What the server is doing now.
     fn state(&self) -> ServerState {
         // Only the watcher holds the sender: if it is closed, the runtime has dropped the watcher.
         if self.state.has_changed().is_err() {
@@ -808,7 +807,6 @@ async fn tell(server: &EmbeddedServer, command: &str) -> String {
     ask(server.socket(), command).await.unwrap()
 }
 
-/// Waits for a state of the server.
 async fn until_state(
     mut states: watch::Receiver<ServerState>,
     is_reached: impl FnMut(&ServerState) -> bool,
