@@ -8,19 +8,19 @@
 //! - Until the flip the old shards are in use. From the first step on they record each change in the step that makes it
 //!   (`scripts/lib/capture.lua`), so that the job copies a changed entry again. Entries are set, never added, so copying
 //!   twice does no harm.
-//! - When little is left the job *closes* the board with a new version of its definition. Events and reads wait for some
+//! - When little is left the job *pauses* the board with a new version of its definition. Events and reads wait for some
 //!   hundredths of a second, then go to the new shards.
-//! - A step of the job copies a bounded part, so that boards take turns. Once a board is closed, one step finishes the
+//! - A step of the job copies a bounded part, so that boards take turns. Once a board is paused, one step finishes the
 //!   move, because clients wait for it.
 //! - All progress is stored in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another one
 //!   continues. New shards refuse late calls of the former one.
 //! - Queues are not copied: from the version that begins a move, requests queue nothing (`queue/putting.rs`), and shards
 //!   refuse calls made for an earlier one. Records of the log enter the old queues until little is left to copy; then these
-//!   are held (`scripts/hold_queue.lua`). The board is closed only when all old queues are empty. The new shards get the
+//!   are held (`scripts/hold_queue.lua`). The board is paused only when all old queues are empty. The new shards get the
 //!   offsets that the old ones have taken.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`core/write/recall.rs`). Counts of quotas that don't belong to members are never copied. `redis/kinds.rs` says how
-//!   each kind is copied.
+//!   (`core/write/recall.rs`). Counts of quotas belong to no member, and are never copied. `redis/kinds.rs` says how each
+//!   kind is copied.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ use crate::queue::{self, intake};
 use crate::redis::leases::Leased;
 use crate::runtime::join::try_join_all;
 
-/// How many changes may be left in each shard when the board is closed: some milliseconds of work.
+/// How many changes may be left in each shard when the board is paused: some milliseconds of work.
 pub(crate) const REMAINING_MAX: u64 = 300;
 /// How many old shards are read at the same time.
 const SHARDS_AT_ONCE: usize = 4;
@@ -184,7 +184,7 @@ impl Mover {
         // From now on the new shards refuse calls in flight from an earlier holder of the lease.
         copier.hold().await?;
         if board.placement.is_closing() {
-            // Nearly everything was copied before it was closed, unless something was lost since.
+            // Nearly everything was copied before it was paused, unless something was lost since.
             let from = board.placement.current;
             store::retire_shards(&copier.store, board, from).await?;
         }
@@ -249,10 +249,10 @@ impl Mover {
         let left = board.placement.current;
         purge::mark_unneeded(store, board, left, Cause::Moved).await?;
         let defined = boards::define(store, &closed, Some(board), None).await?;
-        // Callers that find the board closed wait, so there is nothing to announce.
+        // Callers that find the board paused wait, so there is nothing to announce.
         boards::end_change(store, &board.id, stamp).await?;
         if defined != Defined::Stored {
-            // The definition has changed meanwhile: the next move closes the new one.
+            // The definition has changed meanwhile: the next move pauses the new one.
             return Err(Error::Again(Outdated::Board));
         }
         self.board = closed;

@@ -47,8 +47,7 @@ groups! {
         TAKEN: i64 = 8;
         /// The reservation of the event is void.
         VOID: i64 = 9;
-        /// The event is before the last erasure of its member. Followed by the instant of the erasure, a tie key of `ties:
-        /// first`.
+        /// The event is before its member's last erasure. Followed by the instant of that, a tie key of `ties: first`.
         ERASED: i64 = 10;
         /// The member was erased, and some data may not be removed yet.
         ERASING: i64 = 11;
@@ -163,8 +162,7 @@ groups! {
         CHANGED: u8 = 12;
         /// Code of an answer: the standing is not complete. Other answers begin with the number of members.
         INCOMPLETE: i64 = -1;
-        /// Code of an answer: the hidden list of a standing is behind. Followed by whether it is that of the standing
-        /// before.
+        /// Code of an answer: a hidden list is behind. Followed by whether it is that of the standing before.
         UNLISTED: i64 = -2;
         /// Code of an answer: too many members of a short list are hidden. Followed by the same.
         SHORT: i64 = -3;
@@ -206,7 +204,7 @@ groups! {
 /// Defines the layout of records from the widths of their fields.
 macro_rules! record_layout {
     ($fingerprint:literal, $tie_key:literal, $code:literal, $narrow:literal, $wide:literal, $rank:literal) => {
-        /// The layout of a record, which is remembered of an event; all numbers are big-endian:
+        /// The layout of a record: what is remembered of an event. All numbers are big-endian:
         ///
         /// - fingerprint, tie key, and a byte: detail and `flags`;
         /// - for each reported standing: code of the window, score, and unless the scores are sums the score before;

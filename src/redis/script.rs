@@ -358,7 +358,7 @@ scripts! {
     BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
     /// Writes one half of a line into the audit log.
     AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
-    /// Does the same when Redis is out of memory, so that what frees memory is logged, too.
+    /// Writes it even when Redis is out of memory, so that what frees memory is logged, too.
     AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
     /// Gives members pseudonyms in the audit log.
     AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
@@ -418,23 +418,23 @@ scripts! {
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     /// Checks whether the keys of a standing agree.
     CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
-    /// Checks the same, with repair.
+    /// Checks and repairs the keys of a standing.
     MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
     /// Checks whether the state of a derived series is readable.
     CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
-    /// Checks the same, with repair.
+    /// Checks and repairs the state of a derived series.
     MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
     /// Checks whether the keys of a queue agree.
     CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
-    /// Checks the same, with repair.
+    /// Checks and repairs the keys of a queue.
     MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
     /// Checks whether a standing is the sum of others.
     CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
-    /// Checks the same, with repair.
+    /// Checks and repairs a standing that is the sum of others.
     MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
     /// Checks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
-    /// Checks the same, and adds missing ones.
+    /// Checks whether keys are in their registry, and adds missing ones.
     MEND_KEYS = "check_keys", "#!lua", [];
     /// Does nothing, but fails if Redis refuses writes.
     WRITABLE = "writable", "#!lua", [];
