@@ -1,4 +1,4 @@
-//! One board: its definition, all that its shards have in their registries, their queues, and its place in the list of boards.
+//! Checks one board: its definition, its shards' registries and queues, and its place in the list of boards.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::redis::kinds::{Copying, Kind};
 use crate::redis::{StoreError, keys};
 
 impl Check<'_> {
-    /// One board, as it is defined at a time.
+    /// Checks one board by its current definition.
     pub(super) async fn check_board(&mut self, id: &BoardId) -> Result<(), StoreError> {
         for _ in 0..ATTEMPTS_MAX {
             let before = self.report.clone();
@@ -42,7 +42,7 @@ impl Check<'_> {
             return Ok(());
         }
         let Some(defined) = head.board(id) else {
-            // What is left of a board is told with the other keys that are left over.
+            // Remains of a board are reported with the other leftover keys.
             return Ok(());
         };
         let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
@@ -75,7 +75,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The version that is stored beside a definition; returns whether it is right now.
+    /// Checks the version stored next to a definition; returns whether it is right now.
     async fn check_version(&mut self, board: &Board, head: &Head) -> Result<bool, StoreError> {
         if head.version.as_deref() == Some(&board.version()) {
             return Ok(true);
@@ -91,7 +91,7 @@ impl Check<'_> {
         Ok(is_mended)
     }
 
-    /// A board that is to move has to be noted as such, or else nobody moves it.
+    /// A board that is to move has to be registered, or it never moves.
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
@@ -114,7 +114,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a board is not defined as it was.
+    /// Whether a board's definition has changed.
     async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
         let head = store::load_head(self.store, board.id.as_str()).await?;
         Ok(head.version != Some(board.version()))
@@ -153,8 +153,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What a shard knows of the definition. One that knows an older one is told with the first call. Returns whether the
-    /// shard is in use.
+    /// Checks what a shard knows of the definition. One that knows an older one gets the current one with the next call.
+    /// Returns whether the shard is in use.
     async fn check_head(
         &mut self,
         shard: &Shard,
@@ -186,7 +186,7 @@ impl Check<'_> {
         Ok(false)
     }
 
-    /// All that is in the registry of a shard.
+    /// Checks everything in the registry of a shard.
     async fn check_registered(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         loop {
@@ -220,7 +220,7 @@ impl Check<'_> {
         }
     }
 
-    /// What counts events or voters: it is stored once, so that only its form can be looked at.
+    /// Checks the form of counts of events or voters: they are stored once, so there is nothing to compare.
     async fn check_turnout(
         &mut self,
         shard: &Shard,
@@ -241,7 +241,6 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The queue of a shard.
     async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let key = keys::single(shard, Kind::Queue);
         let place = || Place::of_key(shard, &key);
@@ -258,7 +257,7 @@ impl Check<'_> {
             ));
         }
         if checked.entries > 0 && self.is_unlisted(shard).await? {
-            // What a queue has waits until the index names it.
+            // Events of a queue wait while the index lacks it.
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
             if self.is_unlisted(shard).await? {
                 let is_mended = mends && queues::relist(self.store, shard).await?;
@@ -269,7 +268,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a queue has something that the index does not name. It is read before its size: what is emptied meanwhile is not told.
+    /// Whether a queue has events, but the index lacks it. Its size is read last, so one emptied meanwhile is not reported.
     async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
         let listed = queues::all(self.store).await?;
@@ -277,7 +276,7 @@ impl Check<'_> {
         Ok(!is_listed && queues::size(self.store, &name).await?.events > 0)
     }
 
-    /// The list of all boards beside what is defined. Both change in two steps, so what seems wrong is looked at again.
+    /// Compares the list of all boards with the definitions. Both change in two steps, so suspects are checked again.
     pub(super) async fn check_list(&mut self, ids: &BTreeSet<BoardId>) -> Result<(), StoreError> {
         let mut seemed = Vec::new();
         for id in ids {
@@ -297,7 +296,7 @@ impl Check<'_> {
                 let store = self.store;
                 let was_defined = wrong.version.is_some();
                 boards::announce(store, id, was_defined, None).await?;
-                // Nobody else may have defined or deleted it meanwhile.
+                // The board must not have been defined or deleted meanwhile.
                 let head = store::load_head(store, id.as_str()).await?;
                 let is_defined = head.definition.is_some();
                 if is_defined != was_defined {
@@ -315,7 +314,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What is wrong with a board in the list, if anything is.
+    /// What is wrong with a board in the list, if anything.
     async fn wrong_in_list(&self, id: &BoardId) -> Result<Option<Listed>, StoreError> {
         let score = store::live_score(self.store, id).await?;
         let head = store::load_head(self.store, id.as_str()).await?;
@@ -334,7 +333,7 @@ impl Check<'_> {
     }
 }
 
-/// What is in the list of boards, and what is defined.
+/// An entry of the list of boards, and the definition.
 #[derive(Debug, Eq, PartialEq)]
 struct Listed {
     /// The version of the definition.

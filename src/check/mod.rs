@@ -1,32 +1,33 @@
-//! `standings check`: compares data that is stored in more than one way, next to services that write, and repairs what follows
-//! from other data.
+//! `standings check`: compares data that is stored redundantly, while services go on writing, and repairs what can be
+//! derived from other data.
 //!
 //! What is compared:
 //!
 //! - the keys of each standing with each other (`check.lua`);
-//! - derived standings that are complete with their terms, and periods with carryover with what was added and carried over
+//! - complete derived standings with their terms, and periods with carryover with what was added and carried over
 //!   (`check_sums.lua`);
 //! - the keys of each queue with its entries (`check_queue.lua`), and queues with their index;
-//! - each key that exists with its registry, unless its kind is never registered (`redis/kinds.rs`). A key that nothing needs,
+//! - each existing key with its registry, unless its kind is never registered (`redis/kinds.rs`). A key that nothing needs,
 //!   and that is not marked to be unlinked, is left over;
-//! - definitions with the list of boards, and with what shards know of them.
+//! - definitions with the list of boards, and with the heads of shards.
 //!
 //! The counts of quotas, voters and events are stored once, so there is nothing to compare them with.
 //!
-//! It must not take a change for a contradiction:
+//! A change in progress must not be mistaken for a contradiction:
 //!
-//! - Data in one slot is compared member by member, by one script for some of the members. A member that the cursor misses has
-//!   just been written. The scripts first check that the shard is still in use: other shards may be about to be unlinked.
-//! - The keys of a queue are compared by one script, unless thousands of events wait. A queue that the index lacks is looked at
-//!   twice.
-//! - A total can only be compared with all scores of its standing. For a small standing that is one script. For a large one
-//!   Redis tells whether the standing was left alone meanwhile (`WATCH`, on a connection of its own); otherwise nothing is
-//!   reported.
-//! - What changes in two steps (the list of boards, a deletion, a move) is looked at twice. A standing is left out if it, or
+//! - Data in one slot is compared member by member; each script call covers some members. A member that the cursor misses
+//!   has just been written. The scripts first check that the shard is still in use: otherwise it may be about to be
+//!   unlinked.
+//! - The keys of a queue are compared by one script call, unless thousands of events wait. A queue that the index lacks is
+//!   checked twice.
+//! - A total can only be compared with all scores of its standing. For a small standing that is one script call. For a
+//!   large one Redis reports whether the standing was unchanged meanwhile (`WATCH`, on a separate connection); otherwise
+//!   nothing is reported.
+//! - What changes in two steps (the list of boards, a deletion, a move) is checked twice. A standing is skipped if it, or
 //!   one of its terms, is about to expire.
 //!
-//! A repair is made by the script that finds the fault, in the same step, and only if the shard is not being copied elsewhere.
-//! A derived standing that is wrong is dropped from its state, so that it is built again.
+//! A repair is made by the script that finds the fault, in the same step, and only if the shard is not being copied
+//! elsewhere. A wrong derived standing is dropped from its state, so that it is rebuilt.
 
 mod board;
 mod names;
@@ -48,9 +49,9 @@ use crate::domain::ids::BoardId;
 use crate::operations::warnings;
 use crate::redis::{Store, StoreError, keys};
 
-/// The time between two looks at what is no single step for the service: within it, such a thing is done.
+/// The time between two checks of what the service changes in two steps: these are completed within it.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
-/// What all boards share, and its types.
+/// The keys that all boards share, with their types.
 const SHARED: [(&str, &str); 21] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
@@ -75,8 +76,8 @@ const SHARED: [(&str, &str); 21] = [
     (keys::OF_API_KEYS[3], "string"),
 ];
 
-/// Looks for contradictions in one board, or all, and with `mends` mends what follows from the rest. What should be
-/// looked after in Redis itself is among the notes.
+/// Looks for contradictions in one board, or all, and with `mends` repairs what follows from other data. The notes also say
+/// what needs attention in Redis itself.
 pub async fn run(service: &Service, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
     let mut check = Check {
         store: &service.engine.store,
@@ -91,7 +92,7 @@ pub async fn run(service: &Service, only: Option<&BoardId>, mends: bool) -> Resu
     Ok(check.report)
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check<'a> {
     store: &'a Store,
     clock: &'a Clock,
@@ -134,7 +135,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The keys that all boards share, by their types; returns those that are sound.
+    /// Checks the types of the keys that all boards share; returns the sound ones.
     async fn check_shared(&mut self) -> Result<HashSet<&'static str>, StoreError> {
         let mut sound = HashSet::new();
         for (key, expected) in SHARED {
@@ -146,7 +147,7 @@ impl Check<'_> {
         Ok(sound)
     }
 
-    /// Whether a key has the type that it should have, or is not there. Tells it if not.
+    /// Whether a key has the expected type, or does not exist. Reports it otherwise.
     fn is_of_type(&mut self, place: Place, key: &str, found: &str, expected: &str) -> bool {
         let is_sound = found == expected || found == "none";
         if !is_sound {
@@ -156,7 +157,7 @@ impl Check<'_> {
         is_sound
     }
 
-    /// Tells what is damaged so that a script fails on it. It ends nothing but the look at that.
+    /// Reports data so damaged that a script fails on it. Only that part of the check ends.
     fn unless_damaged<T>(
         &mut self,
         place: impl FnOnce() -> Place,

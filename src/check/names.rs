@@ -1,4 +1,4 @@
-//! All keys that there are: each has to be in its registry, or to be needed by what is defined.
+//! Checks all existing keys: each has to be in its registry, or be needed by a definition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,24 +12,24 @@ use crate::redis::StoreError;
 use crate::redis::keys::{self, Name};
 use crate::redis::kinds::{Kind, Purging, Slot};
 
-/// The most keys that are looked at again.
+/// The most keys that are checked again.
 const SUSPECTS_MAX: usize = 100_000;
 
-/// What to think of a key that is there.
+/// The verdict about an existing key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Verdict {
     Fine,
     /// It has to be in the registry of its shard.
     Registered,
-    /// Nothing needs it, and nothing has marked it.
+    /// Nothing needs it, and it is not marked to be unlinked.
     LeftOver,
-    /// Nobody knows what it is.
+    /// Its name is not known.
     Unknown,
 }
 
 impl Check<'_> {
-    /// All keys of one board or of all: what is missing in registries is told; what seems left over comes back, with the ids
-    /// of all boards that have a head.
+    /// Checks all keys of one board or of all. Reports those missing in registries; returns those that seem left over, and
+    /// the ids of all boards that have a head.
     pub(super) async fn check_names(
         &mut self,
         only: Option<&BoardId>,
@@ -65,7 +65,7 @@ impl Check<'_> {
             }
             for ((tag, generation), names) in registered {
                 let checked = store::check_keys(self.store, &tag, generation, &names, self.mends);
-                // A registry that is damaged is told with its shard.
+                // A damaged registry is reported with its shard.
                 let missing = match checked.await {
                     Ok(missing) => missing,
                     Err(StoreError::Unexpected(_)) => continue,
@@ -85,7 +85,7 @@ impl Check<'_> {
         Ok((heads, suspects))
     }
 
-    /// Looks again at what seemed left over: its board may have come or gone in between.
+    /// Checks again what seemed left over: its board may have been created or deleted meanwhile.
     pub(super) async fn check_suspects(
         &mut self,
         suspects: Vec<(String, Name)>,
@@ -96,7 +96,7 @@ impl Check<'_> {
             let defined = self.defined(&id).await?;
             boards.insert(id, defined);
         }
-        // After the definitions: what is deleted is marked before.
+        // Read after the definitions: data is marked before its board is deleted.
         let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
         let (mut left_over, mut marked) = (Vec::new(), HashSet::new());
         for (key, mut name) in suspects {
@@ -111,7 +111,7 @@ impl Check<'_> {
             };
             let lasts = store::lasts_ms(self.store, &key).await?;
             let is_gone = lasts == -2;
-            // What was taken of quotas expires by itself where it can.
+            // Counts of quotas expire by themselves where they can.
             let is_swept = name.kind.is_some_and(Kind::is_swept);
             if is_gone || (is_swept && lasts >= 0) {
                 continue;
@@ -143,8 +143,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Has a key in its registry, so that it goes with all that is registered there. Returns what that is; `None` where the
-    /// key is of no generation.
+    /// Puts a key into its registry, so that it is removed with its board. Returns which data it belongs to; `None` if the
+    /// key has no generation.
     async fn register(&mut self, key: &str, name: Name) -> Result<Option<Unneeded>, StoreError> {
         let Some(generation) = name.generation else {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Check<'_> {
             generation,
             id: name.id,
             sharding: name.shard.of,
-            // If its board is gone, so is all that this names.
+            // If its board is gone, so is everything that this names.
             cause: Cause::Moved,
         }))
     }
@@ -174,15 +174,15 @@ impl Check<'_> {
     }
 }
 
-/// What there is under the key of a board.
+/// What is stored under the key of a board.
 enum Defined {
     As(Box<Board>),
     Not,
-    /// Something, but not for this program.
+    /// Something that this program can't read.
     Unreadable,
 }
 
-/// What to think of a key by its name.
+/// The verdict about a key by its name.
 fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verdict {
     let sharding = name.shard.of;
     let board = match defined {
@@ -228,7 +228,7 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
     match (kind.slot(), kind.purging()) {
         (_, Purging::Registry) if is_needed => Verdict::Registered,
         _ if is_needed || is_marked(generation) => Verdict::Fine,
-        // It stays where it was when its board has moved.
+        // It stays in its place when its board moves.
         (Slot::Home, _) if own.is_some() => Verdict::Fine,
         _ => Verdict::LeftOver,
     }

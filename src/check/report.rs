@@ -1,4 +1,4 @@
-//! The report of a check: the contradictions in words.
+//! The report of a check: contradictions in words.
 
 use serde::Serialize;
 
@@ -10,16 +10,16 @@ use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::redis::keys;
 
-/// How many contradictions of one standing are told one by one.
+/// The most contradictions of one standing that are listed.
 const TOLD_MAX: u64 = 20;
 
-/// Where a contradiction lies.
+/// The place of a contradiction.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Place {
-    /// The board; `None` for what all boards share.
+    /// The board; `None` for keys that all boards share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub board: Option<String>,
-    /// What the keys of the shard have in common, where a board has several.
+    /// The common part of the shard's keys, if the board has several shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
     /// The standing, or another key of the shard.
@@ -36,7 +36,7 @@ impl Place {
         }
     }
 
-    /// One of its shards; the board alone, where that is all of it.
+    /// One of its shards, or the board if it has only one.
     pub fn of_shard(shard: &Shard) -> Self {
         Self {
             shard: (!shard.shard_id.of.is_together()).then(|| shard.tag().to_owned()),
@@ -53,20 +53,20 @@ impl Place {
     }
 }
 
-/// Something that contradicts the rest.
+/// A contradiction.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Finding {
-    /// Where it lies.
+    /// Its place.
     #[serde(flatten)]
     pub place: Place,
-    /// The member that it is about.
+    /// The member concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// What kind of contradiction it is, in one word.
+    /// The kind of contradiction, in one word.
     pub kind: String,
     /// What is stored on each side.
     pub detail: String,
-    /// Whether it was mended.
+    /// Whether it was repaired.
     pub is_mended: bool,
 }
 
@@ -91,41 +91,41 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// A text without what would do something to a terminal.
+/// Removes control characters, which would affect a terminal.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Report {
-    /// What contradicts the rest; of each standing the first few.
+    /// Contradictions; the first few of each standing.
     pub findings: Vec<Finding>,
-    /// What could not be checked, and why; and what else is worth knowing.
+    /// What could not be checked, and why; other remarks.
     pub notes: Vec<String>,
-    /// How many contradictions there are, told or not.
+    /// The number of contradictions, listed or not.
     pub contradictions: u64,
-    /// How many of them were mended.
+    /// How many of them were repaired.
     pub mended: u64,
-    /// How many boards were looked at.
+    /// The number of boards checked.
     pub boards: u64,
-    /// How many of their standings.
+    /// The number of standings checked.
     pub standings: u64,
-    /// How many of the newest place's have come.
+    /// The number of findings at the latest place.
     #[serde(skip)]
     of_place: u64,
-    /// How many totals of the newest board could not be compared.
+    /// The number of totals of the latest board that could not be compared.
     #[serde(skip)]
     pub(super) unsure: u64,
 }
 
 impl Report {
-    /// Whether nothing is left that contradicts the rest.
+    /// Whether no contradiction is left.
     pub fn is_sound(&self) -> bool {
         self.contradictions == self.mended
     }
 
-    /// Whether something of this kind was told of the same board, or shard.
+    /// Whether a finding of this kind was reported for this board or shard.
     pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
         self.findings.iter().any(|told| {
             let Place { board, shard, .. } = &told.place;
@@ -133,7 +133,7 @@ impl Report {
         })
     }
 
-    /// Says something that is no contradiction.
+    /// Adds a note, which is no contradiction.
     pub(super) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -163,7 +163,7 @@ impl Report {
         });
     }
 
-    /// Says that something contradicts the rest.
+    /// Reports a contradiction.
     pub(super) fn tell(
         &mut self,
         place: Place,
@@ -180,7 +180,7 @@ impl Report {
         });
     }
 
-    /// The same of what a script has found.
+    /// Reports what a script has found.
     pub(super) fn tell_all(
         &mut self,
         shard: &Shard,
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-/// The member that a difference is about. The scripts' headers have the codes.
+/// The member concerned. The codes are in the scripts' headers.
 fn member_of(difference: &Difference) -> Option<&str> {
     let text = |index: usize| difference.stored.get(index).map_or("", String::as_str);
     match difference.code.as_str() {
@@ -210,7 +210,7 @@ fn member_of(difference: &Difference) -> Option<&str> {
     }
 }
 
-/// What is stored on each side. The scripts' headers have the codes.
+/// What is stored on each side. The codes are in the scripts' headers.
 fn describe(shard: &Shard, difference: &Difference) -> String {
     let Difference { code, stored, .. } = difference;
     let text = |index: usize| stored.get(index).map_or("", String::as_str);
@@ -271,19 +271,19 @@ fn by_terms(stored: &str, of_terms: &str) -> String {
     format!("it has {stored}, by its terms {of_terms}")
 }
 
-/// The data of an entry, or that there is none.
+/// The data of an entry, or a text saying that there is none.
 fn data(stored: &str) -> &str {
     if stored.is_empty() { "no data" } else { stored }
 }
 
-/// What is stored as a total, and what the scores add up to.
+/// The stored total, and the sum of the scores.
 pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
-    // Stored scores are negated where the greatest is first, and so are their sums.
+    // Scores, and so their sums, are stored negated if the greatest is first.
     let [stored, sum] = [stored, sum].map(|scaled| shown(board, &scaled.to_string()));
     format!("the total is stored as {stored}, and the scores add up to {sum}")
 }
 
-/// A stored score as users see it, or what stands in its place.
+/// A stored score as users see it, or the raw text if it is none.
 fn shown(board: &Board, stored: &str) -> String {
     let scaled: Result<i128, _> = stored.parse();
     let sign = match board.definition.order {
@@ -310,7 +310,7 @@ fn listed(board: &Board, stored: &str, time: &str) -> String {
     }
 }
 
-/// When a key ends.
+/// When a key expires.
 fn end(ms: &str) -> String {
     match ms.parse() {
         Ok(ms) if ms >= 0 => Timestamp::from_ms_clamped(ms).to_string(),

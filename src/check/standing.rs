@@ -1,4 +1,4 @@
-//! One standing: its keys beside each other, and beside its terms.
+//! Checks one standing: its keys against each other, and against its terms.
 
 use super::store::{self, Look, Manner, Sum, Total};
 use super::{Check, Place, report};
@@ -24,7 +24,7 @@ impl Check<'_> {
         let standing = keys::standing_of(shard, zset);
         let of_events = standing.filter(|_| kind == Kind::Standing);
         let expires = of_events.and_then(|standing| shard.expires_at_ms(&standing.period));
-        // Later the retention may have been another one when the standing began.
+        // With later revisions the retention may have been different when the standing began.
         let is_first = shard.revision == 1 && of_events.is_some();
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
         let (mut is_whole, mut is_sound) = (false, true);
@@ -60,7 +60,7 @@ impl Check<'_> {
         }
     }
 
-    /// The total of a large standing, or one that is damaged.
+    /// Checks the total of a large standing, or of a damaged one.
     async fn check_total(
         &mut self,
         shard: &Shard,
@@ -84,7 +84,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A period's standing with what was carried over, beside those without it.
+    /// Compares a period's standing with carryover with the standings without it.
     async fn check_carried(
         &mut self,
         shard: &Shard,
@@ -105,20 +105,20 @@ impl Check<'_> {
             return Ok(());
         }
         let terms = periods.into_iter().map(|period| Standing::of(base, period));
-        // The share may have been another one.
+        // The ratio may have been different.
         let ratio = (shard.revision == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);
         self.check_sum(shard, &sum).await
     }
 
-    /// Whether some of these periods may be gone.
+    /// Whether some of these periods may have expired.
     fn has_expired(&self, shard: &Board, periods: &[Period]) -> bool {
         let now = self.clock.now().ms();
         let mut expires = periods.iter().map(|period| shard.expires_at_ms(period));
         expires.any(|expires| expires.is_some_and(|expires| expires <= now))
     }
 
-    /// The standings of a derived series that are complete, beside their terms.
+    /// Compares the complete standings of a derived series with their terms.
     pub(super) async fn check_derived(
         &mut self,
         shard: &Shard,
@@ -146,7 +146,7 @@ impl Check<'_> {
     async fn check_sum(&mut self, shard: &Shard, sum: &Sum) -> Result<(), StoreError> {
         let zset = keys::sorted_set(shard, &sum.standing);
         let place = Place::of_key(shard, &zset);
-        // The new shards of a board that has moved know nothing of terms that had expired before.
+        // The new shards of a board that has moved know nothing of terms that expired before.
         let has_moved = !shard.placement.former.is_empty();
         let mut may_drop = !has_moved;
         let (mut term, mut cursor) = (0, "0".to_owned());
@@ -157,7 +157,7 @@ impl Check<'_> {
             let part = store::check_sum(self.store, shard, sum, (term, &cursor), look);
             let part = part.await;
             let part = match part {
-                // A member that can't be read is told with the standing that has it.
+                // An unreadable member is reported with the standing that has it.
                 Err(StoreError::Unexpected(_)) if self.report.has("unreadable", &place) => {
                     return Ok(());
                 }
@@ -176,7 +176,7 @@ impl Check<'_> {
                 return Ok(());
             }
             if !is_clear && manner.mends && !may_drop {
-                // It is looked at again, now that nothing of its history is missing.
+                // It is checked again, now that all of its history is there.
                 may_drop = true;
                 continue;
             }
@@ -189,7 +189,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether all that was added to a period is also in its base: both are recorded since the board began, or the same moment.
+/// Whether the base has everything that was added to the period: it has been recorded for at least as long.
 fn has_whole_base(board: &Board, unit: Unit) -> bool {
     let own = board.epoch(Some(Window::Period(unit)));
     let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;

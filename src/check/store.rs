@@ -1,4 +1,4 @@
-//! The steps of `standings check`. Each compares and mends in one script, so that it can run beside the service
+//! The steps of `standings check`. Each compares and repairs in one script, so it can run next to the service
 //! (`scripts/lib/check.lua`).
 
 mod total;
@@ -28,29 +28,29 @@ use crate::redis::{StoreError, keys};
 
 pub use self::total::{Total, check_total, whole_of};
 
-/// Standings of no more entries, in all of their keys together, are looked at in one call: some milliseconds of Redis.
+/// Standings with up to this many entries, over all of their keys, are checked in one call: some milliseconds of Redis.
 const WHOLE_MAX: u32 = 2_000;
-/// About how many entries of a larger one a call looks at.
+/// About how many entries of a larger standing one call checks.
 const PART: u32 = 400;
-/// About how many members × terms of a sum a call looks at.
+/// About how many members × terms of a sum one call checks.
 const SUMS_BUDGET: u32 = 1_500;
-/// How many keys one call of SCAN looks at.
+/// How many keys one SCAN call visits.
 const SCAN_COUNT: &str = "500";
-/// How many keys are looked up in their registry by one call.
+/// How many keys one call looks up in their registry.
 const KEYS_MAX: usize = 200;
-/// Something that is stored in two ways, and differently.
+/// A difference between redundant data.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Difference {
-    /// What differs: the scripts' headers have all codes.
+    /// What differs: the codes are in the scripts' headers.
     pub code: String,
-    /// Whether it was mended.
+    /// Whether it was repaired.
     pub is_mended: bool,
     /// What is stored, as text.
     #[serde(deserialize_with = "lossy")]
     pub stored: Vec<String>,
 }
 
-/// Damaged data need not be text.
+/// Damaged data need not be UTF-8.
 fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
     let texts = stored
@@ -59,79 +59,79 @@ fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Ok(texts.collect())
 }
 
-/// What came of looking at a standing.
+/// The outcome of checking a standing.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Look<T> {
-    /// None of its keys is there.
+    /// None of its keys exists.
     Gone,
-    /// It can't be compared: it is about to expire, or history of it is gone.
+    /// It can't be compared: it is about to expire, or some of its history is missing.
     #[serde(rename = "ENDING", alias = "LOST")]
     Impossible,
-    /// What has been found.
+    /// The result.
     #[serde(rename = "OK")]
     Found(T),
 }
 
-/// All differences that are left of a reply.
+/// All remaining elements of a reply, as differences.
 fn rest<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Difference>, D::Error> {
     Tail::deserialize(from).map(|Tail(differences)| differences)
 }
 
-/// What came of looking at a queue.
+/// The outcome of checking a queue.
 #[derive(Debug, Deserialize)]
 pub struct CheckedQueue {
-    /// How many events wait in it.
+    /// The number of events in it.
     pub entries: u64,
-    /// Whether it was looked at: not, if it has too many.
+    /// Whether it was checked; false if it has too many entries.
     pub is_whole: bool,
-    /// What differs.
+    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
-/// How far the look at a standing has come.
+/// The progress of checking a standing.
 #[derive(Debug, Deserialize)]
 pub struct Part {
-    /// The phase to go on with; `None` at the end.
+    /// The phase to continue with; `None` at the end.
     pub phase: Option<String>,
-    /// Where to go on in it.
+    /// The cursor to continue with.
     pub cursor: String,
-    /// Whether all of it was looked at in one call, its total too.
+    /// Whether all of it was checked in one call, including its total.
     pub is_whole: bool,
-    /// What differs.
+    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
-/// How far the look at a sum has come.
+/// The progress of checking a sum.
 #[derive(Debug, Deserialize)]
 pub struct SumPart {
-    /// The term to go on with; below 0 at the end.
+    /// The term to continue with; below 0 at the end.
     pub term: i64,
-    /// Where to go on in it.
+    /// The cursor to continue with.
     pub cursor: String,
-    /// How many terms have no data.
+    /// The number of terms without data.
     pub absent: u64,
-    /// What differs.
+    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
-/// What a standing should be the sum of.
+/// A standing that should be the sum of others.
 #[derive(Clone, Debug)]
 pub struct Sum {
     /// The standing.
     pub standing: Standing,
-    /// What it is the sum of, the newest first.
+    /// Its terms, newest first.
     pub terms: Vec<Standing>,
     kind: &'static str,
-    /// The share that is carried over, in millionths; 0: not known.
+    /// The share that is carried over, in millionths; 0 if unknown.
     ratio: i64,
 }
 
 impl Sum {
-    /// Of a derived standing.
+    /// The sum for a derived standing.
     pub fn derived(board: &Board, derived: &Derived, period: Period, history: &[Period]) -> Self {
         let of_base = |period: &Period| Standing::of(derived.base, *period);
         let mut terms: Vec<Standing> = history.iter().map(of_base).collect();
@@ -150,7 +150,7 @@ impl Sum {
         }
     }
 
-    /// Of a period with what was carried over: what was added in it, and in the one before.
+    /// The sum for a period with carryover: what was added in it, and the period before.
     pub fn carried(standing: Standing, terms: Vec<Standing>, ratio: Option<i64>) -> Self {
         Self {
             standing,
@@ -161,35 +161,35 @@ impl Sum {
     }
 }
 
-/// What lies under the key of a board, or of a shard.
+/// What is stored under the key of a board or a shard.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
-    /// The type of the key, `none` if it is not there.
+    /// The type of the key; `none` if it does not exist.
     pub found: String,
-    /// The version that scripts go by.
+    /// The version that scripts compare.
     pub version: Option<String>,
     /// The definition, as JSON.
     pub definition: Option<String>,
 }
 
 impl Head {
-    /// The board that is defined.
+    /// The defined board.
     pub fn board(&self, id: &BoardId) -> Option<Result<Board, StoreError>> {
         Some(read_definition(id, self.definition.as_ref()?))
     }
 }
 
-/// How a standing is looked at.
+/// How to check a standing.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// The time now.
+    /// The current time.
     pub now: Timestamp,
-    /// Whether what follows from the rest is mended.
+    /// Whether to repair what follows from other data.
     pub mends: bool,
 }
 
-/// Looks at a part of the standing with this sorted set, from the phase and cursor at which the last part has ended, at first
-/// an empty one and `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether it was so from its beginning.
+/// Checks a part of the standing with this sorted set, from where the last part ended; the first has an empty phase and
+/// cursor `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether that was so from its beginning.
 pub async fn check_standing(
     store: &Store,
     shard: &Shard,
@@ -223,7 +223,7 @@ pub async fn check_standing(
     look.run(manner.mends).await
 }
 
-/// Looks whether the state of a derived series can be read.
+/// Checks whether the state of a derived series is readable.
 pub async fn check_state(
     store: &Store,
     shard: &Shard,
@@ -236,7 +236,7 @@ pub async fn check_state(
     Ok(differences)
 }
 
-/// Looks whether the keys of a queue agree.
+/// Checks whether the keys of a queue agree.
 pub async fn check_queue(
     store: &Store,
     shard: &Shard,
@@ -251,7 +251,7 @@ pub async fn check_queue(
     Ok(checked)
 }
 
-/// Looks at a part of the members of a sum, from the term and cursor at which the last part has ended, at first both 0.
+/// Checks a part of the members of a sum, from the term and cursor at which the last part ended, at first both 0.
 pub async fn check_sum(
     store: &Store,
     shard: &Shard,
@@ -291,7 +291,7 @@ pub async fn check_sum(
     look.run(manner.mends).await
 }
 
-/// Which of these keys of a board, or shard, are there and were not in the registry.
+/// Those of these keys of a board or shard that exist but were not in the registry.
 pub async fn check_keys(
     store: &Store,
     tag: &str,
@@ -315,7 +315,7 @@ pub async fn check_keys(
     Ok(missing)
 }
 
-/// A call of the one of two scripts that looks, or also mends.
+/// A call of the first script, or of the second if it is to repair.
 fn look<'a>(
     store: &'a Store,
     shard: &Shard,
@@ -330,7 +330,7 @@ fn look<'a>(
         .field("mend", mends)
 }
 
-/// The type of a key, `none` if it is not there.
+/// The type of a key; `none` if it does not exist.
 pub async fn type_of(store: &Store, key: &str) -> Result<String, StoreError> {
     store.command("TYPE", [key]).await
 }
@@ -341,7 +341,7 @@ pub async fn beginning_of(store: &Store, key: &str, length: u8) -> Result<Bytes,
     store.command("GETRANGE", [key, "0", &last]).await
 }
 
-/// What a board, or a shard, knows of its definition.
+/// What a board or a shard knows of its definition.
 pub async fn load_head(store: &Store, tag: &str) -> Result<Head, StoreError> {
     let key = keys::head(tag);
     let mut head = Head {
@@ -355,7 +355,7 @@ pub async fn load_head(store: &Store, tag: &str) -> Result<Head, StoreError> {
     Ok(head)
 }
 
-/// The version that a head tells of; `None` if it is none.
+/// The version in a head; `None` if there is none.
 pub async fn version_at(store: &Store, head: &str) -> Result<Option<String>, StoreError> {
     if type_of(store, head).await? != "hash" {
         return Ok(None);
@@ -363,8 +363,8 @@ pub async fn version_at(store: &Store, head: &str) -> Result<Option<String>, Sto
     store.command("HGET", [head, "version"]).await
 }
 
-/// Has scripts go by the version that a board's definition names, if all is still as it was seen. Returns whether it
-/// was.
+/// Sets the version that scripts compare to the one in a board's definition, if nothing has changed since it was read.
+/// Returns whether it did.
 pub async fn restore_version(
     store: &Store,
     board: &Board,
@@ -380,12 +380,12 @@ pub async fn restore_version(
     Ok(restored.write::<Defined>().await? == Defined::Stored)
 }
 
-/// How long a key lasts, in milliseconds; -1: for ever, -2: it is not there.
+/// The remaining time of a key in milliseconds; -1: it does not expire, -2: it does not exist.
 pub async fn lasts_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
     store.command("PTTL", [key]).await
 }
 
-/// Whether a board's id is in the list of all boards, and under which score.
+/// The score of a board in the list of all boards, if it is listed.
 pub async fn live_score(store: &Store, id: &BoardId) -> Result<Option<f64>, StoreError> {
     store.command("ZSCORE", [keys::LIVE, id.as_str()]).await
 }
@@ -407,14 +407,14 @@ pub fn scan_keys(store: &Store, pattern: String) -> KeyScan {
 
 /// A walk over the names of keys.
 pub struct KeyScan {
-    /// Those that are left.
+    /// The remaining servers.
     nodes: Vec<Arc<Node>>,
     pattern: String,
     cursor: String,
 }
 
 impl KeyScan {
-    /// Some more names; `None` at the end. A name may come twice.
+    /// The next names; `None` at the end. A name may come twice.
     pub async fn next(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         let Some(node) = self.nodes.last() else {
             return Ok(None);
@@ -423,7 +423,7 @@ impl KeyScan {
         let args = args.map(str::to_owned).to_vec();
         let (cursor, names): (_, Vec<Raw>) = decode(node.readers.command("SCAN", args).await?)?;
         self.cursor = cursor;
-        // Names of ours are text.
+        // All names of ours are UTF-8.
         let names = names
             .into_iter()
             .flat_map(|Raw(name)| String::from_utf8(name.into()));

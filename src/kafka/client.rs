@@ -1,4 +1,4 @@
-//! The way to the topic: the client of Kafka with its options, what it logs, and which partitions there are.
+//! The Kafka client: its options, its log, and the partitions of the topic.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::domain::intake::{Extent, Partition};
 use crate::queue::intake::EventLog;
 use crate::runtime::throttle;
 
-/// How long a broker is asked for what it has to tell, and an event is tried to be appended.
+/// The longest time for a request to a broker, and for appending an event.
 pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
-/// How long it may take until a new partition is seen.
+/// The longest time until a new partition is noticed.
 const REFRESH_MS: u32 = 30_000;
-/// The longest pause before a broker is connected to again.
+/// The longest pause before reconnecting to a broker.
 const RECONNECT_MS_MAX: u32 = 1_000;
 
-/// The topic that is the queue, and the way to it.
+/// The topic that is the queue, and its clients.
 pub(super) struct Kafka {
     pub(super) settings: Settings,
     pub(super) producer: Producer,
@@ -42,7 +42,7 @@ impl fmt::Debug for Kafka {
     }
 }
 
-/// Writes the log of the client.
+/// Forwards the client's log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Logged;
 
@@ -69,13 +69,13 @@ impl ClientContext for Logged {
 impl ConsumerContext for Logged {}
 
 impl From<KafkaError> for Error {
-    /// It tells no value of an option.
+    /// The text contains no value of an option.
     fn from(error: KafkaError) -> Self {
         Self::Log(error.to_string())
     }
 }
 
-/// Waits for a call that blocks its thread.
+/// Runs a blocking call on another thread.
 pub(super) async fn blocking<T, E>(
     call: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, Error>
@@ -90,8 +90,8 @@ where
 }
 
 impl Settings {
-    /// What a client is told: these options, too, unless the operator says something else. Those that the service relies on, the
-    /// operator can't set (`settings.rs`).
+    /// The client's configuration: `options` are defaults, which the operator can override. Options that the service relies
+    /// on can't be set (`settings.rs`).
     pub(super) fn client<'a>(
         &'a self,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -117,11 +117,11 @@ impl Settings {
         self.timeouts.times(ANSWER_TIME_MAX)
     }
 
-    /// Looks whether the client takes its options.
+    /// Checks whether the client accepts its options.
     ///
     /// # Errors
     ///
-    /// Which one it does not take, for people. Values are not told.
+    /// The option that it rejects, for people, without values.
     pub fn check_options(&self) -> Result<(), String> {
         let Err(error) = self.client([]).create_native_config() else {
             return Ok(());
@@ -137,11 +137,11 @@ impl Settings {
         })
     }
 
-    /// Makes the way to a topic; nothing is sent yet.
+    /// Creates the clients of the topic; nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// The client can't be made of the options, such as a certificate that is not there.
+    /// The client can't be created with these options, for example because a certificate is missing.
     pub fn connect(self) -> Result<Arc<dyn EventLog>, String> {
         self.check_options()?;
         Ok(Arc::new(Kafka {
@@ -153,7 +153,6 @@ impl Settings {
 }
 
 impl Kafka {
-    /// Which partitions the topic has.
     pub(super) async fn partitions(&self) -> Result<Vec<Partition>, Error> {
         let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let topic = self.settings.topic().to_owned();
@@ -173,7 +172,7 @@ impl Kafka {
         .await
     }
 
-    /// Which records a partition has that can be read: it ends where the first transaction begins that is open.
+    /// The range of readable records of a partition: it ends where the first open transaction begins.
     pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
         let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let Partition { topic, number } = partition.clone();

@@ -1,6 +1,6 @@
-//! Dead records: those that can't be taken. They stop nobody: each is counted, told in the log without its content, and brought to
-//! the topic for dead letters, if one is named, before the position passes it. Events that were taken and can't be applied are brought there, too,
-//! before they become dead letters of their boards.
+//! Dead records: those that can't be taken. They hold up nothing: each is counted, logged without its content, and written
+//! to the topic for dead letters, if there is one, before the position passes it. Queued events that can't be applied are
+//! written there, too, before they become dead letters of their boards.
 
 use metrics::counter;
 use rdkafka::Message;
@@ -14,7 +14,7 @@ use crate::domain::intake::Partition;
 use crate::queue::burying::DeadEvent;
 use crate::runtime::throttle;
 
-/// Why something is dead, and where it was: what it has beside its own headers.
+/// Headers with the reason and the origin, in addition to the record's own.
 const REASON: &str = "standings-dead-reason";
 const DETAIL: &str = "standings-dead-detail";
 const TOPIC: &str = "standings-dead-topic";
@@ -24,12 +24,12 @@ const QUEUE: &str = "standings-dead-queue";
 const ENTRY: &str = "standings-dead-entry";
 
 impl Kafka {
-    /// Brings an event that is about to be a dead letter to the topic for them, if there is one: as records have it, so that it can be
-    /// written again. One that nobody can read has no value there.
+    /// Writes an event that is about to become a dead letter to the topic for them, if there is one, in the form of other
+    /// records, so that it can be sent again. The value of an unreadable event is empty.
     ///
     /// # Errors
     ///
-    /// The topic may have it or not.
+    /// The event may or may not be in the topic.
     pub(super) async fn bury_event(&self, dead: DeadEvent<'_>) -> Result<(), Error> {
         let Some(topic) = &self.settings.dead_letter_topic else {
             return Ok(());
@@ -57,13 +57,13 @@ impl Kafka {
             .await
     }
 
-    /// Brings a dead record to the topic for them, and tells of it. Who dies in between does it again, so that topic may have it twice.
-    /// The name of the reason tells nothing of the content; `detail` is for people who may see the record. `message`: the record, if there
-    /// is a topic for it.
+    /// Writes a dead record to the topic for them, and reports it. After a crash this may happen twice. The name of the
+    /// reason has nothing of the content; `detail` is for people who may see the record. `message`: the record, if there is
+    /// a topic for it.
     ///
     /// # Errors
     ///
-    /// The topic has not confirmed it: the position is not to pass the record.
+    /// The topic has not confirmed it: the position must not pass the record.
     pub(super) async fn bury(
         &self,
         partition: &Partition,

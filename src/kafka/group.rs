@@ -1,7 +1,7 @@
-//! The group of those who consume the topic: says which partitions this instance takes records of.
+//! The consumer group of the topic: it assigns partitions to instances.
 //!
-//! A partition may have two consumers for a while, when one is slow to hear that another one has taken over. That is harmless: shards leave
-//! out what they have taken. The group only sees to it that every partition has somebody, and as a rule one.
+//! A partition may have two consumers for a while, when one learns late that another has taken over. That is harmless:
+//! shards skip records that they have taken. The group only ensures that every partition has a consumer, normally one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use crate::domain::intake::Partition;
 use crate::runtime::supervise::restarted;
 use crate::runtime::throttle;
 
-/// What the group is told, unless the operator says something else. After so much silence the partitions of a consumer go to others.
+/// The defaults of the group. After `session.timeout.ms` without a heartbeat a consumer's partitions go to others.
 const OPTIONS: [(&str, &str); 13] = [
     ("session.timeout.ms", "10000"),
     ("heartbeat.interval.ms", "2000"),
     ("max.poll.interval.ms", "30000"),
-    // Who comes or goes holds up only the partitions that change hands.
+    // A consumer that joins or leaves holds up only the partitions that change hands.
     ("partition.assignment.strategy", "cooperative-sticky"),
-    // How much is read ahead of each partition, and the pause when so much is there.
+    // How much of each partition is prefetched, and the pause when that limit is reached.
     ("queued.min.messages", "5000"),
     ("queued.max.messages.kbytes", "4096"),
     ("fetch.queue.backoff.ms", "20"),
@@ -44,26 +44,25 @@ const OPTIONS: [(&str, &str); 13] = [
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     ("enable.partition.eof", "false"),
-    // Where records were removed before they were read, a lane has to know.
+    // A lane has to notice when records were removed before they were read.
     ("auto.offset.reset", "error"),
 ];
-/// How often offsets are committed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long the end waits until the group has heard of it.
+/// How long a shutdown waits for leaving the group.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
-/// The pause before the group is joined again, after a fault that the client does not survive.
+/// The pause before joining the group again, after an error that the client does not survive.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) type GroupConsumer = StreamConsumer<Rebalancing>;
 
-/// Which partitions come to this consumer, and which go.
+/// Partitions assigned to this consumer, or revoked.
 #[derive(Debug)]
 enum Change {
     Came(Vec<i32>),
     Went(Vec<i32>),
 }
 
-/// Hears from the group which partitions are this consumer's.
+/// Receives the assignments of the group.
 pub(super) struct Rebalancing(UnboundedSender<Change>);
 
 impl ClientContext for Rebalancing {
@@ -77,7 +76,7 @@ impl ClientContext for Rebalancing {
 }
 
 impl ConsumerContext for Rebalancing {
-    /// A partition is paused until its lane says from which offset on it is read.
+    /// A partition is paused until its lane knows the offset to read from.
     fn rebalance(
         &self,
         consumer: &BaseConsumer<Self>,
@@ -92,7 +91,7 @@ impl ConsumerContext for Rebalancing {
         );
         let done = if kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
             let assigned = assign(consumer, partitions, is_gradual);
-            // Nobody listens any more while the consumer is closed.
+            // While the consumer is closed nobody listens any more.
             let _ = self.0.send(Change::Came(numbers));
             assigned
         } else {
@@ -150,14 +149,14 @@ struct Membership {
     lanes: HashMap<i32, Running>,
 }
 
-/// A lane, or one that has been told to end.
+/// A running lane, or one that is about to end.
 struct Running {
     lane: Arc<Lane>,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Has it end, and waits until it has.
+    /// Stops it, and waits until it has ended.
     async fn end(mut self) {
         self.lane.stop.cancel();
         // How it ended makes no difference.
@@ -188,7 +187,7 @@ impl Membership {
         })
     }
 
-    /// Has a lane for each partition that is this consumer's, until it is told to stop. Returns an error if the client is of no use any
+    /// Runs a lane for each assigned partition until it is told to stop. Returns an error if the client is not usable any
     /// more.
     async fn take_part(&mut self, stop: &CancellationToken) -> Option<KafkaError> {
         let mut ticks = tokio::time::interval(COMMIT_INTERVAL);
@@ -199,8 +198,8 @@ impl Membership {
                 () = stop.cancelled() => return None,
                 Some(change) = self.changes.recv() => self.hear(change),
                 _ = ticks.tick() => self.commit(),
-                // To receive is also what has the client hear of the group. Records come to the lanes instead; one that comes here was
-                // read before its lane has begun.
+                // The client handles group events only while it receives. Records go to the lanes; any that arrive here
+                // were read before their lane began.
                 received = consumer.recv() => match received {
                     Ok(_) => {}
                     Err(error @ KafkaError::MessageConsumptionFatal(_)) => return Some(error),
@@ -230,8 +229,8 @@ impl Membership {
         }
     }
 
-    /// Begins to take records of a partition. Two lanes never read one partition of one client, or one would get the records of the
-    /// other: so it waits for the end of the lane before.
+    /// Begins to take records of a partition, after the lane before has ended: two lanes must never read one partition with
+    /// one client, or one would get the records of the other.
     fn begin_lane(&self, partition: Partition, before: Option<Running>) -> Running {
         let lane = Arc::new(Lane {
             kafka: Arc::clone(&self.kafka),
@@ -257,7 +256,7 @@ impl Membership {
         Running { lane, task }
     }
 
-    /// Tells the group how far the lanes are. That only informs: no consumer begins there.
+    /// Commits the lanes' positions. For information only: no consumer begins there.
     fn commit(&mut self) {
         self.lanes.retain(|number, running| {
             let is_over = running.lane.stop.is_cancelled() && running.task.is_finished();
@@ -269,7 +268,7 @@ impl Membership {
         commit(&self.consumer, &self.positions());
     }
 
-    /// How far the lanes are. All of it is committed each time, since the group refuses what comes while partitions change hands.
+    /// The positions of the lanes. All are committed each time, as the group refuses commits while partitions change hands.
     fn positions(&self) -> TopicPartitionList {
         let mut positions = TopicPartitionList::new();
         let topic = self.kafka.settings.topic();

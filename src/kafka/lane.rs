@@ -1,7 +1,7 @@
-//! A lane: takes the records of one partition into the queues of their shards, one part after the other.
+//! A lane: takes the records of one partition into the queues of their shards, batch by batch.
 //!
-//! It holds one part of records, and reads no more of the partition until they are taken. So a shard that is full or away holds up the
-//! partitions that have records for it, and no others, and memory is bounded: the client reads only a bounded amount ahead.
+//! It holds one batch, and reads no more of the partition until that is taken. So a shard that is full or away holds up
+//! only partitions that have records for it, and memory is bounded: the client prefetches only a bounded amount.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,19 +27,17 @@ use crate::domain::intake::Partition;
 use crate::queue::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking, start};
 use crate::runtime::throttle;
 
-/// The most records that are taken at once.
+/// The most records in a batch.
 const RECORDS_MAX: usize = 1_000;
-/// The pause before something is tried again: at first, and at the most.
+/// The first and the longest pause before a retry.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How often the lag is measured.
 const MEASURED_EVERY: Duration = Duration::from_secs(2);
-/// How long the client may need until it reads where it was told.
 const SEEK_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long no record has come when the lane looks whether what is left of the log are no records.
+/// After this time without a record the lane checks whether the rest of the log has any.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// How far a lane is, for those who tell it.
+/// The progress of a lane, for reports.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     position: AtomicI64,
@@ -51,7 +49,7 @@ impl Progress {
         self.position.load(Ordering::Relaxed)
     }
 
-    /// How many records are left, about; `None` where the lane has not begun.
+    /// About how many records remain; `None` if the lane has not begun.
     fn lag(&self) -> Option<u64> {
         let position = self.position();
         let left = self.end.load(Ordering::Relaxed) - position;
@@ -65,7 +63,7 @@ fn doubled(pause: &mut Duration) -> Duration {
     std::mem::replace(pause, next)
 }
 
-/// Takes the records of one partition.
+/// The task that takes the records of one partition.
 pub(super) struct Lane {
     pub(super) kafka: Arc<Kafka>,
     pub(super) engine: Arc<Engine>,
@@ -77,19 +75,19 @@ pub(super) struct Lane {
 
 type Queue = StreamPartitionQueue<Rebalancing>;
 
-/// Records that were read one after the other.
+/// A batch: records that were read in a row.
 #[derive(Default)]
 struct Part {
     events: Vec<LogEvent>,
     illegible: Vec<(i64, Illegible)>,
-    /// The records themselves, if dead ones go to a topic.
+    /// The raw records, if dead ones go to a topic.
     messages: Vec<OwnedMessage>,
     count: usize,
     upto: i64,
 }
 
 impl Part {
-    /// Nothing yet; what comes lies from this offset on.
+    /// An empty batch, before the record at this offset.
     fn at(position: i64) -> Self {
         Self {
             upto: position,
@@ -140,7 +138,6 @@ impl Lane {
         }
     }
 
-    /// Tells that something does not work.
     fn fail(&self, error: &Error) {
         self.note(Some(error));
         let partition = &self.partition;
@@ -154,7 +151,7 @@ impl Lane {
         faults.record(JobKind::Queues, &Subject::log(&self.partition), now, error);
     }
 
-    /// Measures the lag, again and again.
+    /// Measures the lag regularly.
     pub(super) async fn measure(&self) {
         loop {
             sleep(MEASURED_EVERY).await;
@@ -167,7 +164,7 @@ impl Lane {
         }
     }
 
-    /// Begins where shards are, and takes records until it is told to stop.
+    /// Begins at the shards' offset, and takes records until it is told to stop.
     async fn consume(&self) -> Result<(), Error> {
         let begin = async {
             let start = start::find(&self.engine, &self.partition).await?;
@@ -182,7 +179,7 @@ impl Lane {
         self.progress
             .position
             .store(intake.position(), Ordering::Relaxed);
-        // This is never broken off: what was told the client late would move the lane that comes after this one.
+        // This is never cancelled: a late seek would move the next lane of this partition.
         let queue = self.open(intake.position()).await?;
         self.note(None);
         let reading = self.read(&mut intake, &queue);
@@ -190,7 +187,7 @@ impl Lane {
         read.unwrap_or(Ok(()))
     }
 
-    /// Tells that records were removed before they were taken.
+    /// Reports that records were removed before they were taken.
     fn tell_removed(&self, removed: i64) {
         let Some(count) = u64::try_from(removed).ok().filter(|count| *count > 0) else {
             return;
@@ -203,13 +200,13 @@ impl Lane {
         );
     }
 
-    /// Has the client read from an offset on, into a queue that has only the records of this partition.
+    /// Makes the client read from an offset, into a queue that has only this partition's records.
     async fn open(&self, position: i64) -> Result<Queue, Error> {
         let (consumer, partition) = (Arc::clone(&self.consumer), self.partition.clone());
         let begun = Instant::now();
         blocking(move || {
             let Partition { topic, number } = &partition;
-            // The client knows a new partition only after a moment.
+            // The client needs a moment until it knows a new partition.
             while let Err(error) =
                 consumer.seek(topic, *number, Offset::Offset(position), SEEK_TIME_MAX)
             {
@@ -228,7 +225,7 @@ impl Lane {
         .await
     }
 
-    /// Takes what comes.
+    /// Takes records as they arrive.
     async fn read(&self, intake: &mut Intake, queue: &Queue) -> Result<(), Error> {
         let mut passing = tokio::time::interval(PASS_INTERVAL);
         passing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -250,7 +247,7 @@ impl Lane {
         }
     }
 
-    /// What is there already, up to a bound.
+    /// Collects records that are already there, up to the limit of a batch.
     fn gather(
         &self,
         position: i64,
@@ -265,14 +262,14 @@ impl Lane {
         {
             match message {
                 Ok(message) => part.add(&message, keeps_messages),
-                // What was read before it is taken first; the client tells lasting errors again.
+                // Records that were read before the error are taken first; the client reports lasting errors again.
                 Err(_) => break,
             }
         }
         Ok(part)
     }
 
-    /// Takes records, however long that takes.
+    /// Takes a batch, however long that takes.
     async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), Error> {
         if part.upto <= intake.position() {
             return Ok(());
@@ -321,7 +318,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Brings a dead record where it is to be told, however long that takes.
+    /// Reports a dead record, however long that takes.
     async fn bury(
         &self,
         intake: &mut Intake,
@@ -341,7 +338,7 @@ impl Lane {
         }
     }
 
-    /// Waits, while shards go on to note the position.
+    /// Waits, while shards continue to store the position.
     async fn wait(&self, intake: &mut Intake, time: Duration) -> Result<(), Error> {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
@@ -365,8 +362,8 @@ impl Lane {
         }
     }
 
-    /// Moves the position over what is at the end of the log and is no record: Kafka keeps marks of transactions there, which no client
-    /// is given. Somebody may wait until all is taken that lies before the end.
+    /// Moves the position past the end of the log if there are no records: Kafka stores transaction markers there, which no
+    /// client gets. Others may be waiting until everything before the end is taken.
     async fn settle(&self, intake: &mut Intake) -> Result<(), Error> {
         let extent = self.kafka.extent(&self.partition).await?;
         let position = intake.position();

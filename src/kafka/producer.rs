@@ -13,17 +13,17 @@ use super::settings::Settings;
 use crate::core::Error;
 use crate::domain::problems::Problem;
 
-/// How much memory the events may take that are under way to the brokers, in KiB.
+/// The most memory for events in flight to the brokers, in KiB.
 const BUFFER_KIB: &str = "65536";
-/// For how long events are gathered before they are sent.
+/// How long events are gathered before they are sent.
 const LINGER_MS: &str = "2";
 
 type Sending = FutureProducer<Logged>;
 
-/// Appends records, in the order in which they come, without repetitions by the client itself.
+/// Appends records in order; the client itself sends none twice.
 pub(super) struct Producer {
     config: ClientConfig,
-    /// A client that has met a fatal error does nothing any more, and is replaced.
+    /// Replaced after a fatal error, when the client does nothing any more.
     current: ArcSwap<Sending>,
 }
 
@@ -33,7 +33,7 @@ impl Producer {
         let config = settings.client([
             ("queue.buffering.max.kbytes", BUFFER_KIB),
             ("linger.ms", LINGER_MS),
-            // As producers in Java do it, so that one key lies in one partition, whoever writes.
+            // The default of Java producers, so that a key is always in one partition, whichever program writes.
             ("partitioner", "murmur2_random"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -46,16 +46,16 @@ impl Producer {
         })
     }
 
-    /// The client, which can be asked for what brokers tell, too.
+    /// The current client, which can also query brokers.
     pub(super) fn current(&self) -> Arc<Sending> {
         self.current.load_full()
     }
 
-    /// Appends a record. When this returns, all replicas that are in sync have it.
+    /// Appends a record. When this returns, all in-sync replicas have it.
     ///
     /// # Errors
     ///
-    /// [`Problem::queue_full`]: it was not sent, since too much is under way. [`Error::Log`]: it may be there or not.
+    /// [`Problem::queue_full`]: not sent, as too much is in flight. [`Error::Log`]: it may or may not be in the topic.
     pub(super) async fn append(&self, record: FutureRecord<'_, [u8], [u8]>) -> Result<(), Error> {
         let current = self.current();
         let sent = current.send(record, Duration::ZERO).await;
@@ -73,7 +73,7 @@ impl Producer {
         })
     }
 
-    /// Starts another client in the place of this one, unless somebody has.
+    /// Replaces this client, unless that has happened already.
     fn replace(&self, failed: &Arc<Sending>) {
         match start(&self.config) {
             Ok(next) => {
@@ -132,7 +132,7 @@ mod tests {
         let few = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS;
         cluster.request_errors(RDKafkaApiKey::Produce, &[few, few, few]);
         append(&producer).await.unwrap();
-        // Not `broker_down`: what brings a broker up again aborts the process where another one has taken its port.
+        // Not `broker_down`: restarting a broker aborts the process if its port has been taken.
         let answer_after = |delay| {
             for broker in 1..=3 {
                 cluster.broker_round_trip_time(broker, delay).unwrap();
@@ -159,7 +159,7 @@ mod tests {
         let second = producer.current();
         assert!(!Arc::ptr_eq(&first, &second));
         append(&producer).await.unwrap();
-        // Somebody may have had the first one in hand for longer.
+        // A caller may still hold the first one.
         producer.replace(&first);
         assert!(Arc::ptr_eq(&second, &producer.current()));
     }

@@ -1,4 +1,4 @@
-//! Reading a part of the topic beside the group, and what the engine asks of the log.
+//! Reading a range of the topic outside of the group, and the queries of the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use crate::domain::queued::QueuedEvent;
 use crate::queue::burying::DeadEvent;
 use crate::queue::intake::{EventLog, LogEvent, Sought};
 
-/// The most records that are read for one question, and for how long.
+/// The limits of one query: records, and time.
 const RECORDS_MAX: usize = 100_000;
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// How many partitions the brokers are asked about at one time.
+/// The number of partitions queried at the same time.
 const AT_ONCE: usize = 16;
-/// How many such questions an instance reads for at one time. Others wait.
+/// The number of queries for which an instance reads at the same time. Others wait.
 pub(super) const READERS_MAX: usize = 2;
 
-/// What a part of the topic has.
+/// The result of reading ranges.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The events that were to be kept.
+    /// The events that were kept.
     pub(super) events: Vec<LogEvent>,
-    /// How many records there were.
+    /// The number of records read.
     pub(super) count: usize,
-    /// Whether all of the part was read.
+    /// Whether the ranges were read to their ends.
     pub(super) is_whole: bool,
 }
 
 impl Kafka {
-    /// Reads parts of partitions, from an offset up to another one, as far as the bounds allow.
+    /// Reads a range of offsets of each partition, within the limits.
     pub(super) async fn read(
         &self,
         mut parts: Vec<(Partition, i64, i64)>,
@@ -72,7 +72,7 @@ impl Kafka {
         .await
     }
 
-    /// Asks the brokers by a consumer of its own that takes no part in the group. Without the name of one it neither reads nor asks.
+    /// Queries the brokers with a consumer outside of the group: without its name, that neither reads nor asks for offsets.
     async fn beside_the_group<T: Send + 'static>(
         &self,
         options: &[(&str, &str)],
@@ -89,7 +89,7 @@ impl Kafka {
         blocking(move || ask(&config.create_with_context(Logged)?)).await
     }
 
-    /// Which records the partitions have.
+    /// The ranges of readable records of all partitions.
     async fn extents(&self) -> Result<Vec<(Partition, Extent)>, Error> {
         let partitions = self.partitions().await?.into_iter();
         let asked = partitions.map(|partition| async move {
@@ -101,7 +101,7 @@ impl Kafka {
     }
 }
 
-/// Reads what a consumer was assigned, up to an offset of each partition, as far as there are time and room for it.
+/// Reads the assigned partitions up to their end offsets, within the limits of records and time.
 fn poll_up_to(
     consumer: &BaseConsumer<Logged>,
     mut ends: HashMap<i32, i64>,
@@ -121,16 +121,16 @@ fn poll_up_to(
                 if behind >= end {
                     ends.remove(&number);
                 }
-                // Others were appended later.
+                // Otherwise it was appended later.
                 if behind <= end {
                     found.count += 1;
-                    // What can't be read is no event.
+                    // An unreadable record is no event.
                     let event = record::read(&message).ok();
                     found.events.extend(event.filter(|event| keeps(event)));
                 }
             }
             Some(Err(KafkaError::PartitionEOF(number))) => drop(ends.remove(&number)),
-            // The client goes on by itself.
+            // The client recovers by itself.
             None
             | Some(Err(KafkaError::MessageConsumption(
                 Code::BrokerTransportFailure
@@ -170,7 +170,7 @@ impl EventLog for Kafka {
         Box::pin(async move {
             let (partitions, request_timeout) =
                 (self.partitions().await?, self.settings.request_timeout());
-            // Behind the beginning of a transaction that is open nobody reads, and yet records lie there that were confirmed.
+            // Reading stops at the first open transaction, although there may be confirmed records after its beginning.
             let options = &[("isolation.level", "read_uncommitted")];
             self.beside_the_group(options, move |consumer| {
                 let ends = partitions.into_iter().map(|partition| {
@@ -202,7 +202,7 @@ impl EventLog for Kafka {
                     Backlog {
                         partition,
                         end: extent.end,
-                        // Kafka writes that there is none as a number below 0.
+                        // Kafka reports a missing offset as a negative number.
                         taken: taken.filter(|taken| *taken >= 0),
                     }
                 });

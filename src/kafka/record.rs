@@ -1,4 +1,4 @@
-//! How an event stands in the topic: its key, its value, its headers. docs/kafka.md is about this.
+//! The format of an event in the topic: key, value and headers, as in docs/kafka.md.
 
 use std::borrow::Cow;
 
@@ -17,12 +17,12 @@ use crate::queue::intake::LogEvent;
 
 /// The generation of the board: a new board of the same name does not get the event.
 const GENERATION: &str = "standings-generation";
-/// When the event was queued, in microseconds since the epoch: also where brokers write the time of records themselves.
+/// When the event was queued, in microseconds since the epoch; valid even if brokers set the time of records.
 const QUEUED_AT: &str = "standings-queued-at";
-/// The player who has sent the event.
+/// The player who sent the event.
 const PLAYER: &str = "standings-player";
 
-/// A record that is to be written.
+/// A record to be written.
 pub(super) struct Written {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
@@ -30,13 +30,13 @@ pub(super) struct Written {
     pub(super) at_ms: i64,
 }
 
-/// How an event of a board is written.
+/// The record for an event of a board.
 ///
 /// # Errors
 ///
-/// Never, unless what is no JSON stands where JSON has to.
+/// Never, unless stored JSON is invalid.
 pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error> {
-    // The fingerprint is computed from the content again, and without an `at` the event counts for `queued_at`.
+    // The fingerprint is computed again from the content, and without an `at` the event counts for `queued_at`.
     let QueuedEvent {
         id,
         fingerprint: _,
@@ -78,7 +78,7 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
     })
 }
 
-/// Headers with others.
+/// Adds headers to others.
 pub(super) fn with<'a>(
     headers: OwnedHeaders,
     more: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -92,16 +92,15 @@ pub(super) fn with<'a>(
         .fold(headers, OwnedHeaders::insert)
 }
 
-/// A record that nobody can read.
+/// An unreadable record.
 #[derive(Debug)]
 pub(super) struct Illegible {
-    /// A name of the fault, without anything of the record.
+    /// The name of the fault, without any content of the record.
     pub(super) code: &'static str,
     /// What is wrong, for people who may see the record.
     pub(super) detail: String,
 }
 
-/// Reads a record.
 pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
     let Some(value) = message.payload() else {
         return Err(Illegible {
@@ -217,7 +216,7 @@ mod tests {
                 (written.key.as_str(), written.at_ms),
                 ("show/é/1", QUEUED_MS)
             );
-            // Also where the broker writes the time of records.
+            // The header counts, even if the broker sets the time of records.
             let time = RecordTime::LogAppendTime(QUEUED_MS + 1_000);
             let message = OwnedMessage::new(
                 Some(written.value),

@@ -1,4 +1,4 @@
-//! Which topic of Kafka is the queue, and how it is reached.
+//! Settings: the Kafka topic that is the queue, and how to connect to it.
 
 use std::fmt;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use crate::domain::texts::checked_text;
 use crate::runtime::timeouts::TimeoutFactor;
 
-/// What the address of a topic begins with.
+/// The scheme of a topic's address.
 const SCHEME: &str = "kafka://";
-/// The longest name of a topic; it is Kafka's own bound.
+/// The longest name of a topic: Kafka's own limit.
 const TOPIC_BYTES_MAX: usize = 249;
 /// What separates the options of one line.
 const SEPARATOR: char = ';';
-/// Options of the client that are not to be set, and why: the service relies on what it sets itself.
+/// Client options that can't be set, with reasons: the service sets these itself and relies on them.
 const RESERVED: [(&str, &str); 5] = [
     (
         "bootstrap.servers metadata.broker.list",
@@ -35,7 +35,7 @@ const RESERVED: [(&str, &str); 5] = [
     ),
 ];
 
-/// A setting of Kafka that can't be taken, and why. That never tells the value of an option.
+/// The error for an invalid setting. It must not contain the value of an option.
 fn wrong<T>(what: &str) -> Result<T, String> {
     Err(what.to_owned())
 }
@@ -55,10 +55,10 @@ fn check_topic(text: &str) -> Result<&str, &'static str> {
         .ok_or("a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
 }
 
-/// Where a topic is: `kafka://host:9092,host2:9092/topic`.
+/// The address of a topic: `kafka://host:9092,host2:9092/topic`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TopicUrl {
-    /// The brokers that are asked first, as `host:port,host:port`.
+    /// The bootstrap brokers, as `host:port,host:port`.
     pub brokers: String,
     /// The topic.
     pub topic: TopicName,
@@ -94,12 +94,12 @@ impl FromStr for TopicUrl {
     }
 }
 
-/// Options of the client of Kafka (librdkafka), in the order in which they were given. Nobody is shown their values.
+/// Options of the Kafka client (librdkafka), in the order in which they were given. Their values are never shown.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct ClientOptions(Vec<(String, String)>);
 
 impl ClientOptions {
-    /// Reads a file of options: `name=value` in each line; empty lines and comments that begin with `#` are left out.
+    /// Reads a file of options: `name=value` in each line; skips empty lines and comments that begin with `#`.
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
@@ -113,14 +113,14 @@ impl ClientOptions {
             .map(Self)
     }
 
-    /// The names and values; a later one comes before an earlier one of the same name.
+    /// The names and values; a later one overrides an earlier one of that name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// These options behind others.
+    /// Appends these options to others.
     #[must_use]
     pub fn behind(mut self, mut others: Self) -> Self {
         others.0.append(&mut self.0);
@@ -131,7 +131,7 @@ impl ClientOptions {
 impl FromStr for ClientOptions {
     type Err = String;
 
-    /// Reads options of one line: `name=value;name=value`.
+    /// Reads options in one line: `name=value;name=value`.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split(SEPARATOR).map(str::trim);
         let options = parts.filter(|part| !part.is_empty()).map(option);
@@ -168,18 +168,18 @@ fn option(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// How the topic is reached that is the queue.
+/// The queue's topic, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The topic, and its brokers.
+    /// The topic and its brokers.
     pub url: TopicUrl,
-    /// The group of those who take records.
+    /// The consumer group.
     pub group: String,
-    /// Where records go that can't be taken, and events that can't be applied, if anywhere.
+    /// The topic for records that can't be taken and events that can't be applied, if any.
     pub dead_letter_topic: Option<TopicName>,
-    /// What else the client is told.
+    /// Additional client options.
     pub options: ClientOptions,
-    /// How patient it is.
+    /// The factor for the client's timeouts.
     pub timeouts: TimeoutFactor,
 }
 

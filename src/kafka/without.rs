@@ -1,4 +1,4 @@
-//! A program that was built without the feature `kafka`: it has no way to a topic, and says so.
+//! Stands in for Kafka in programs built without the feature `kafka`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::queue::intake::EventLog;
 
 impl Settings {
-    /// Says that the program was built without Kafka.
+    /// Reports that the program was built without Kafka.
     ///
     /// # Errors
     ///
@@ -16,7 +16,7 @@ impl Settings {
         Err(what.to_owned())
     }
 
-    /// Makes no way to a topic.
+    /// Connects to nothing.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Having the new shards of a board take data over.
+//! Copies data to the new shards of a board.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::redis::kinds::{Copying, Form, Kind};
 use crate::redis::{Store, StoreError, keys};
 use crate::runtime::join::try_join_all;
 
-/// How many calls for changes are made in a row: more than what comes in while other boards have their turns.
+/// How many calls for changes are made in a row: enough to catch up with what changes while other boards are moved.
 const CHANGES_CALLS_MAX: usize = 16;
 
-/// How many dead letters are copied by one call.
+/// How many dead letters one call copies.
 const LETTERS_MAX: usize = 200;
-/// Of how many partitions of the log one call tells a shard.
+/// How many partitions of the log one call covers.
 const PARTITIONS_MAX: usize = 200;
 
-/// The new shards of a board, and the lease under which they take data over.
+/// The new shards of a board, and the lease under which data is copied.
 pub(super) struct Copier {
     pub(super) store: Arc<Store>,
     pub(super) lease: Lease,
     pub(super) to: Sharding,
-    /// How far the move had come at the beginning of this step.
+    /// The progress of the move at the beginning of this step.
     pub(super) position: String,
     pub(super) new: Vec<Shard>,
-    /// How many entries were copied, some of them again.
+    /// The number of entries copied, including repeated copies.
     pub(super) copied: AtomicU64,
 }
 
@@ -53,13 +53,13 @@ impl Copier {
         }
     }
 
-    /// Makes sure that the lease is held, and that the new shards refuse what an earlier holder sends.
+    /// Ensures that the lease is held, and that the new shards refuse calls of an earlier holder.
     pub(super) async fn hold(&self) -> Result<(), Error> {
         self.copy_in_all(self.copies(), true).await
     }
 
-    /// Raises the barriers of the new shards to the greatest of the old ones, which are raised no more: they take no calls.
-    /// Makes sure that the lease is held, too.
+    /// Raises the barriers of the new shards to the greatest of the old ones. Those are not raised any more: the old shards
+    /// take no calls. Also ensures that the lease is held.
     pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Error> {
         let barriers = try_join_all(
             old.iter()
@@ -67,7 +67,7 @@ impl Copier {
         )
         .await?;
         let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
-        // A closing that waits for the log goes on with the new shards.
+        // A closing that waits for the log continues with the new shards.
         let seen = barriers.iter().map(|[_, seen]| *seen).min().flatten();
         let mut copies = self.copies();
         for copy in &mut copies {
@@ -76,7 +76,7 @@ impl Copier {
         self.copy_in_all(copies, true).await
     }
 
-    /// Has the new shards know what the old ones have taken out of the log, when those take no more.
+    /// Gives the new shards the offsets that the old ones have taken from the log, once those take nothing more.
     pub(super) async fn hand_over_intake(
         &self,
         from: Sharding,
@@ -105,7 +105,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies a part of a standing, or of lines, and returns the cursor of the next, `0` at the end.
+    /// Copies a part of a standing, or of lines, and returns the next cursor, `0` at the end.
     pub(super) async fn copy_part(
         &self,
         old: &Shard,
@@ -134,7 +134,7 @@ impl Copier {
         Ok(next)
     }
 
-    /// Copies a part of the lines of a kind, and returns the cursor of the next, `0` at the end.
+    /// Copies a part of the lines of a kind, and returns the next cursor, `0` at the end.
     async fn copy_lines(
         &self,
         old: &Shard,
@@ -175,7 +175,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies a bounded part of what has changed in a shard. Returns whether at most `remaining` changes are left.
+    /// Copies a bounded number of a shard's changes. Returns whether at most `remaining` are left.
     pub(super) async fn copy_changes(&self, old: &Shard, remaining: u64) -> Result<bool, Error> {
         let (mut calls, mut done) = (0, Vec::new());
         loop {
@@ -223,21 +223,21 @@ impl Copier {
                 }
             }
             Changed::Voters(_, Some(voters)) => copy.voters(key, at, voters.clone()),
-            // The member was erased, or they have expired.
+            // The member was erased, or the voters have expired.
             Changed::Voters(Some(_), None) => copy.drop_key(key),
             Changed::Voters(None, None) | Changed::Line(..) => {}
         }
         Ok(())
     }
 
-    /// Nothing yet for each new shard.
+    /// An empty copy for each new shard.
     pub(super) fn copies(&self) -> Vec<CopyIn<'_>> {
         let new = self.new.iter();
         new.map(|shard| CopyIn::new(shard, self.lease.number))
             .collect()
     }
 
-    /// Sends copies to the new shards, if there are any, and renews the lease. `all`: also those with nothing in them.
+    /// Sends copies to the new shards, if any have data, and renews the lease. `all`: empty ones, too.
     pub(super) async fn copy_in_all(
         &self,
         copies: Vec<CopyIn<'_>>,
@@ -253,7 +253,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the dead letters, when no more of them come. Those that can't be read go with the shard that they were in.
+    /// Copies the dead letters, once there will be no more. Unreadable ones go by their shard (`index_of_shard`).
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
         let read = try_join_all(
             old.iter()
@@ -280,7 +280,7 @@ impl Copier {
         for (part, letters) in letters.chunks(LETTERS_MAX).enumerate() {
             let mut copies = self.copies();
             for (place, (index, letter)) in letters.iter().enumerate() {
-                // Those of different shards may have the same place.
+                // Letters of different shards may have the same place.
                 let number = (part * LETTERS_MAX + place + 1) as u64;
                 let place = letter.place.numbered(number);
                 copies[*index].letter(letter.moved_to(place));
@@ -297,7 +297,7 @@ impl Copier {
         Ok(self.to.index_of(&member))
     }
 
-    /// The new shard of what an old one has for all of its members together.
+    /// The new shard for data that an old one has for all of its members together.
     fn index_of_shard(&self, old: &Shard) -> usize {
         usize::from(old.shard_id.index) % self.new.len()
     }

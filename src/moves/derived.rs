@@ -1,4 +1,4 @@
-//! What becomes of derived standings when the new shards are opened.
+//! Handing derived standings over when the new shards are opened.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,8 +12,7 @@ use crate::redis::keys;
 use crate::redis::kinds::Kind;
 
 impl Copier {
-    /// Makes the derived standings that are complete in all old shards known in the new ones. Drops what was copied of
-    /// others.
+    /// Registers the derived standings that are complete in all old shards with the new ones. Drops copies of others.
     pub(super) async fn hand_over_derived(
         &self,
         board: &Board,
@@ -47,8 +46,8 @@ impl Copier {
         self.copy_in_all(copies, false).await
     }
 
-    /// The standings of a derived series that are complete in all old shards and copied from there, as they are in one
-    /// of these.
+    /// The standings of a derived series that are complete in all old shards and copied from there, as one of these has
+    /// them.
     async fn complete_everywhere<'s>(
         &self,
         derived: &Derived,
@@ -77,7 +76,7 @@ impl Copier {
         Ok(entries.map(|entry| (entry.start, entry)).collect())
     }
 
-    /// The sorted sets of the derived standings of which a new shard has something.
+    /// The sorted sets of derived standings of which a new shard has data.
     async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Error> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {

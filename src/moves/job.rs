@@ -5,21 +5,22 @@
 //!            └──────── again, while there is much ────────┘
 //! ```
 //!
-//! - Until the flip the old shards are in use. From the first step on they note each change in the step that makes it
-//!   (`scripts/lib/capture.lua`), so that the job copies a changed entry again. An entry is set as it is, never added, so
-//!   copying it twice does no harm.
-//! - When little is left the job *closes* the board by a new version of its definition. Events and reads wait for
-//!   some hundredths of a second, and then go to the new shards.
-//! - A step of the job copies a bounded part, so that boards take turns. When a board is closed, one step takes it to its
-//!   end, because everybody waits for that.
-//! - The whole progress lies in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another
-//!   one goes on. New shards refuse late calls of the earlier one.
-//! - Queues are not copied: from the version on that begins a move, requests queue nothing (`queue/putting.rs`), and no shard takes a
-//!   call that was made for an earlier one. Records of the log come into the old queues until little is left to copy; then these are held
-//!   (`scripts/hold_queue.lua`). The board is closed only when all old queues are empty. What they have taken of the log the new shards are told.
+//! - Until the flip the old shards are in use. From the first step on they record each change in the step that makes it
+//!   (`scripts/lib/capture.lua`), so that the job copies a changed entry again. Entries are set, never added, so copying
+//!   twice does no harm.
+//! - When little is left the job *pauses* the board with a new version of its definition. Events and reads wait for some
+//!   hundredths of a second, then go to the new shards.
+//! - A step of the job copies a bounded part, so that boards take turns. Once a board is paused, one step finishes the
+//!   move, because clients wait for it.
+//! - All progress is stored in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another one
+//!   continues. New shards refuse late calls of the former one.
+//! - Queues are not copied: from the version that begins a move, requests queue nothing (`queue/putting.rs`), and shards
+//!   refuse calls made for an earlier one. Records of the log enter the old queues until little is left to copy; then these
+//!   are held (`scripts/hold_queue.lua`). The board is paused only when all old queues are empty. The new shards get the
+//!   offsets that the old ones have taken.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
-//!   (`core/write/recall.rs`). The counts of quotas, which do not belong to members, stay for good. `redis/kinds.rs` says for
-//!   each kind how it is copied.
+//!   (`core/write/recall.rs`). Counts of quotas belong to no member, and are never copied. `redis/kinds.rs` says how each
+//!   kind is copied.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,30 +49,30 @@ use crate::queue::{self, intake};
 use crate::redis::leases::Leased;
 use crate::runtime::join::try_join_all;
 
-/// How many changes may be left when the board is closed, in each shard: some milliseconds of work.
+/// How many changes may be left in each shard when the board is paused: some milliseconds of work.
 pub(crate) const REMAINING_MAX: u64 = 300;
-/// How many old shards are read side by side.
+/// How many old shards are read at the same time.
 const SHARDS_AT_ONCE: usize = 4;
 
-/// The job: moves the boards that are to be spread anew.
+/// The job that moves boards to another number of shards.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves;
 
-/// A board that is to be moved.
+/// A board to be moved.
 pub struct Moving {
     id: BoardId,
     /// The move, once this instance has the lease.
     mover: Option<Mover>,
 }
 
-/// How far a move has come, as its lease says it.
+/// The progress of a move, as stored in its lease.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct Position {
-    /// Where the board moves to.
+    /// The sharding that the board moves to.
     to: Option<Sharding>,
-    /// How many entries were copied, some of them again.
+    /// The number of entries copied, including repeated copies.
     pub copied: u64,
-    /// The standings that are copied in part, by their sorted sets: the cursor of the next part.
+    /// The cursors for the next part of partly copied standings, by their sorted sets.
     cursors: BTreeMap<String, String>,
 }
 
@@ -107,7 +108,7 @@ impl Job for Moves {
         };
         let given_back = mover.copier.lease.give_back(&position).await;
         match stepped {
-            // If another instance has taken over, or the definition has changed, the next one that takes the lease goes on.
+            // If another instance has taken over, or the definition has changed, the next holder of the lease continues.
             Ok(_) | Err(Error::Again(_)) => {}
             Err(error) => return Err(error),
         }
@@ -116,30 +117,29 @@ impl Job for Moves {
     }
 }
 
-/// The lease of whoever moves a board. It has a [`Position`].
+/// The lease for moving a board. It has a [`Position`].
 pub fn lease_of(board: &Board) -> Leased {
     Leased::of_board(board, "move")
 }
 
 impl Position {
-    /// What a lease says; the beginning, if that is nothing.
+    /// Parses the text of a lease; an invalid one gives the beginning.
     pub fn parse(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 }
 
-/// A move under way.
 struct Mover {
     board: Arc<Board>,
     copier: Copier,
-    /// Where the copying of each old shard is; empty before the first step.
+    /// The copying of each old shard; empty before the first step.
     walks: Vec<Walk>,
 }
 
 impl Mover {
-    /// Takes the lease of a board; `None` if another instance has it, or nothing is to be moved.
+    /// Takes the lease of a board; `None` if another instance has it, or there is nothing to move.
     async fn take(engine: &Engine, id: &BoardId) -> Result<Option<Self>, Error> {
-        // A definition is noted as moving before it is stored as such, and again after it.
+        // A board is registered as moving before the definition that says so is stored, and again afterwards.
         let stored = boards::load(&engine.store, id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?.to, board)));
         let Some((to, board)) = moving else {
@@ -165,7 +165,7 @@ impl Mover {
             }
         }
         if !is_closed {
-            // From now on nothing comes out of the log, so the queues come to their end.
+            // From now on nothing is taken from the log, so the queues run empty.
             intake::store::hold_queues(&self.copier.store, &self.board).await?;
             if !queues::are_empty(&self.copier.store, &self.board).await? {
                 queue::give_time().await;
@@ -181,16 +181,16 @@ impl Mover {
     async fn begin(&mut self) -> Result<(), Error> {
         let (board, copier) = (&self.board, &self.copier);
         store::announce_shards(&copier.store, board, copier.to).await?;
-        // From now on the new shards refuse calls that an earlier holder of the lease has under way.
+        // From now on the new shards refuse calls in flight from an earlier holder of the lease.
         copier.hold().await?;
         if board.placement.is_closing() {
-            // Whoever has closed it had copied nearly all, unless something has gone since.
+            // Nearly everything was copied before it was paused, unless something was lost since.
             let from = board.placement.current;
             store::retire_shards(&copier.store, board, from).await?;
         }
         if !board.placement.current.is_together() {
-            // From now on the old shards put nothing into their queues, whoever has not heard of the move. (A shard alone has the
-            // head of the board, which knows of the move.)
+            // From now on the old shards refuse puts made before the move. (A single shard has the head of the board, which
+            // knows of the move.)
             boards::open_shards(&copier.store, board).await?;
         }
         let old = board.shards();
@@ -205,7 +205,7 @@ impl Mover {
         Ok(())
     }
 
-    /// How far it has come, for whoever goes on.
+    /// The stored progress, with which another instance can continue.
     fn position(&self) -> String {
         if self.walks.is_empty() {
             return self.copier.position.clone();
@@ -231,7 +231,7 @@ impl Mover {
             return Ok(false);
         }
         if self.walks.iter().any(|walk| walk.is_fresh) {
-            // What was not there at the beginning may be by now.
+            // Some standings may have been created since the beginning.
             let again = self.walks.iter().map(|walk| walk.again(&copier.store));
             self.walks = try_join_all(again).await?;
             return Ok(false);
@@ -241,7 +241,7 @@ impl Mover {
         Ok(!try_join_all(rest).await?.contains(&false))
     }
 
-    /// Has events and reads wait.
+    /// Makes events and reads wait.
     async fn close(&mut self) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         let stamp = boards::begin_change(store, &board.id).await?;
@@ -249,17 +249,17 @@ impl Mover {
         let left = board.placement.current;
         purge::mark_unneeded(store, board, left, Cause::Moved).await?;
         let defined = boards::define(store, &closed, Some(board), None).await?;
-        // Callers that find the board closed wait. So there is nothing to announce.
+        // Callers that find the board paused wait, so there is nothing to announce.
         boards::end_change(store, &board.id, stamp).await?;
         if defined != Defined::Stored {
-            // The definition has changed meanwhile: the next move closes that one.
+            // The definition has changed meanwhile: the next move pauses the new one.
             return Err(Error::Again(Outdated::Board));
         }
         self.board = closed;
         Ok(())
     }
 
-    /// With events and reads waiting: copies the rest, and lets them go to the new shards.
+    /// While events and reads wait: copies the rest, and switches to the new shards.
     async fn finish(&self, engine: &Engine) -> Result<(), Error> {
         let (board, copier, store) = (&self.board, &self.copier, &self.copier.store);
         store::retire_shards(store, board, board.placement.current).await?;
@@ -275,7 +275,7 @@ impl Mover {
         copier
             .hand_over_intake(board.placement.current, &old)
             .await?;
-        // Whoever opens the shards has to hold the lease still.
+        // The lease must still be held when the shards are opened.
         copier.hand_over_barrier(&old).await?;
         let remembered = remember_ms(board);
         let now_ms = engine.clock.redis_now().ms();
@@ -292,8 +292,8 @@ impl Mover {
         Ok(())
     }
 
-    /// With events and reads waiting: notes what results are still to be revised by, since the journals of the new shards are
-    /// others, and have nothing by which they are.
+    /// While events and reads wait: records by which lines of the old journals results are still to be revised, since the
+    /// new shards have journals of their own, without these lines.
     async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         loop {

@@ -27,11 +27,11 @@ pub use self::copy_in::{CopyIn, copy_in};
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
-/// How many changes one call tells at the most.
+/// The most changes that one call returns.
 pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
-/// The revision of shards that have not been opened yet.
+/// The revision of shards that were never opened.
 const NOT_OPEN: u64 = 0;
-/// What stands in `copied` for what was copied, and not dropped afterwards.
+/// The value in `copied` for keys that were copied, and not dropped afterwards.
 const DONE: &str = "done";
 
 /// A member of a standing, as it is stored.
@@ -39,46 +39,46 @@ const DONE: &str = "done";
 pub struct StoredMember {
     /// Its id.
     pub id: String,
-    /// Its stored score; `None` where it is not listed.
+    /// Its stored score; `None` if it is not listed.
     pub score: Option<i64>,
-    /// Its time, 0 where the layout has none (`scripts/lib/standing.lua`).
+    /// Its time; 0 if the layout has none (`scripts/lib/standing.lua`).
     pub time: i64,
-    /// Its data, empty for none.
+    /// Its data; empty if it has none.
     pub data: String,
 }
 
-/// Something that has changed in a shard that is being copied.
+/// A change in a shard that is being copied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What, as it was captured, and how often it was.
+    /// What has changed, as captured, and how often it was captured.
     pub noted: (String, String),
     /// The kind of the key that has changed.
     pub kind: Kind,
-    /// This key; of a standing its sorted set.
+    /// The changed key; for a standing its sorted set.
     pub key: String,
-    /// When it expires, in milliseconds since the epoch; 0 for never.
+    /// When it expires, in milliseconds since the epoch; 0 if never.
     pub expires_at_ms: i64,
-    /// How it is now.
+    /// The current state.
     pub now: Changed,
 }
 
-/// How something is that has changed.
+/// The current state of something that has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
     /// A member of a standing.
     Member(StoredMember),
-    /// The line of a member, or of another name; `None` if it has none.
+    /// The line of a member or another name; `None` if it has none.
     Line(String, Option<Bytes>),
-    /// What was counted, by the tags of those who have.
+    /// Counts, by the tags of the shards that have them.
     Counts(Vec<(String, i64)>),
-    /// Voters, or those of this member; `None` if there are none.
+    /// All voters, or those of one member; `None` if there are none.
     Voters(Option<String>, Option<Bytes>),
 }
 
-/// A standing of a derived series, as `scripts/lib/derived.lua` describes it; complete ones alone are taken along.
+/// A standing of a derived series, as described in `scripts/lib/derived.lua`; only complete ones are moved.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct DerivedEntry {
-    /// Where its newest period begins, in milliseconds since the epoch.
+    /// The start of its newest period, in milliseconds since the epoch.
     pub start: i64,
     oldest: i64,
     /// Whether all of its members are listed.
@@ -126,7 +126,7 @@ impl DerivedEntry {
         &self.own.zset
     }
 
-    /// The same in another shard.
+    /// The entry for another shard.
     pub fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
         let events = match &self.events {
             Some(events) => Some(events.moved(from, to)?),
@@ -140,18 +140,18 @@ impl DerivedEntry {
     }
 }
 
-/// What is to be noted of a shard that is being copied, before it is told what has changed there.
+/// What to record about a shard that is being copied, before its changes are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notes<'a> {
-    /// These keys were copied.
+    /// Keys that were copied.
     pub copied: &'a [String],
-    /// These have changed.
+    /// Keys that have changed.
     pub changed: &'a [String],
-    /// These changes, captured so often, were copied as they are; one that was captured again since stays noted.
+    /// Changes that were copied, with how often they were captured; one that was captured again since stays recorded.
     pub done: &'a [(String, String)],
 }
 
-/// Makes the shards of a sharding known that is not in use yet.
+/// Registers the shards of a sharding that is not in use yet.
 pub async fn announce_shards(
     store: &Store,
     board: &Arc<Board>,
@@ -162,14 +162,14 @@ pub async fn announce_shards(
         .map(drop)
 }
 
-/// Makes shards refuse all calls, for ever.
+/// Makes shards refuse all calls, permanently.
 pub async fn retire_shards(
     store: &Store,
     board: &Arc<Board>,
     from: Sharding,
 ) -> Result<(), StoreError> {
     if from.is_together() {
-        // The head is the board's own: what was planned for an older definition is refused anyway.
+        // The head is the board's own: calls made for an older definition are refused anyway.
         return Ok(());
     }
     boards::tell_version(store, board, from, RETIRED)
@@ -177,7 +177,7 @@ pub async fn retire_shards(
         .map(drop)
 }
 
-/// Has a shard note what changes from now on.
+/// Makes a shard record changes from now on.
 pub async fn capture(store: &Store, shard: &Shard) -> Result<(), StoreError> {
     let captured = store
         .call_shard(&script::CAPTURE, shard)
@@ -190,7 +190,7 @@ pub async fn capture(store: &Store, shard: &Shard) -> Result<(), StoreError> {
     }
 }
 
-/// A part of the names of a shard's keys, and the cursor of the next, `0` at the end. Names may come twice.
+/// A part of the registry of a shard, and the next cursor, `0` at the end. Names may come twice.
 pub async fn names(
     store: &Store,
     shard: &Shard,
@@ -200,7 +200,7 @@ pub async fn names(
     scan(store, "SSCAN", registry, cursor).await
 }
 
-/// A part of what a key holds, and the cursor of the next, `0` at the end.
+/// A part of a key's content, and the next cursor, `0` at the end.
 async fn scan<T: DeserializeOwned>(
     store: &Store,
     command: &'static str,
@@ -217,7 +217,7 @@ async fn scan<T: DeserializeOwned>(
         .await
 }
 
-/// What of a shard was copied, and has not been dropped since.
+/// What was copied of a shard, and whether it was not dropped since.
 pub async fn copied(store: &Store, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
     let key = keys::single(shard, Kind::Copied);
     let copied: HashMap<String, String> = store.command("HGETALL", [key]).await?;
@@ -225,13 +225,13 @@ pub async fn copied(store: &Store, shard: &Shard) -> Result<HashMap<String, bool
     Ok(copied.collect())
 }
 
-/// When a key expires, in milliseconds since the epoch; 0 for never.
+/// When a key expires, in milliseconds since the epoch; 0 if never.
 pub async fn expires_at_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
     let expires: i64 = store.command("PEXPIRETIME", [key]).await?;
     Ok(expires.max(0))
 }
 
-/// A part of the members of the standing with this sorted set, and the cursor of the next, `0` at the end.
+/// A part of the members of the standing with this sorted set, and the next cursor, `0` at the end.
 pub async fn scan_members(
     store: &Store,
     shard: &Shard,
@@ -257,7 +257,7 @@ pub async fn scan_members(
     Ok((cursor, members.collect::<Result<_, _>>()?))
 }
 
-/// A part of the lines that a hash has of members, and the cursor of the next, `0` at the end.
+/// A part of the lines that a hash has of members, and the next cursor, `0` at the end.
 pub async fn scan_lines(
     store: &Store,
     key: String,
@@ -268,8 +268,8 @@ pub async fn scan_lines(
     Ok((cursor, lines.collect()))
 }
 
-/// What has changed in a shard: how much in all, and how `count` of it, at the most [`CHANGES_MAX`], are now. Stale if
-/// nothing is noted there any more: the board was deleted, or its move has ended.
+/// The number of changes in a shard, and the current state of up to `count` of them, at most [`CHANGES_MAX`]. Stale if
+/// changes are not recorded there any more: the board was deleted, or its move has ended.
 pub async fn changes(
     store: &Store,
     shard: &Shard,
@@ -298,7 +298,7 @@ pub async fn changes(
     Ok((left, changes))
 }
 
-/// The standings of a derived series that are there.
+/// The existing standings of a derived series.
 pub async fn derived_entries(
     store: &Store,
     shard: &Shard,
@@ -312,11 +312,11 @@ pub async fn derived_entries(
         .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
 }
 
-/// A member as a standing's hash holds it: its time, its score and its data.
+/// A member as stored in a standing's hash: its time, its score and its data.
 fn packed_member(id: String, stored: &[u8]) -> Option<StoredMember> {
     let mut packed = stored;
     let time = packed.try_get_uint(TIE_KEY_BYTES).ok()?;
-    // It has a sign.
+    // It is signed.
     let unused_bits = u64::BITS - 8 * u32::try_from(TIE_KEY_BYTES).ok()?;
     let time = (time << unused_bits).cast_signed() >> unused_bits;
     #[expect(
@@ -332,7 +332,7 @@ fn packed_member(id: String, stored: &[u8]) -> Option<StoredMember> {
     })
 }
 
-/// A member as a sorted set alone holds it: its score, as text.
+/// A member of a standing that is only a sorted set: its score, as text.
 fn plain_member(id: String, stored: &[u8]) -> Option<StoredMember> {
     Some(StoredMember {
         id,
@@ -342,7 +342,7 @@ fn plain_member(id: String, stored: &[u8]) -> Option<StoredMember> {
     })
 }
 
-/// A change as changes.lua tells it.
+/// A change in a reply of changes.lua.
 fn change(mut reply: Reply) -> Result<Change, StoreError> {
     let (captured, times) = (reply.text()?, reply.text()?);
     let unexpected = || StoreError::Unexpected(format!("a change of {captured:?}"));

@@ -1,4 +1,4 @@
-//! Going through all that an old shard has, part by part.
+//! Walking through all data of an old shard, in parts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,25 +10,25 @@ use crate::domain::shard::Shard;
 use crate::redis::kinds::{Copying, Form, Kind};
 use crate::redis::{Store, keys};
 
-/// A walk through the registry of an old shard, and through each standing that it names.
+/// A walk through the registry of an old shard, and through each standing in it.
 pub(super) struct Walk {
     pub(super) old: Shard,
-    /// The standings that are copied in part: the cursor of the next part.
+    /// The cursors for the next part of partly copied standings.
     pub(super) cursors: BTreeMap<String, String>,
-    /// Whether it has met a standing that was not copied yet.
+    /// Whether it has found a standing that was not copied yet.
     pub(super) is_fresh: bool,
-    /// What was copied before the walk, or was dropped since, and what the walk has met.
+    /// What was copied, or dropped after copying, before the walk, and what the walk has found.
     known: HashSet<String>,
-    /// The sorted sets of the derived standings that were complete at its beginning.
+    /// The sorted sets of the derived standings that were complete when it began.
     complete: HashSet<String>,
-    /// What is still to be copied part by part: lines, and the standings of the last part of the registry.
+    /// Still to be copied in parts: lines, and standings from the last part of the registry.
     standings: Vec<(Kind, String)>,
-    /// The cursor of the next part of the registry; `None` once there is none.
+    /// The cursor for the next part of the registry; `None` at the end.
     registry: Option<String>,
 }
 
 impl Walk {
-    /// Begins a walk. Standings that were copied in part go on from these cursors.
+    /// Begins a walk. Partly copied standings continue from these cursors.
     pub(super) async fn begin(
         store: &Store,
         old: Shard,
@@ -58,7 +58,7 @@ impl Walk {
         })
     }
 
-    /// The same walk from the beginning.
+    /// A new walk from the beginning.
     pub(super) async fn again(&self, store: &Store) -> Result<Self, Error> {
         Self::begin(store, self.old.clone(), &self.cursors).await
     }
@@ -82,7 +82,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Copies a part of a standing, or of lines, the next of its cursor.
+    /// Copies the next part of a standing, or of lines.
     async fn copy_part(&mut self, copier: &Copier, kind: Kind, zset: String) -> Result<(), Error> {
         let cursor = self.cursors.get(&zset).map_or("0", String::as_str);
         let next = copier.copy_part(&self.old, kind, &zset, cursor).await?;
@@ -93,7 +93,7 @@ impl Walk {
         self.cursors.remove(&zset);
         self.standings.pop();
         self.is_fresh = true;
-        // So the next who moves the board does not copy it again.
+        // So that the next mover does not copy it again.
         let notes = Notes {
             copied: &[zset],
             ..Notes::default()
@@ -102,7 +102,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Takes on what a part of the registry names. What is no standing is noted as changed, and is copied with the changes.
+    /// Handles a part of the registry. Keys that are no standings are recorded as changed, and are copied with the changes.
     async fn meet(&mut self, copier: &Copier, names: Vec<String>) -> Result<(), Error> {
         let (mut whole, mut changed) = (Vec::new(), Vec::new());
         for name in names {

@@ -1,4 +1,4 @@
-//! Spreads a board over another number of shards, and reads how far that has come.
+//! Spreads a board over another number of shards, and reports the progress.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,12 +23,12 @@ pub struct Spread {
     pub copied: u64,
 }
 
-/// Has a board spread over so many shards, 1 to 64. Its data moves in the background. Returns how the board was to be
-/// spread before, and how it is spread.
+/// Spreads a board over this many shards, 1 to 64. Its data moves in the background. Returns how many shards it was to have
+/// before, and the current state.
 ///
 /// # Errors
 ///
-/// [`BOARD_IN_USE`](crate::domain::problems::BOARD_IN_USE) while it is on its way to another number of them;
+/// [`BOARD_IN_USE`](crate::domain::problems::BOARD_IN_USE) while it moves to a different number;
 /// [`VALIDATION_FAILED`](crate::domain::problems::VALIDATION_FAILED) for a number that the board can't have.
 pub async fn spread(service: &Service, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
     let draft = Draft::Spread(shards);
@@ -37,7 +37,7 @@ pub async fn spread(service: &Service, id: &BoardId, shards: u16) -> Result<(u16
     Ok((before, progress(service, id).await?))
 }
 
-/// How a board is spread, and how far a move has come.
+/// The shards of a board, and the progress of a move.
 pub async fn progress(service: &Service, id: &BoardId) -> Result<Spread, Error> {
     let board = service.engine.board(id).await?;
     let next = board.placement.next;

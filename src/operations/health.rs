@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/metrics`: whether the process lives, whether it can work, and what it has done.
+//! `/livez`, `/readyz` and `/metrics`: whether the process is alive, whether it is ready, and its metrics.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::http::extract::{Answer, JsonResponse, Shared, State};
 use crate::http::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
 use crate::runtime::supervise;
 
-/// The most faults that readiness names.
+/// The most faults listed by readiness.
 const FAULTS_SHOWN_MAX: usize = 20;
 
 /// The process is alive.
@@ -132,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_whose_task_fails_again_and_again_says_so() {
-        // The tasks are those of the process: other tests may have some too.
+        // The tasks belong to the process: other tests may have some, too.
         let is_said =
             async || matches!(livez().await, Err(problem) if problem.detail.contains("of-livez"));
         assert!(!is_said().await);

@@ -1,4 +1,4 @@
-//! What operators look at: health, metrics, instances, what waits in queues, memory by board, and what is wrong with Redis.
+//! For operators: health, metrics, instances, queues, memory by board, and problems of Redis.
 
 pub mod health;
 pub mod upkeep;

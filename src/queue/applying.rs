@@ -1,15 +1,17 @@
 //! The job that applies queued events.
 //!
-//! One instance at a time works on a queue, under a *lease* of its shard. A step reads the first events of the queue, takes them the way of
-//! all events (`submission.rs`), ends those that are not applied, and begins again until its time is over. So boards take turns.
+//! One instance at a time works on a queue, under a *lease* of its shard. A step reads the first events of the queue,
+//! submits them like all events (`submission.rs`), ends those that are not applied, and repeats until its time is over. So
+//! boards take turns.
 //!
-//! - An event leaves its queue in the step that applies it (`scripts/apply.lua`), or that says why it is not applied
-//!   (`scripts/end_queued.lua`). Both compare the number of the lease. So nothing is applied twice, whoever wakes up late, and nothing is lost,
-//!   wherever a worker dies.
-//! - Events of a member are taken in their order, as far as that can be known: one that has to wait for others, or that a server did not
-//!   answer, holds up its member's later ones, in this *pass* through the queue. The next pass begins with it. A step that fails ends its pass.
-//! - A call that a script breaks off is made again for each of its events alone. An event that fails alone is a dead letter.
-//! - A lease stays for a moment when its queue is empty, since a queue that has had something may soon have more.
+//! - An event leaves its queue in the step that applies it (`scripts/apply.lua`), or that stores why it isn't applied
+//!   (`scripts/end_queued.lua`). Both check the number of the lease, so nothing is applied twice by a worker that wakes up
+//!   late, and nothing is lost wherever one dies.
+//! - Events of a member are applied in order, as far as possible: one that has to wait for others, or for a server that did
+//!   not answer, holds up its member's later ones for this *pass* through the queue. The next pass begins with it. A step
+//!   that fails ends its pass.
+//! - If a script aborts a call, each of its events is sent again alone. An event that fails alone becomes a dead letter.
+//! - The lease of an empty queue is kept for a moment, since more events may follow soon.
 
 use std::mem;
 use std::sync::Arc;
@@ -37,34 +39,34 @@ use crate::redis::StoreError;
 use crate::redis::entry::EntryId;
 use crate::runtime::throttle;
 
-/// The most events of one reading.
+/// The most events that one read returns.
 const BATCH_MAX: usize = 1_000;
 /// The most events that one call ends.
 const CALL_ENDS_MAX: usize = 100;
-/// How long a step goes on.
+/// How long a step takes at most.
 const STEP_TIME: Duration = Duration::from_millis(50);
-/// The pause before a queue is looked at again that was empty; less if this instance puts something in.
+/// The pause before an empty queue is read again; shorter if this instance puts something in.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
-/// How long a queue is empty before its lease is given back.
+/// How long a queue has to be empty before its lease is released.
 const IDLE_TIME: Duration = Duration::from_secs(1);
-/// The pause after a server did not answer, or another instance had the lease.
+/// The pause after a server did not answer, or when another instance has the lease.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
-/// The job: applies what waits in queues.
+/// The job that applies queued events.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyQueues;
 
-/// Works on a queue.
+/// The work on one queue.
 struct Worker<'a> {
     engine: &'a Engine,
     name: &'a QueueName,
     live: Arc<LiveBoard>,
-    /// Which of the board's shards it is.
+    /// The index of the shard in the board.
     index: usize,
     hold: Hold,
 }
 
-/// Events that are to be ended, and the members of those that were read.
+/// Events to be ended, with their member if they could be read.
 type Ends = Vec<(EntryId, End, Option<MemberId>)>;
 
 impl Job for ApplyQueues {
@@ -79,7 +81,7 @@ impl Job for ApplyQueues {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
         let listed = match queues::all(&engine.store).await {
-            // The server of the index may be away alone.
+            // Only the server of the index may be away.
             Err(_) if super::of(engine).queues.has_work() => Vec::new(),
             listed => listed?,
         };
@@ -96,7 +98,7 @@ impl Job for ApplyQueues {
             worker.lay_down(stopped).await
         };
         match step.await {
-            // A server that does not answer is no fault of a queue. Others go on meanwhile.
+            // A server that does not answer is no fault of the queue. Other queues go on meanwhile.
             Err(error) if !error.is_fault() => {
                 super::of(engine).queues.pause(name, AWAY_PAUSE);
                 throttle::say(&format!("queue: {error}"), |more| {
@@ -109,13 +111,13 @@ impl Job for ApplyQueues {
     }
 }
 
-/// Forgets a queue that is done, or that another instance has.
+/// Forgets a queue that is done, or that another instance works on.
 fn forget_queue(engine: &Engine, name: &QueueName) {
     super::of(engine).queues.forget(name);
     note_full_letters(engine, name, None);
 }
 
-/// Takes note of whether events stay in a queue because there are too many dead letters.
+/// Records whether events stay in a queue because there are too many dead letters.
 fn note_full_letters(engine: &Engine, name: &QueueName, error: Option<&Error>) {
     let part = format!("{}, dead letters", name.shard.tag(&name.id));
     let subject = Subject::part(&name.id, part);
@@ -123,9 +125,9 @@ fn note_full_letters(engine: &Engine, name: &QueueName, error: Option<&Error>) {
     engine.faults.record(JobKind::Queues, &subject, now, error);
 }
 
-/// Takes a queue out of the index that was listed and is not in use any more, since its board has moved.
+/// Removes a queue from the index that is no longer in use because its board has moved.
 async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
-    // It was listed while it was in use. So what is read now is no older than that.
+    // It was in use when it was listed, so what is read now is at least as new.
     engine.reload(&name.id).await?;
     let live = engine.boards.get(&name.id);
     let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
@@ -137,7 +139,7 @@ async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
 }
 
 impl<'a> Worker<'a> {
-    /// Takes up the work on a queue; `None` if there is none for this instance now.
+    /// Starts work on a queue; `None` if this instance has nothing to do there now.
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
         let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
@@ -171,7 +173,7 @@ impl<'a> Worker<'a> {
         &self.live.shards[self.index].shard
     }
 
-    /// Lays the work down, as it is due after a step that has ended like this.
+    /// Puts the work back after a step, and schedules the next one.
     async fn lay_down(mut self, stopped: Result<Stop, Error>) -> Result<Progress, Error> {
         let (engine, name) = (self.engine, self.name);
         let is_idle = |since: Instant| since.elapsed() >= IDLE_TIME;
@@ -196,7 +198,7 @@ impl<'a> Worker<'a> {
                 return Ok(Progress::Done);
             }
             Err(error) => {
-                // What was read and not applied comes first again.
+                // Events that were read but not applied come first again.
                 self.hold.pass = Pass::default();
                 self.hold.lost.clear();
                 (Duration::ZERO, Err(error))
@@ -207,7 +209,7 @@ impl<'a> Worker<'a> {
         progress
     }
 
-    /// Applies what waits, until the time of a step is over.
+    /// Applies queued events until the time of a step is over.
     async fn work(&mut self) -> Result<Stop, Error> {
         let begun = Instant::now();
         loop {
@@ -224,7 +226,7 @@ impl<'a> Worker<'a> {
                     if !self.hold.lease.confirm("").await? {
                         return Ok(Stop::Lost);
                     }
-                    // What is not in the queue any more is not read again.
+                    // Entries that are no longer in the queue are not read again.
                     self.hold.pass = Pass::default();
                     return Ok(Stop::Time);
                 }
@@ -245,7 +247,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes some events of the queue to their end. Returns whether somebody else had some of them.
+    /// Handles some events of the queue. Returns whether another worker had some of them.
     async fn take(&mut self, entries: Vec<(EntryId, QueueEntry)>) -> Result<bool, Error> {
         let now = self.engine.clock.now();
         let (mut open, mut ends) = (Vec::new(), Ends::new());
@@ -260,7 +262,7 @@ impl<'a> Worker<'a> {
         Ok(self.end(&ends).await? || is_lost)
     }
 
-    /// Reads an entry; `None`: it waits. Fails if it is to be ended, with its member if others of that may have to wait.
+    /// Reads an entry; `None` if it waits. Fails if it is to be ended, with its member if events of that may have to wait.
     fn read(
         &self,
         entry: EntryId,
@@ -307,7 +309,7 @@ impl<'a> Worker<'a> {
         }))
     }
 
-    /// Applies events, and says which are to be ended. Returns whether somebody else had some of them.
+    /// Applies events, and collects those to be ended. Returns whether another worker had some of them.
     async fn apply(&mut self, open: Vec<Incoming>, ends: &mut Ends) -> Result<bool, Error> {
         let request: Arc<[Incoming]> = open.into();
         let (mut is_lost, mut broken) = (false, Vec::new());
@@ -326,7 +328,7 @@ impl<'a> Worker<'a> {
         Ok(is_lost)
     }
 
-    /// Submits some events, and says what came of each.
+    /// Submits some events, and returns the fate of each.
     async fn submit(
         &self,
         request: &Arc<[Incoming]>,
@@ -347,7 +349,7 @@ impl<'a> Worker<'a> {
         fates.collect()
     }
 
-    /// Takes note of what came of an event. Returns whether somebody else had it.
+    /// Records the fate of an event. Returns whether another worker had it.
     fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
         let entry = incoming.queued.map(|queued| queued.held.entry);
         let end = match fate {
@@ -374,7 +376,7 @@ impl<'a> Worker<'a> {
         false
     }
 
-    /// Tells the log of those events that are about to be dead letters.
+    /// Copies events that are about to become dead letters to the log.
     async fn bury(&self, entries: &[(EntryId, QueueEntry)], ends: &Ends) {
         let dead = ends.iter().filter_map(|(entry, end, _)| {
             let End::Dead { reason, detail } = end else {
@@ -395,7 +397,7 @@ impl<'a> Worker<'a> {
         burying::bury(self.engine, self.name, dead.collect()).await;
     }
 
-    /// Ends events. Returns whether somebody else had some of them.
+    /// Ends events. Returns whether another worker had some of them.
     async fn end(&mut self, ends: &Ends) -> Result<bool, Error> {
         let mut is_lost = false;
         for part in ends.chunks(CALL_ENDS_MAX) {
@@ -442,7 +444,7 @@ impl<'a> Worker<'a> {
         fate::count(status);
     }
 
-    /// Shows that an event stays in the queue which can't be applied: there are as many dead letters as there may be.
+    /// Reports that an event which can't be applied stays in the queue, because there are too many dead letters.
     fn tell_full(&self, end: &End) {
         let End::Dead { detail, .. } = end else {
             return;

@@ -1,7 +1,7 @@
-//! Dead letters in the log: before an event becomes a dead letter of its board, the log is told of it, which may have a place for such.
+//! Copies dead letters to the log: an event is sent there before it becomes a dead letter of its board.
 //!
-//! What counts is the list of the board. The log has a copy: an event may stand there twice, if a worker dies in between. It is missing there only
-//! if the log does not confirm in time, since no queue waits for that.
+//! The board's list is authoritative. The log may have an event twice if a worker dies in between, and lacks it only if it
+//! does not confirm in time, since no queue waits for that.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::redis::entry::EntryId;
 use crate::runtime::join::join_all;
 use crate::runtime::throttle;
 
-/// For how long a queue waits until the log has confirmed: less than a lease of a queue goes on. The log tries for longer by itself.
+/// How long a queue waits for the log to confirm: less than its lease lasts. The log itself keeps trying for longer.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 
-/// An event that is about to be a dead letter.
+/// An event that is about to become a dead letter.
 #[derive(Debug)]
 pub struct DeadEvent<'a> {
     /// Its board.
@@ -26,15 +26,15 @@ pub struct DeadEvent<'a> {
     pub queue: &'a QueueName,
     /// Its place there.
     pub entry: EntryId,
-    /// The event; `None` if nobody can read it.
+    /// The event; `None` if it can't be read.
     pub event: Option<QueuedEvent>,
-    /// Of what kind the letter is.
+    /// The kind of dead letter.
     pub reason: DeadReason,
     /// What is wrong, for people.
     pub detail: &'a str,
 }
 
-/// Tells the log of events of a queue that are about to be dead letters.
+/// Sends events of a queue that are about to become dead letters to the log.
 pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DeadEvent<'_>>) {
     let Some(log) = super::of(engine).log.as_ref().filter(|_| !dead.is_empty()) else {
         return;

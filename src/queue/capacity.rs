@@ -1,11 +1,11 @@
-//! How much room there is in queues, so that events that wait never take the memory that standings need.
+//! How much room queues have, so that queued events never take the memory that standings need.
 //!
-//! The bound of one queue is exact: the script that puts events in compares it. The bound of all queues of a server is
-//! compared with a *sample* of their sizes, which each instance takes every second, and with what the instance has put since. So
-//! several instances together may go beyond it by what they put within a second.
+//! The limit of one queue is exact: the script that puts events checks it. The limit of all queues of a server is checked
+//! against a *sample* of their sizes, which each instance takes every second, plus what the instance has put since. So
+//! several instances together may exceed it by what they put within a second.
 //!
-//! A queue that can't be read is left out of the sample. Of a server that does not answer, what is known stays. So neither takes
-//! room from others.
+//! A queue that can't be read is left out of the sample. For a server that does not answer, the last sample stays. So
+//! neither takes room from others.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::domain::shard::Shard;
 use crate::redis::Store;
 use crate::runtime::throttle;
 
-/// The part of a server's `maxmemory` that its queues may take.
+/// The fraction of a server's `maxmemory` that its queues may use: one in this many.
 const MEMORY_SHARE: u64 = 4;
 
-/// How many bytes queues may have.
+/// The limits of queues, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueBounds {
-    /// One queue.
+    /// For one queue.
     pub queue_bytes: u64,
-    /// All queues of a server together, where it has no `maxmemory`; otherwise a quarter of that.
+    /// For all queues of a server together, if it has no `maxmemory`; otherwise the limit is a quarter of that.
     pub server_bytes: u64,
 }
 
@@ -44,19 +44,19 @@ impl Default for QueueBounds {
 /// What is known of the room in queues.
 #[derive(Debug, Default)]
 pub struct Rooms {
-    /// How much there may be.
+    /// The limits.
     pub bounds: QueueBounds,
     servers: Mutex<BTreeMap<String, Fill>>,
-    /// The queues that the index named when it was last read.
+    /// The queues in the index when it was last read.
     listed: Mutex<Vec<QueueName>>,
 }
 
-/// What the queues of a server have.
+/// How full the queues of a server are.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fill {
-    /// They, as the last sample has them.
+    /// The last sample.
     sampled: QueuesOfServer,
-    /// What this instance has put before the sample was begun that is being taken, and since.
+    /// What this instance put before the sample in progress was begun, and since then.
     put_before: u64,
     put: u64,
 }
@@ -68,7 +68,7 @@ impl Fill {
 }
 
 impl Rooms {
-    /// Nothing is known yet, but for the bounds.
+    /// With these limits; nothing else is known yet.
     pub fn new(bounds: QueueBounds) -> Self {
         Self {
             bounds,
@@ -76,7 +76,6 @@ impl Rooms {
         }
     }
 
-    /// The room for events of a shard.
     pub(crate) fn of(&self, store: &Store, shard: &Shard) -> Room {
         let fill = self
             .servers
@@ -92,7 +91,7 @@ impl Rooms {
         }
     }
 
-    /// Takes note that so many bytes were put into the queue of a shard.
+    /// Records that `bytes` were put into the queue of a shard.
     pub(crate) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
         let mut servers = self.servers.lock();
         servers
@@ -107,7 +106,7 @@ impl Rooms {
         }
     }
 
-    /// Takes note of a sample. Returns how much waits in all queues.
+    /// Records a sample. Returns how much waits in all queues.
     fn end_sample(&self, sample: &QueueSample) -> QueueSize {
         let mut servers = self.servers.lock();
         servers.retain(|server, _| sample.servers.contains_key(server));
@@ -127,7 +126,7 @@ impl Rooms {
     }
 }
 
-/// Looks how much waits in all queues.
+/// Measures how much waits in all queues.
 pub(crate) async fn sample(engine: &Engine) {
     super::of(engine).rooms.begin_sample();
     let sample = queues::sample(&engine.store, listed(engine).await).await;
@@ -154,7 +153,7 @@ pub(crate) async fn sample(engine: &Engine) {
     set("standings_queue_bytes", all.bytes);
 }
 
-/// The queues that the index names; while its server is away, those that it has named before.
+/// The queues in the index; while its server is away, the last known ones.
 async fn listed(engine: &Engine) -> Vec<QueueName> {
     match queues::all(&engine.store).await {
         Ok(listed) => {

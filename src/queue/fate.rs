@@ -1,4 +1,4 @@
-//! What comes of a queued event that was submitted, and how that is counted.
+//! The fate of a queued event that was submitted, and how it is counted.
 
 use metrics::{counter, histogram};
 
@@ -11,25 +11,25 @@ use crate::domain::event::Rejection;
 use crate::domain::time::{Span, Timestamp};
 use crate::redis::StoreError;
 
-/// For how long it is told at least why an event was refused.
+/// The minimum time for which the reason for a refusal is kept.
 const TOLD_MIN: Span = Span::minutes(10);
 
-/// What came of an event that was submitted.
+/// What happens to an event after it was submitted.
 pub(super) enum Fate {
     /// It has left the queue.
     Left,
-    /// Somebody else has it, or had it.
+    /// Another worker has it, or had it.
     Lost,
     /// It is to be ended.
     Ends(End),
     /// It stays in the queue.
     Waits,
-    /// Its call broke off.
+    /// A script aborted its call.
     BrokeOff(String),
 }
 
 impl Fate {
-    /// That of an event of this board, by the outcome of its submission. Fails if Redis takes no event at all.
+    /// The fate of an event of this board, by the outcome of its submission. Fails if Redis takes no events at all.
     pub(super) fn of(
         incoming: &Incoming,
         result: Result<Submitted, Error>,
@@ -37,7 +37,7 @@ impl Fate {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let error = match result {
-            // Another shard remembers it, so this one has not taken it out of the queue.
+            // Another shard remembers it, so this one still has it in the queue.
             Ok(Submitted { changed: None, .. }) => return Ok(Self::Ends(End::Known)),
             Ok(submitted) => {
                 count_taken(incoming, submitted.is_duplicate, now);
@@ -96,7 +96,7 @@ fn count_taken(incoming: &Incoming, is_duplicate: bool, now: Timestamp) {
     }
 }
 
-/// Counts what became of queued events.
+/// Counts the outcome of a queued event.
 pub(super) fn count(status: &'static str) {
     counter!("standings_queued_events_total", "status" => status).increment(1);
 }

@@ -1,4 +1,4 @@
-//! What an instance knows of a queue that it works on: its lease, and how far its pass has come.
+//! What an instance knows of a queue that it works on: its lease, and the progress of its pass.
 
 use std::collections::HashSet;
 use std::mem;
@@ -11,9 +11,9 @@ use crate::domain::shard::Shard;
 use crate::redis::entry::EntryId;
 use crate::redis::leases::Leased;
 
-/// The pause before events are tried again that wait for others.
+/// The first pause before events that wait for others are tried again.
 pub(super) const WAITING_PAUSE: Duration = Duration::from_millis(20);
-/// The longest one: it doubles while none of them gets on.
+/// The longest pause: it doubles while none of them makes progress.
 const WAITING_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The work of this instance on a queue.
@@ -21,43 +21,43 @@ const WAITING_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Hold {
     pub(super) lease: Lease,
     pub(super) pass: Pass,
-    /// Whether the last pass left something that waits.
+    /// Whether the last pass left events that wait.
     pub(super) is_careful: bool,
-    /// The pause after a pass that left something.
+    /// The pause after a pass that left events.
     pub(super) pause: Duration,
     /// Since when the queue has been found empty.
     pub(super) empty_since: Option<Instant>,
-    /// What stays in the queue since there are too many dead letters: the log was told of it.
+    /// Events that stay in the queue because there are too many dead letters, and were already sent to the log.
     pub(super) buried: HashSet<EntryId>,
-    /// Whether a fault says so.
+    /// Whether a fault for this is reported.
     pub(super) is_full: bool,
-    /// What was not in the queue when it was to be applied under this lease. If it is read there again, the queue is damaged.
+    /// Events that were missing in the queue when they were to be applied. If one is read again, the queue is damaged.
     pub(super) lost: HashSet<EntryId>,
 }
 
-/// One way through a queue.
+/// One pass through a queue.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// The last entry that was read, if something up to it waits.
+    /// The last entry that was read, if any entry up to it waits.
     pub(super) after: Option<EntryId>,
     /// The members whose events wait.
     pub(super) waiting: HashSet<MemberId>,
-    /// Whether some event stays since there are too many dead letters.
+    /// Whether some event stays because there are too many dead letters.
     pub(super) is_full: bool,
     /// Whether any event has left the queue.
     pub(super) has_moved: bool,
 }
 
-/// How a step has ended.
+/// How a step ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stop {
     /// Its time is over.
     Time,
     /// Nothing is left in the queue.
     Empty,
-    /// What is left waits.
+    /// All remaining events wait.
     Waits,
-    /// Somebody else has taken the lease.
+    /// Another worker has taken the lease.
     Lost,
 }
 
@@ -77,12 +77,12 @@ impl Hold {
         }))
     }
 
-    /// Whether nothing was left in the queue.
+    /// Whether the queue was found empty.
     pub(super) fn is_idle(&self) -> bool {
         self.empty_since.is_some()
     }
 
-    /// Takes note that the end of the queue was reached.
+    /// Records that the end of the queue was reached.
     pub(super) fn end_pass(&mut self) -> Stop {
         let Pass {
             waiting, has_moved, ..

@@ -1,7 +1,7 @@
 //! The job that puts queues back into their index.
 //!
-//! The index is exact as long as Redis loses nothing. If it loses its last writes, a queue with events may be missing. Then an instance
-//! reads all boards anew (`boards.rs`), and so each board that is new in memory is looked at once.
+//! The index is exact as long as Redis loses nothing. If it loses its last writes, the index may lack a queue with events.
+//! Then an instance reads all boards again (`core/board/boards.rs`), so each board that is new in memory is checked once.
 
 use super::store::queues;
 use crate::core::jobs::faults::Subject;
@@ -10,10 +10,10 @@ use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::runtime::join::try_join_all;
 
-/// How many boards are looked at in one run at the most.
+/// The most boards checked in one run.
 const BOARDS_MAX: usize = 1_000;
 
-/// The job: puts queues back into the index that are missing there.
+/// The job: puts missing queues back into the index.
 #[derive(Clone, Copy, Debug)]
 pub struct ListQueues;
 

@@ -1,66 +1,68 @@
-//! Events that wait: each that was answered with 202 is applied, rejected or dead once, whichever process dies.
+//! Queued events: each event accepted with 202 is applied, rejected or made a dead letter exactly once, whichever process
+//! dies.
 //!
-//! Words: to *put* is to append an event to the queue of its shard. An *entry* is a place in the queue. A *dead letter* is an
-//! event that could not be applied; it can be *replayed* or *discarded*. The *mark* of a queue is its last entry when a barrier
-//! was raised, or a member erased.
+//! Words: to *put* is to append an event to the queue of its shard. An *entry* is a place in the queue. A *dead letter* is
+//! an event that could not be applied; it can be *replayed* or *discarded*. The *mark* of a queue is its last entry at the
+//! moment a barrier was raised or a member erased.
 //!
 //! The way of an event:
 //!
-//! 1. `putting.rs` plans it, and so judges what needs no data. What is refused takes the synchronous way, which knows ids. The
-//!    rest gets an `id` and an `at` if it lacks them, and joins a call of `put.lua`, which compares the version and the
-//!    barrier, and puts no event twice.
-//! 2. The *index* of queues that may have events is in another slot (`store/queues.rs`).
-//! 3. `applying.rs` holds the lease of a queue, reads its first events, and takes them the way of all events
+//! 1. `putting.rs` plans it, which checks everything that needs no data. A refused event takes the synchronous path, which
+//!    knows ids. The others get an `id` and an `at` if they lack them, and join a call of `put.lua`, which checks the
+//!    version and the barrier, and puts no event twice.
+//! 2. The *index* of queues that may have events is stored in another slot (`store/queues.rs`).
+//! 3. `applying.rs` holds the lease of a queue, reads its first events, and submits them like all events
 //!    (`core/write/submission.rs`).
-//! 4. `apply.lua` applies an event only while it is in the queue, and under the number of the lease, and takes it out in the
-//!    same step.
-//! 5. What is not applied leaves by `end_queued.lua`, with the reason: rejected, or a dead letter (`unreadable`, `too-old`
-//!    after a day, `failed`).
-//! 6. `event_status/` says what became of it: the queue is asked first, then what is remembered, then the dead letters. So what
-//!    ends in between is met twice and not missed. Only a replay goes the other way; if nothing is found, all of it is read
-//!    once more.
+//! 4. `apply.lua` applies an event only while it is in the queue, and under the number of the lease, and takes it out in
+//!    the same step.
+//! 5. An event that isn't applied is removed by `end_queued.lua`, with the reason: rejected, or a dead letter
+//!    (`unreadable`, `too-old` after a day, `failed`).
+//! 6. `event_status/` finds its outcome. It reads the queue first, then records, then dead letters: an event that ends
+//!    meanwhile is seen twice rather than missed. Only a replay goes the other way, so if nothing is found, everything is
+//!    read once more.
 //!
-//! What is promised at each step:
+//! The guarantees at each step:
 //!
-//! | step | what holds then | if Redis loses its last second, or fails over without replicas |
+//! | step | guarantee | if Redis loses its last second, or fails over without replicas |
 //! | --- | --- | --- |
-//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be gone, as one that was answered 200 may be. Sent again with its `id`, it counts once |
-//! | applied | it left the stream in the step that wrote its scores and its id | it waits again, since both go back together, and is applied again |
+//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be lost, like an event that was answered with 200. Sent again with its `id`, it counts once |
+//! | applied | it left the stream in the step that wrote its scores and its id | both are rolled back together: it waits again and is applied again |
 //! | applied, on replicas | workers wait for replicas as requests do | it stays applied |
-//! | rejected, dead | it left the stream in the step that stored why | it waits again, and is judged again |
-//! | before a closing | its period is not final before the event has ended or `max_delay` is over; after that it is rejected (`period-closed`) and counted | mark, barrier and stream are in one slot and go back together; `final_until` follows only when replicas have all of this |
+//! | rejected, dead | it left the stream in the step that stored the reason | it waits again, and is checked again |
+//! | before a closing | its period is not final before the event has ended or `max_delay` is over; after that it is rejected (`period-closed`) and counted | mark, barrier and stream are in one slot and are rolled back together; `final_until` is set only once replicas have them |
 //!
 //! **The index** is exact without any assumption about time; `store/queues.rs` draws why.
 //!
 //! What else is subtle:
 //!
-//! - **Peaks.** Calls that put and calls that apply share Redis. While more events come in than go into the calls that put, the
-//!   shard has one applying call in flight, not two. So what comes in is taken first, and what waits is still applied.
-//! - **Both ways.** A queued event may come again without queue. `apply.lua` takes it, and what waits leaves the queue in the
-//!   same step: when its turn comes, the id may be forgotten. An event that would be refused by itself, or count for another
-//!   instant, is planned again by the times of the one that waits (`WAITING`). If it was applied before it is queued, `put.lua`
-//!   keeps its record until its turn has come. A former shard can't do this; so while one remembers ids, it is asked before an
-//!   event is put or replayed (`core/write/recall.rs`).
-//! - **Times.** What an event counts for was fixed when it was queued, and lateness is judged by that time, too. The time of
-//!   applying decides which standings there are.
-//! - **A late worker does nothing.** Every script that takes something out of a queue compares the number of the lease, so it
-//!   does not matter how long a worker slept: no clock is compared.
-//! - **Closings.** `close_shard.lua` raises the barrier and notes the mark in one step. New events are compared with the
-//!   barrier, those out of the queue with `final_until`, which rises when nothing up to the mark is left, or when the closing
-//!   waits no longer (`queue:cut_at`, noted by the first caller with a trusted clock). What is left then is refused and counted
-//!   in a hash of each of its periods. Only what is up to the mark is counted, so a replayed event is refused without being
-//!   counted.
-//! - **Moves.** From the version that begins a move on, nothing is queued or replayed, and the board is paused only when all
-//!   old queues are empty. So no queue moves; dead letters are copied.
-//! - **Erasures.** `erase.lua` notes the mark. `forget.lua` takes the member's events up to it out of the queue, then its dead
-//!   letters, before it walks the registry. Readers leave out what is about to be removed (`waiting.lua`, `letters.lua`), and
-//!   nothing of it is replayed.
+//! - **Peaks.** Calls that put and calls that apply share Redis. While more events arrive than fit into the calls that put,
+//!   the shard has one applying call in flight, not two. So incoming events come first, but queued ones are still applied.
+//! - **Both paths.** A retry of a queued event may arrive on the synchronous path. `apply.lua` applies it and removes the
+//!   queued one in the same step, because its id could be forgotten before the queued one is reached. If the retry would be
+//!   refused on its own, or count for another instant, it is planned again with the times of the queued one (`WAITING`). If
+//!   an event was already applied when it is queued, `put.lua` keeps its record until the queue has reached it. A former
+//!   shard can't do this, so while one remembers ids, it is asked before an event is put or replayed
+//!   (`core/write/recall.rs`).
+//! - **Times.** The instant that an event counts for is fixed when it is queued, and lateness is judged at that time, too.
+//!   Which standings exist is decided when it is applied.
+//! - **A late worker does nothing.** Every script that removes something from a queue checks the number of the lease, so it
+//!   doesn't matter how long a worker slept. No clocks are compared.
+//! - **Closings.** `close_shard.lua` raises the barrier and notes the mark in one step. New events are checked against the
+//!   barrier, queued ones against `final_until`, which rises when nothing up to the mark is left, or when the closing stops
+//!   waiting (`queue:cut_at`, set by the first caller with a trusted clock). Remaining events are then refused, and counted
+//!   in a hash for each of their periods. Only events up to the mark are counted, so a replayed one is refused without
+//!   being counted.
+//! - **Moves.** From the version that begins a move, nothing is queued or replayed, and the board is paused only when all
+//!   old queues are empty. So no queue is copied; dead letters are.
+//! - **Erasures.** `erase.lua` notes the mark. `forget.lua` removes the member's events up to it from the queue, then its
+//!   dead letters, before it walks the registry. Readers skip what is about to be removed (`waiting.lua`, `letters.lua`),
+//!   and it can't be replayed.
 //! - **Quotas** on a cluster are in another slot than the shard. If only the shard's server loses its last second, an event
-//!   waits again whose quota was taken already, and its own earlier use may refuse it: a quota is never exceeded, and may be
-//!   left unused.
-//! - **Order.** An event that waits for reservations of others, or that a server did not answer, holds up its member's later
-//!   ones, and nobody else's.
-//! - **Deletions.** The names of queues have the generation of their board; a worker takes a name out of the index whose
+//!   whose quota was already taken waits again, and its own earlier use may refuse it: a quota is never exceeded, but may
+//!   be left unused.
+//! - **Order.** An event that waits for reservations of others, or for a server that did not answer, holds up only later
+//!   events of its member.
+//! - **Deletions.** The names of queues have the generation of their board; a worker removes a name from the index if its
 //!   generation no longer exists.
 
 pub mod applying;
@@ -91,29 +93,29 @@ use self::store::queues::{IndexedQueue, QueueName};
 use crate::core::Engine;
 use crate::domain::ids::BoardId;
 
-/// How long this instance waits for more events after it was woken, so that they share calls.
+/// How long this instance gathers events after it is woken, so that they share calls.
 const GATHERING_TIME: Duration = Duration::from_millis(5);
 
-/// The pause before somebody looks again who waits for queued events.
+/// The pause before waiting for queued events is checked again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Gives whoever applies queued events some time. Those who wait for such events then look again.
+/// Gives the workers some time to apply queued events. Callers then check again.
 pub(crate) async fn give_time() {
     tokio::time::sleep(PAUSE).await;
 }
 
-/// What the engine of an instance keeps of queues.
+/// The state that an instance keeps about queues.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What it knows of them.
+    /// What it knows of the queues.
     pub queues: Arc<Queues>,
-    /// How much room there is in them.
+    /// How much room they have.
     pub rooms: Arc<Rooms>,
-    /// What queued events go through, if that is not the queues of shards alone.
+    /// The log that queued events pass through, if there is one.
     pub log: Option<Arc<dyn EventLog>>,
 }
 
-/// What an engine keeps of queues.
+/// The engine's state about queues.
 pub fn of(engine: &Engine) -> &State {
     engine.states.get()
 }
@@ -123,16 +125,16 @@ pub fn of(engine: &Engine) -> &State {
 pub struct Queues {
     woken: Notify,
     known: Mutex<HashMap<QueueName, Known>>,
-    /// Boards that are new in memory: their queues may be missing in the index.
+    /// Boards that are new in memory: the index may lack their queues.
     unlooked: Mutex<VecDeque<BoardId>>,
 }
 
 /// What this instance knows of a queue.
 #[derive(Debug, Default)]
 struct Known {
-    /// The work on it, if this instance has the lease, and takes no step right now.
+    /// The work on it, while this instance has the lease and no step is running.
     hold: Option<Hold>,
-    /// When it is to be looked at again.
+    /// When to look at it again.
     not_before: Option<Instant>,
 }
 
@@ -143,7 +145,7 @@ impl Known {
 }
 
 impl Queues {
-    /// Has this instance look at once for what waits in these queues, unless it has to wait for something else there.
+    /// Makes this instance look at these queues at once, except those where it waits for something else.
     pub fn wake(&self, names: impl IntoIterator<Item = QueueName>) {
         let mut known = self.known.lock();
         for name in names {
@@ -161,12 +163,12 @@ impl Queues {
         tokio::time::sleep(GATHERING_TIME).await;
     }
 
-    /// Takes note of a board that is new in memory.
+    /// Registers a board that is new in memory, so that its queues are checked.
     pub(crate) fn plan(&self, id: &BoardId) {
         self.unlooked.lock().push_back(id.clone());
     }
 
-    /// Those that are to be looked at now: of the listed ones, and of those that this instance works on. The others are forgotten.
+    /// The queues to look at now, of the listed ones and those that this instance works on. The others are forgotten.
     fn due(&self, listed: Vec<IndexedQueue>) -> Vec<QueueName> {
         let (mut known, now) = (self.known.lock(), Instant::now());
         let listed = listed.into_iter().map(|queue| queue.name);
@@ -180,30 +182,28 @@ impl Queues {
         names.into_iter().collect()
     }
 
-    /// Whether this instance works on any queue.
     fn has_work(&self) -> bool {
         self.known.lock().values().any(|known| known.hold.is_some())
     }
 
-    /// Takes the work on a queue, if this instance has it.
+    /// Takes the work on a queue out, if this instance has it.
     fn take(&self, name: &QueueName) -> Option<Hold> {
         self.known.lock().get_mut(name)?.hold.take()
     }
 
-    /// Lays the work on a queue down.
+    /// Puts the work on a queue back.
     fn lay_down(&self, name: &QueueName, hold: Hold) {
         let mut known = self.known.lock();
         known.entry(name.clone()).or_default().hold = Some(hold);
     }
 
-    /// Has a queue looked at again after a while.
+    /// Postpones the next look at a queue.
     fn pause(&self, name: &QueueName, pause: Duration) {
         let mut known = self.known.lock();
         let known = known.entry(name.clone()).or_default();
         known.not_before = Some(Instant::now() + pause);
     }
 
-    /// Forgets a queue that is done.
     fn forget(&self, name: &QueueName) {
         self.known.lock().remove(name);
     }

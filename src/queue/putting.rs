@@ -1,6 +1,5 @@
-//! Taking events at once: those that can be taken go into the queues of their shards, in calls that they may share with the events of
-//! other requests, or into the log, out of which they come into the queues later (`engine/intake/`). What can be judged without the data is
-//! judged before.
+//! Queuing events: they join the queues of their shards, in calls shared with other requests, or the log, from which they
+//! enter the queues later (`queue/intake/`). Everything that needs no data is checked before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +25,9 @@ use crate::runtime::join::join_all;
 
 /// The most events of one call.
 const CALL_EVENTS_MAX: usize = 200;
-/// About how long an event keeps Redis busy, in microseconds.
+/// About how long an event occupies Redis, in microseconds.
 const EVENT_COST_US: usize = 4;
-/// How many random bytes the id has of an event that came without one.
+/// The number of random bytes in the id of an event that came without one.
 const ID_BYTES: usize = 12;
 
 /// Puts events into the queue of one shard.
@@ -40,9 +39,9 @@ pub struct Putter {
     pub shard: Shard,
     /// How much room there is.
     pub rooms: Arc<Rooms>,
-    /// Who applies what is in queues.
+    /// What this instance knows of queues.
     pub queues: Arc<Queues>,
-    /// Whether more events wait here than go into the next call. What applies events of the shard makes way then.
+    /// Whether more events wait here than fit into the next call. The shard's applying then makes way.
     pub is_flooded: Arc<AtomicBool>,
 }
 
@@ -84,7 +83,7 @@ impl Work for Putter {
     }
 }
 
-/// What puts events into the queue of a shard.
+/// The batcher that puts events into the queue of a shard.
 fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> {
     let putter = live.putter.get_or_init(|| {
         let state = super::of(engine);
@@ -100,31 +99,31 @@ fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> 
     putter.expect("invariant: nobody else makes it")
 }
 
-/// What became of events that were to be queued, by their indexes in the request.
+/// The outcome of events to be queued, by their indexes in the request.
 #[derive(Debug, Default)]
 pub(crate) struct QueuedBatch {
-    /// Those that are queued, and those that are not taken.
+    /// Those that are queued or not taken.
     pub(crate) ended: Vec<(usize, Result<Arc<QueuedEvent>, Error>)>,
-    /// Those that have to be carried out at once: only their shard can say what becomes of them.
+    /// Those that need the synchronous path: only their shard can decide.
     pub(crate) left: Vec<usize>,
 }
 
 impl Board {
-    /// Whether its events are queued, if the request asks for that or not.
+    /// Whether events of the board are queued, given whether the request asks for it.
     pub(crate) fn queues(&self, is_asked_for: bool) -> bool {
         self.has_queues() && (is_asked_for || self.definition.ingest == Ingest::Async)
     }
 
-    /// Whether its events can be queued.
+    /// Whether events of the board can be queued.
     pub(super) fn has_queues(&self) -> bool {
-        // In which slot an event of a league lies is known only once its member is seated. The queues of a board that moves have to
-        // come to their end (`moves/job.rs`).
+        // The slot of a league's event is only known once its member has a seat. While a board moves, its queues have to
+        // run empty (`moves/job.rs`).
         !self.is_league() && self.placement.next.is_none()
     }
 }
 
-/// Queues the events of a request with these indexes, which are of this board. If a player has sent them, its ids are apart from
-/// those of others.
+/// Queues those events of a request, all of this board, that have these indexes. Ids that a player sends are kept apart
+/// from those of others.
 pub(crate) async fn queue_events(
     engine: &Engine,
     mut live: Arc<LiveBoard>,
@@ -149,7 +148,7 @@ pub(crate) async fn queue_events(
     batch
 }
 
-/// Puts the events that are open into the queues of their shards, or into the log. Those whose board has changed stay open.
+/// Puts the open events into the queues of their shards, or into the log. Those whose board has changed stay open.
 async fn try_to_queue(
     engine: &Engine,
     live: &LiveBoard,
@@ -197,7 +196,7 @@ async fn try_to_queue(
     Ok(())
 }
 
-/// Takes out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
+/// Handles events that the board knows from before a move, as it may forget them before the queue reaches them.
 async fn leave_known(
     engine: &Engine,
     live: &LiveBoard,
@@ -222,7 +221,7 @@ async fn leave_known(
     }
 }
 
-/// Finds those of these events that wait already, although they would be refused by now.
+/// Finds those of these events that already wait, although they would be refused now.
 async fn find_waiting(
     engine: &Engine,
     live: &LiveBoard,
@@ -241,16 +240,15 @@ async fn find_waiting(
     }
 }
 
-/// An event that can be queued.
 struct Takable {
-    /// Which of its request it is.
+    /// Its index in the request.
     index: usize,
     /// The index of its shard.
     shard: usize,
     event: Arc<QueuedEvent>,
 }
 
-/// Appends events to the log. The answers are in their order.
+/// Appends events to the log. Results are in their order.
 async fn append(
     log: &dyn EventLog,
     live: &LiveBoard,
@@ -264,8 +262,8 @@ async fn append(
     join_all(appended).await
 }
 
-/// Puts events into the queues of their shards, in parts that go into one call each. It sorts them by their shards; the answers are in
-/// their order then.
+/// Puts events into the queues of their shards, split into parts of one call each. Sorts the events by shard; the results
+/// are in that order.
 async fn put_all(
     engine: &Engine,
     live: &LiveBoard,
@@ -284,8 +282,8 @@ async fn put_all(
     replies.map(|reply| reply.map_err(Error::from)).collect()
 }
 
-/// What can be said of an event without the data of its board: as what it is to wait, and whether it is refused. One that is refused may wait
-/// already if it has an id, and has to be carried out at once if it has none.
+/// Checks an event without the data of its board: the event to be queued, and whether it is refused. A refused event may
+/// already wait if it has an id, and takes the synchronous path if it has none.
 fn judge(
     live: &LiveBoard,
     incoming: &Incoming,
@@ -305,7 +303,6 @@ fn judge(
     Ok((Some(event), is_refused))
 }
 
-/// An id for an event that came without one.
 fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
     let text = random::hexadecimal::<ID_BYTES>("")?;
     let id = EventId::parse(&text).map_err(|error| StoreError::Unexpected(error.to_string()))?;
@@ -313,7 +310,7 @@ fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
 }
 
 impl QueuedBatch {
-    /// Takes note of what the store says of an event that was to be put.
+    /// Records the outcome of putting an event.
     fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
         let Takable { index, event, .. } = takable;
         let result = match reply {
@@ -331,7 +328,7 @@ impl QueuedBatch {
         self.ended.push((index, result));
     }
 
-    /// Takes note that those with these indexes can't be taken.
+    /// Records that the events with these indexes can't be taken.
     fn fail(&mut self, indexes: impl IntoIterator<Item = usize>, error: &Error) {
         let failed = indexes.into_iter();
         let failed = failed.map(|index| (index, Err(error.clone())));

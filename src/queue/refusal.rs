@@ -1,4 +1,4 @@
-//! Why a rule has refused a queued event, as it is kept for whoever asks what became of the event.
+//! Why a queued event was rejected, as it is stored for requests that ask for its outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Refusal {
     why: Why,
 }
 
-/// The errors with which a rule refuses an event.
+/// The errors with which a rule rejects an event.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Why {
@@ -29,7 +29,7 @@ enum Why {
 }
 
 impl Refusal {
-    /// The refusal of an event of that instant; `None` if the error is none.
+    /// The refusal of an event at that instant; `None` if the error is not a refusal.
     pub fn of(error: &Error, at: Timestamp) -> Option<Self> {
         let why = match error.clone() {
             Error::Rejected { rejection, detail } => Why::Rejected { rejection, detail },
@@ -42,13 +42,13 @@ impl Refusal {
         Some(Self { at, why })
     }
 
-    /// How it is stored.
+    /// The stored form.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("invariant: texts and numbers make JSON")
     }
 }
 
-/// The error that whoever sends such an event is told.
+/// The error that a client gets that sends such an event.
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal.why {

@@ -15,20 +15,20 @@ use crate::domain::time::Timestamp;
 use crate::redis::entry::EntryId;
 
 impl DeadLetter {
-    /// The event, if it can be read; otherwise what is wrong with it.
+    /// The event, or why it can't be read.
     pub(crate) fn event(&self) -> Result<QueuedEvent, String> {
         QueuedEvent::decode(self.field("id"), self.field("event"))
     }
 }
 
-/// From which place on dead letters are kept.
+/// The oldest place at which dead letters are kept.
 pub(crate) fn letters_from(engine: &Engine) -> EntryId {
     let now = engine.clock.redis_now();
     EntryId::from_ms(now.saturating_sub(DEAD_LETTERS_KEPT).ms())
 }
 
-/// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the letter,
-/// which is returned with its board.
+/// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the
+/// letter. Returns the letter and its board.
 pub(crate) async fn replay(
     engine: &Engine,
     id: &BoardId,
@@ -45,7 +45,7 @@ pub(crate) async fn replay(
                 check(&live, shard, event, now)?;
             }
             engine.note_use(&live).await?;
-            // By the time that its turn would come, what was before a move may be forgotten.
+            // The board may forget records from before a move before the queue reaches the event.
             if let Some(event) = &event {
                 match engine.known_before(&live, &event.id, &event.member).await? {
                     Some(known) if known.fingerprint == event.fingerprint => {
@@ -66,7 +66,7 @@ pub(crate) async fn replay(
                     return Ok((Arc::clone(&live), found));
                 }
                 Replayed::Gone => return Err(not_found(letter)),
-                // If the erasure puts an end to the letter, that is gone then.
+                // If the erasure covers the letter, this removes it.
                 Replayed::Erasing => match &event {
                     Some(event) => engine.forget(id, &event.member).await?,
                     None => engine.forget_all(id).await?,
@@ -83,7 +83,7 @@ pub(crate) async fn replay(
         .await
 }
 
-/// Removes a dead letter, which is returned. Its event never counts.
+/// Removes and returns a dead letter. Its event never counts.
 pub(crate) async fn discard(
     engine: &Engine,
     id: &BoardId,
@@ -125,7 +125,7 @@ fn not_found(letter: &LetterId) -> Error {
     Problem::dead_letter_not_found(letter).into()
 }
 
-/// Whether an event would not be a dead letter again at once.
+/// Whether an event would not become a dead letter again at once.
 fn check(
     live: &LiveBoard,
     shard: &Shard,

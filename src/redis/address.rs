@@ -1,4 +1,4 @@
-//! Where Redis is, as it is configured.
+//! The configured address of Redis.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use fred::types::config::{Config, ServerConfig};
 
 use super::StoreError;
 
-/// What the URL of a server can begin with.
+/// The schemes of a server's URL.
 const SCHEMES: &str = "redis://, rediss:// (with TLS), redis-cluster://, rediss-cluster://, redis-sentinel://, \
     rediss-sentinel:// or unix:///path";
 
-/// What to do with such characters of a password.
+/// How to escape these characters of a password.
 const ESCAPES: &str = "in a password / is written %2F, # is %23, ? is %3F and @ is %40";
 
-/// Where a Redis server is.
+/// The address of a Redis server.
 #[derive(Clone)]
 pub enum Address {
     /// A socket in the file system.
@@ -23,7 +23,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads an address as it is configured: a URL, or `unix:///path`.
+    /// Parses a configured address: a URL, or `unix:///path`.
     pub fn parse(text: &str) -> Self {
         match text.strip_prefix("unix://") {
             Some(path) => Self::Socket(path.into()),
@@ -31,7 +31,7 @@ impl Address {
         }
     }
 
-    /// How the client library calls it. A URL may hold a password: none is repeated in an error.
+    /// The client library's configuration. Errors never quote the URL, which may have a password.
     pub(crate) fn config(&self) -> Result<Config, StoreError> {
         match self {
             Self::Socket(path) => Ok(Config {
@@ -46,7 +46,7 @@ impl Address {
     }
 }
 
-/// Checks what the client library would take for something else, or ignore.
+/// Rejects URLs that the client library would misread, or of which it would ignore a part.
 fn check(url: &str) -> Result<(), StoreError> {
     let unknown = || StoreError::Url(format!("it begins with none of {SCHEMES}"));
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
@@ -68,7 +68,7 @@ fn check(url: &str) -> Result<(), StoreError> {
     let (_, database) = path.split_once('/').unwrap_or_default();
     match database {
         "" | "0" => Ok(()),
-        // What stands in the place of the database may be a part of a password.
+        // The text in the place of the database may be a part of a password.
         database if database.parse::<u8>().is_err() => Err(StoreError::Url(format!(
             "what follows the / is the database, a number up to {}; {ESCAPES}",
             u8::MAX

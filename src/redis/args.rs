@@ -11,13 +11,13 @@ use crate::domain::score::Score;
 use crate::domain::ties::Ties;
 use crate::domain::time::Timestamp;
 
-/// The end of time, in milliseconds since the epoch: for scripts, which count exactly up to 2^53.
+/// The end of time, in milliseconds since the epoch; below 2^53, up to which scripts count exactly.
 const END_OF_TIME_MS: i64 = Timestamp::MAX.ms() + 1;
 
-/// How many members more than are shown a list keeps on boards with `keep_top`: so many of the best may be hidden.
+/// How many additional members a list stores on boards with `keep_top`, in case some of the best are hidden.
 pub(crate) const SPARE: u32 = 1_000;
 
-/// The score as it is stored: rank 1 has the smallest.
+/// The stored form of a score: rank 1 has the smallest.
 pub(crate) fn stored_score(board: &Board, score: Score) -> i64 {
     match board.definition.order {
         Order::Desc => -score.scaled(),
@@ -25,12 +25,12 @@ pub(crate) fn stored_score(board: &Board, score: Score) -> i64 {
     }
 }
 
-/// The score of a stored number; the same sign turns it back.
+/// The score in a stored number; the sign is its own inverse.
 pub(crate) fn shown_score(board: &Board, stored: i64) -> Score {
     Score::from_stored(stored_score(board, Score::from_stored(stored)))
 }
 
-/// Something, or `false` for none: a list of Lua may end before a `nil`.
+/// A value, or `false` for none: a Lua list may end before a `nil`.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OrFalse<T> {
@@ -56,17 +56,17 @@ impl<T> From<OrFalse<T>> for Option<T> {
 /// A stored score, or none.
 pub(crate) type StoredScore = OrFalse<i64>;
 
-/// Packs the arguments of a script, a map.
+/// Packs the arguments of a script as a map.
 pub(crate) fn pack<T: Serialize>(args: &T) -> Result<Value, StoreError> {
     let packed = rmp_serde::to_vec_named(args).map_err(|error| unpackable(&error))?;
     Ok(Value::Bytes(packed.into()))
 }
 
-/// Packs the fields of a struct one behind the other, in their order: a script unpacks them into variables, which takes it a fifth of the
-/// time that a map takes. In them everything is in lists.
+/// Packs the fields of a struct in their order: unpacking these into variables takes a script a fifth of the time of a map.
+/// Nested values are in lists.
 pub(crate) fn pack_values<T: Serialize>(args: &T) -> Result<Value, StoreError> {
     let packed = rmp_serde::to_vec(args).map_err(|error| unpackable(&error))?;
-    // The list that they are in has a marker of one byte up to 15 values, and else of three.
+    // The enclosing list begins with one byte if it has up to 15 values, else with three.
     let marker = if packed.first() == Some(&0xdc) { 3 } else { 1 };
     Ok(Value::Bytes(Bytes::from(packed).slice(marker..)))
 }
@@ -75,7 +75,7 @@ fn unpackable(error: &rmp_serde::encode::Error) -> StoreError {
     StoreError::Unexpected(format!("arguments that can't be packed: {error}"))
 }
 
-/// A column of arguments: the same of each of some things.
+/// A column of arguments: one cell for each item.
 pub(crate) fn each<'a, T, C>(all: &'a [T], cell: impl FnMut(&'a T) -> C) -> Vec<C> {
     all.iter().map(cell).collect()
 }
@@ -118,7 +118,7 @@ impl LayoutArgs {
         }
     }
 
-    /// The same of a standing that lists all members.
+    /// The layout of a standing that lists all members.
     pub(crate) fn of_all(self) -> Self {
         Self {
             keep: 0,

@@ -1,4 +1,4 @@
-//! A call of a script as it is put together: keys, arguments, and the type of its reply.
+//! Builds a call of a script: keys, arguments, and the type of its reply.
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -16,7 +16,6 @@ use crate::domain::board::Board;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 
-/// A call of a script.
 #[must_use]
 pub(crate) struct ScriptCall<'a> {
     store: &'a Store,
@@ -24,14 +23,14 @@ pub(crate) struct ScriptCall<'a> {
     tag: String,
     keys: Vec<String>,
     args: Vec<Value>,
-    /// The map that is the first argument, as `MessagePack`; how many entries it has is written into it at the end.
+    /// The entries of the map that is the first argument, as `MessagePack`; their number is written at the end.
     fields: Vec<u8>,
     field_count: u16,
     fault: Option<StoreError>,
 }
 
-/// An argument of a script: a text. `true` is `1`, `false` is `0`, an instant counts milliseconds since the epoch, and what is not
-/// there is empty.
+/// An argument of a script, as text: `true` is `1`, `false` is `0`, an instant is in milliseconds since the epoch, and none
+/// is empty.
 pub(crate) trait Arg {
     fn value(self) -> Value;
 }
@@ -70,7 +69,7 @@ impl<T: Arg> Arg for Option<T> {
 }
 
 impl Store {
-    /// A call to what has this tag; see [`Store::write_at`].
+    /// A call for the slot of this tag; see [`Store::write_at`].
     pub(crate) fn call(&self, script: &'static Script, tag: &str) -> ScriptCall<'_> {
         ScriptCall {
             store: self,
@@ -84,25 +83,25 @@ impl Store {
         }
     }
 
-    /// A call to a shard, whose first keys are the head and the registry.
+    /// A call for a shard; its first keys are the head and the registry.
     pub(crate) fn call_shard(&self, script: &'static Script, shard: &Shard) -> ScriptCall<'_> {
         self.call(script, shard.tag())
             .keys(keys::head_and_registry(shard))
     }
 
-    /// The same of a script that does nothing unless the shard goes by this version of the definition.
+    /// Like `call_shard`, but the script does nothing unless the shard has this version of the definition.
     pub(crate) fn call_version(&self, script: &'static Script, shard: &Shard) -> ScriptCall<'_> {
         self.call_shard(script, shard)
             .field("version", shard.version())
     }
 
-    /// A call to a board itself, whose first keys are the head and the registry of results.
+    /// A call for a board itself; its first keys are the head and the registry of results.
     pub(crate) fn call_board(&self, script: &'static Script, board: &Board) -> ScriptCall<'_> {
         self.call_head(script, board)
             .key(keys::results_registry(&board.id, board.generation))
     }
 
-    /// A call to a board itself, whose first key is the head.
+    /// A call for a board itself; its first key is the head.
     pub(crate) fn call_head(&self, script: &'static Script, board: &Board) -> ScriptCall<'_> {
         let id = board.id.as_str();
         self.call(script, id).key(keys::head(id))
@@ -110,36 +109,32 @@ impl Store {
 }
 
 impl<'a> ScriptCall<'a> {
-    /// One more key.
     pub(crate) fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
     }
 
-    /// These keys, and no others.
+    /// Sets the keys to these only.
     pub(crate) fn with_keys(self, keys: Vec<String>) -> Self {
         Self { keys, ..self }
     }
 
-    /// More keys.
     pub(crate) fn keys(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.keys.extend(keys.into_iter().map(Into::into));
         self
     }
 
-    /// One more argument.
     pub(crate) fn arg(mut self, arg: impl Arg) -> Self {
         self.args.push(arg.value());
         self
     }
 
-    /// More arguments.
     pub(crate) fn args(mut self, args: impl IntoIterator<Item = impl Arg>) -> Self {
         self.args.extend(args.into_iter().map(Arg::value));
         self
     }
 
-    /// One more argument: JSON.
+    /// Adds an argument as JSON.
     pub(crate) fn json(mut self, value: &impl Serialize) -> Self {
         match to_json(value) {
             Ok(json) => self.args.push(json.into()),
@@ -148,7 +143,7 @@ impl<'a> ScriptCall<'a> {
         self
     }
 
-    /// The same, empty for none.
+    /// Adds an argument as JSON; empty for `None`.
     pub(crate) fn json_or_none(self, value: Option<&impl Serialize>) -> Self {
         match value {
             Some(value) => self.json(value),
@@ -156,10 +151,10 @@ impl<'a> ScriptCall<'a> {
         }
     }
 
-    /// A field of the map that the script has as its first argument, as `MessagePack`. `None` is left out by Lua.
+    /// Adds a field to the map in the script's first argument, as `MessagePack`. Lua drops a `None`.
     pub(crate) fn field(mut self, name: &str, value: impl Serialize) -> Self {
         if self.fields.is_empty() {
-            // A map, and two bytes for the number of its entries.
+            // A map, with two bytes for the number of entries.
             self.fields.extend([0xde, 0, 0]);
         }
         let written = rmp_serde::encode::write_named(&mut self.fields, name)
@@ -178,7 +173,7 @@ impl<'a> ScriptCall<'a> {
         Ok(Call::new(script, keys, args))
     }
 
-    /// Its keys and arguments, for a caller that sends them itself.
+    /// The keys and arguments, for callers that send them themselves.
     pub(crate) fn keys_and_args(mut self) -> Result<(Vec<String>, Vec<Value>), StoreError> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -191,7 +186,7 @@ impl<'a> ScriptCall<'a> {
         Ok((self.keys, self.args))
     }
 
-    /// Runs a script that writes: see [`Store::write_at`]. It is sent, or waits for its turn, when this returns.
+    /// Runs a script that writes: see [`Store::write_at`]. When this returns, it is sent or in line.
     pub(crate) fn write<R: DeserializeOwned>(
         self,
     ) -> impl Future<Output = Result<R, StoreError>> + Send + use<'a, R> {
@@ -199,7 +194,7 @@ impl<'a> ScriptCall<'a> {
         async move { decoded(script, reply.await?) }
     }
 
-    /// The same for a reply that its caller takes apart.
+    /// Like `write`, but returns the raw reply.
     pub(crate) fn write_for_reply(self) -> BoxFuture<'a, Result<Value, StoreError>> {
         self.sent(Store::write_at)
     }
@@ -215,8 +210,7 @@ impl<'a> ScriptCall<'a> {
         }
     }
 
-    /// Runs a script that writes what can be made again: see [`Store::derive_at`]. It is sent, or waits for its turn, when this
-    /// returns.
+    /// Runs a script that writes derivable data: see [`Store::derive_at`]. When this returns, it is sent or in line.
     pub(crate) fn derive<R: DeserializeOwned>(
         self,
     ) -> impl Future<Output = Result<R, StoreError>> + Send + use<'a, R> {
@@ -224,7 +218,7 @@ impl<'a> ScriptCall<'a> {
         async move { decoded(script, reply.await?) }
     }
 
-    /// Runs a script that writes, or the twin of it that only reads.
+    /// Runs a script that writes, or its read-only twin.
     pub(crate) async fn run<R: DeserializeOwned>(self, writes: bool) -> Result<R, StoreError> {
         if writes {
             self.write().await
@@ -240,7 +234,7 @@ impl<'a> ScriptCall<'a> {
     }
 }
 
-/// A reply as this type. An error names the script.
+/// Decodes a reply. An error names the script.
 fn decoded<R: DeserializeOwned>(script: &Script, reply: Value) -> Result<R, StoreError> {
     decode(reply).map_err(|error| match error {
         StoreError::Unexpected(detail) => {

@@ -1,12 +1,12 @@
-//! One connection to a server of Redis.
+//! One connection to a Redis server.
 //!
 //! Many tasks share a connection, and their commands are pipelined. The client library has one task for each connection,
-//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the order
-//! of calls is the order of their sends.
+//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the
+//! order of calls is the order of their sends.
 //!
 //! This module bounds what the client library does not: how long a connection is used after the server has stopped
-//! answering. One task per connection notices that it is lost, and tells the calls that wait. No call is ever repeated
-//! here: a write that timed out may have been carried out, and only the client's event id makes it safe to repeat.
+//! answering. One task per connection notices its loss, and wakes the waiting calls. No call is ever repeated here: a write
+//! that timed out may have been carried out, and only the client's event id makes it safe to repeat.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -36,21 +36,21 @@ use crate::runtime::supervise::restarted;
 use crate::runtime::throttle;
 use crate::runtime::timeouts::TimeoutFactor;
 
-/// The longest wait for an answer.
+/// The longest wait for a reply.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(4);
 /// The longest wait for a connection, and for the commands that set it up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a connection is tried, and how many unanswered tries end it.
+/// How often a connection is pinged, and how many unanswered pings end it.
 const PING_INTERVAL: Duration = Duration::from_millis(800);
 const PINGS_LOST_MAX: u32 = 2;
-/// The longest wait for a connection to be torn down.
+/// The longest wait for closing a lost connection.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest wait for replicas to have a write.
+/// The longest wait for replicas to confirm a write.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a connection that may be lost is looked at.
+/// How often the state of a doubtful connection is checked.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How servers are reached, and how long the store waits for them.
+/// How to reach servers, and how long to wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) config: Config,
@@ -58,7 +58,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// How another server of theirs is reached.
+    /// Access to another server with the same configuration.
     pub(crate) fn to(&self, server: &Server) -> Self {
         let mut access = self.clone();
         access.config.server = ServerConfig::Centralized {
@@ -77,7 +77,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The words of its command, behind the first.
+    /// The arguments of its command.
     fn words(&self, script: &'static str) -> Vec<Value> {
         let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
         let mut words = Vec::with_capacity(2 + self.keys.len() + self.args.len());
@@ -88,7 +88,7 @@ impl Call {
     }
 }
 
-/// A connection; it is made again whenever it is lost, for as long as this value lives.
+/// A connection; while this value lives, it reconnects whenever it is lost.
 #[derive(Debug)]
 pub(crate) struct Connection {
     client: Client,
@@ -97,19 +97,19 @@ pub(crate) struct Connection {
     _watchdog: AbortOnDropHandle<Infallible>,
 }
 
-/// The state of a connection, besides that of the client library.
+/// The state of a connection that the client library does not track.
 #[derive(Debug, Default)]
 struct Health {
-    /// Why there was none last, as far as that is known.
+    /// The last reason for a missing connection, if known.
     trouble: Mutex<Option<Error>>,
-    /// Wakes the task that finds out whether the connection is lost.
+    /// Wakes the task that checks whether the connection is lost.
     doubt: Notify,
-    /// Wakes the calls that wait for replies: the connection is lost.
+    /// Wakes the calls that wait for replies when the connection is lost.
     loss: Notify,
 }
 
 impl Connection {
-    /// Begins to connect.
+    /// Starts connecting.
     pub(crate) fn open(access: &Access) -> Result<Self, StoreError> {
         let client = client(access)?;
         let timeouts = access.timeouts;
@@ -130,7 +130,7 @@ impl Connection {
         self.client.is_connected()
     }
 
-    /// Fails at once where a call would only wait for a new connection.
+    /// Fails at once if a call would only wait for a new connection.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if self.client.is_connected() {
             return Ok(());
@@ -143,8 +143,8 @@ impl Connection {
         })
     }
 
-    /// Sends a script, behind all that was sent before; the future waits for the reply, and until `min_replicas` replicas
-    /// have all that this connection has written.
+    /// Sends a script, after everything sent before; the future waits for the reply, and until `min_replicas` replicas have
+    /// everything that this connection has written.
     pub(crate) fn send(
         &self,
         call: &Arc<Call>,
@@ -161,7 +161,6 @@ impl Connection {
         }
     }
 
-    /// Runs one command.
     pub(crate) async fn command<R: FromValue>(
         &self,
         name: &'static str,
@@ -173,9 +172,9 @@ impl Connection {
         Ok(reply.await?.convert()?)
     }
 
-    /// Puts the command of a future into the client's queue. The future that this returns waits for the reply, unless the
-    /// connection is lost: the client lets calls wait for a new one. They still end when their time is up, and are not
-    /// sent after that.
+    /// Puts the command of a future into the client's queue. The returned future waits for the reply, or fails when the
+    /// connection is lost, although the client lets such calls wait for a new one. These still end when their time is up,
+    /// and are not sent after that.
     fn queue<T, F>(&self, reply: F) -> impl Future<Output = Result<T, Failure>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -215,8 +214,8 @@ fn measure(script: &Script, begun: Instant, is_ok: bool) {
     }
 }
 
-/// A future of the client, which has put its command into the client's queue: the client does that before it waits for
-/// anything. That this task may have used up its share of time must not count then (`unconstrained`).
+/// Polls a future of the client once, which puts its command into the client's queue. The task's cooperative budget must
+/// not prevent that (`unconstrained`).
 fn queued<F: Future>(reply: F) -> Either<Ready<F::Output>, Pin<Box<Unconstrained<F>>>> {
     let mut reply = Box::pin(unconstrained(reply));
     match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -229,7 +228,7 @@ fn command(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, ClusterHash::FirstKey, false)
 }
 
-/// Runs a script, and waits until enough replicas have all that this connection has written.
+/// Runs a script, and waits until enough replicas have everything that this connection has written.
 async fn run(
     client: Client,
     call: Arc<Call>,
@@ -253,8 +252,8 @@ async fn run(
     Err(StoreError::Unavailable(message).into())
 }
 
-/// Sends a script, and asks how many replicas have it, where that is to be confirmed. Both are sent together: on a
-/// connection that was made in between, replicas would be counted that know nothing of the write.
+/// Sends a script, followed by WAIT if replicas are to confirm it. Both are sent together: on a new connection WAIT would
+/// count replicas that lack the write.
 async fn send_once(
     client: &Client,
     name: &'static str,
@@ -278,8 +277,8 @@ fn client(access: &Access) -> Result<Client, StoreError> {
         timeouts,
     } = access.clone();
     if config.password.is_none() {
-        // Without credentials the library begins with PING, which a server refuses that can't write to its disk. A user
-        // who needs no password is let in with any.
+        // Without credentials the library begins with PING, which a server refuses if it can't write to its disk. A user
+        // without a password accepts any.
         config.username.get_or_insert_with(|| "default".into());
         config.password = Some(String::new());
     }
@@ -297,13 +296,13 @@ fn client(access: &Access) -> Result<Client, StoreError> {
                 ..TcpConfig::default()
             };
         })
-        // Attempts never end; the waits between them grow from 50 ms to 1 s.
+        // Retries never end; the pauses grow from 50 ms to 1 s.
         .set_policy(ReconnectPolicy::new_exponential(0, 50, 1_000, 2))
         .build()
         .map_err(|error| StoreError::Url(error.details().into()))
 }
 
-/// Keeps a client connected, and tells the calls that wait for replies when it is not, for ever.
+/// Keeps a client connected, and wakes waiting calls when it is not.
 async fn watch_over(client: Client, timeouts: TimeoutFactor, health: Arc<Health>) -> Infallible {
     let (never, _) = tokio::join!(
         keep_connected(&client, timeouts, &health),
@@ -312,9 +311,9 @@ async fn watch_over(client: Client, timeouts: TimeoutFactor, health: Arc<Health>
     never
 }
 
-/// Notes why the connection is lost, and tells the calls that wait for replies. The client tells of an error a little before
-/// its state shows it. So from an error, or another reason for doubt, its state is looked at until it is connected and the
-/// calls that were sent before have ended.
+/// Records why the connection is lost, and wakes the calls that wait for replies. The client reports an error a little
+/// before its state shows it. So after an error, or another reason for doubt, its state is polled until it is connected and
+/// the calls sent before have ended.
 async fn tell_losses(client: &Client, timeouts: TimeoutFactor, health: &Health) -> Infallible {
     let mut errors = client.error_rx();
     let mut doubted = Instant::now();
@@ -344,12 +343,12 @@ async fn tell_losses(client: &Client, timeouts: TimeoutFactor, health: &Health) 
     }
 }
 
-/// Connects a client, and does so again when its connection task ends or the server has stopped answering.
+/// Connects a client, and reconnects when its connection task ends or the server has stopped answering.
 async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Health) -> Infallible {
     loop {
         let mut connection = client.connect();
         tokio::select! {
-            // The calls that wait for the connection are told.
+            // `tell_losses` wakes the waiting calls.
             ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
             () = watch(client, timeouts, health) => connection.abort(),
         }
@@ -358,7 +357,7 @@ async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Healt
     }
 }
 
-/// Returns when the connection can't be mended.
+/// Returns when the connection is beyond repair.
 async fn watch(client: &Client, timeouts: TimeoutFactor, health: &Health) {
     let timeout = timeouts.times(PING_INTERVAL);
     let mut lost = 0;
@@ -371,7 +370,7 @@ async fn watch(client: &Client, timeouts: TimeoutFactor, health: &Health) {
         let ping = client.ping::<Value>(None);
         match tokio::time::timeout(timeout, ping).await {
             Ok(Ok(_)) => lost = 0,
-            // A server that is busy, still loads, or can't write to its disk says so, and goes on.
+            // The server is alive, even if it is busy, loading, or can't write to its disk.
             Ok(Err(error)) if failure::is_reply(&error) => lost = 0,
             Ok(Err(_)) | Err(_) => lost += 1,
         }
@@ -409,7 +408,7 @@ mod tests {
         }
         let (commands, mut queue) = tokio::sync::mpsc::unbounded_channel();
         let _reply = queued(async move {
-            // The client waits for its own channels on the way.
+            // The client waits for its own channels in between.
             consume_budget().await;
             commands.send("command").unwrap();
             pending::<()>().await;
@@ -417,7 +416,7 @@ mod tests {
         assert_eq!(queue.try_recv(), Ok("command"));
     }
 
-    /// Says that all is well, on one connection, and takes no second one.
+    /// Answers OK to everything on one connection, and accepts no second one.
     async fn serve(listener: TcpListener) {
         let (mut stream, _) = listener.accept().await.unwrap();
         drop(listener);
@@ -442,7 +441,7 @@ mod tests {
         while connection.check().is_err() {
             tokio::task::yield_now().await;
         }
-        // The client begins to connect again before it comes to the call.
+        // The client starts reconnecting before it reaches the call.
         let client = connection.client.clone();
         let _reconnecting = queued(async move { client.force_reconnection().await });
         let call = Call {

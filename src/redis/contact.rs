@@ -1,4 +1,4 @@
-//! The first contact: checks that a server can be used, before the service works with it.
+//! First contact: checks that a server can be used, before the service works with it.
 
 use fred::types::Value;
 use futures::future::join_all;
@@ -10,14 +10,14 @@ use super::node::Node;
 use super::reply::info_fields;
 use super::{StoreError, keys, script, tls};
 
-/// The first release whose scripts can begin with `#!lua`.
+/// The first release with scripts that begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
-/// What is called by itself, beside what scripts call and what the checks here run anyway.
+/// Commands used directly, in addition to those in scripts and in the checks here.
 const COMMANDS: &str = "HSETNX MGET SMEMBERS SRANDMEMBER HSCAN SSCAN ZSCAN ZREVRANK";
 
 impl Store {
-    /// Checks that every connection is there, and that all servers answer, can be used, and know the scripts; loads them
-    /// where they don't. [`StoreError::Unusable`] says that waiting does not help.
+    /// Checks that every connection is up, and that all servers answer, can be used, and have the scripts; loads missing
+    /// ones. [`StoreError::Unusable`] means that waiting does not help.
     pub async fn prepare(&self) -> Result<(), StoreError> {
         let is_cluster = self.topology.is_cluster();
         let nodes = self.topology.nodes();
@@ -39,14 +39,14 @@ impl Store {
         self.check_format().await
     }
 
-    /// Looks whether a server that can't be reached speaks TLS where its URL says that it does not, or the other way
-    /// round: then it fails with [`StoreError::Unusable`].
+    /// Checks whether an unreachable server speaks TLS although its URL says otherwise, or vice versa; then fails with
+    /// [`StoreError::Unusable`].
     pub async fn check_protocol(&self) -> Result<(), StoreError> {
         tls::check_protocol(&self.topology.access.config).await
     }
 }
 
-/// All have to be well; what waiting does not mend is told before what it may.
+/// All have to succeed; errors that waiting can't fix come first.
 async fn all(
     checks: impl Iterator<Item = impl Future<Output = Result<(), Failure>>>,
 ) -> Result<(), StoreError> {
@@ -74,7 +74,7 @@ fn check_server(info: &str, is_cluster: bool) -> Result<(), StoreError> {
     }
 }
 
-/// Checks that the user may do all that is done.
+/// Checks that the user has all permissions that are needed.
 async fn check_permissions(node: &Node) -> Result<(), Failure> {
     let mut args: Vec<Value> = vec![keys::LIVE.into()];
     let commands = script::commands().into_iter().chain(COMMANDS.split(' '));

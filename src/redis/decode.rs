@@ -1,15 +1,15 @@
-//! Decodes the replies of scripts by serde: the type beside a call says what the script returns.
+//! Decodes the replies of scripts with serde: the type at a call says what the script returns.
 //!
 //! | type | reply |
 //! | --- | --- |
 //! | number, text | itself; a number may be text |
 //! | `bool` | 1 or 0, which may be text |
 //! | `Option` | an empty text: `None` |
-//! | list, tuple, struct | a list; a struct has its fields in their order |
-//! | enum | a code; or a list that begins with one, and goes on with the content of the variant |
+//! | list, tuple, struct | a list; of a struct, its fields in order |
+//! | enum | a code; or a list of a code and the content of the variant |
 //! | [`Raw`], [`Packed`] | bytes; `MessagePack` |
-//! | [`Tail`], [`Flat`] | the rest of the list; things without lists of their own |
-//! | [`Done`], [`Found`] | what follows a code |
+//! | [`Tail`], [`Flat`] | the rest of the list; items that are not in nested lists |
+//! | [`Done`], [`Found`] | the content after a code |
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -24,20 +24,20 @@ use super::reply::{Reply, unknown_code};
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 
-/// Reads a reply. [`StoreError::Stale`] if it has the code `STALE`, and the type has no such variant.
+/// Decodes a reply. [`StoreError::Stale`] if it has the code `STALE`, and the type has no such variant.
 pub(crate) fn decode<T: DeserializeOwned>(reply: Value) -> Result<T, StoreError> {
     T::deserialize(Part::of(&mut Reply::of_one(reply)))
 }
 
-/// What follows `OK`, of a script that has no other code but `STALE`.
+/// The content after `OK`, of a script without other codes but `STALE`.
 #[derive(Deserialize)]
 pub(crate) enum Done<T = ()> {
     #[serde(rename = "OK")]
     Ok(T),
 }
 
-/// What follows the code that says that there is something, or that it was done; `None`: the script has said that there is nothing, or
-/// that nothing was done, for a reason that the caller knows.
+/// The content after the code for "found" or "done"; `None` for the code for "not found" or "nothing done", whose reason
+/// the caller knows.
 #[derive(Deserialize)]
 pub(crate) enum Found<T> {
     #[serde(rename = "OK", alias = "BACK", alias = "DONE", alias = "HIDDEN")]
@@ -62,7 +62,7 @@ impl<T> From<Found<T>> for Option<T> {
     }
 }
 
-/// The code of a reply that has nothing else.
+/// The code of a reply without content.
 #[derive(Deserialize)]
 pub(crate) struct Code((String,));
 
@@ -78,11 +78,11 @@ impl Code {
     }
 }
 
-/// All that is left of the list that it stands in, as what a list is read as.
+/// The rest of the list that it is in, decoded as a list.
 #[derive(Deserialize)]
 pub(crate) struct Tail<T>(pub(crate) T);
 
-/// A list of things of some parts each, all of which follow each other.
+/// Items of several parts each, all in one list.
 #[derive(Deserialize)]
 pub(crate) struct Flat<T>(pub(crate) Vec<T>);
 
@@ -120,7 +120,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Packed<T> {
     }
 }
 
-/// What is packed.
+/// Decodes `MessagePack` content.
 pub(crate) fn packed<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -152,9 +152,9 @@ impl serde::de::Error for StoreError {
 /// The next part of a list.
 struct Part<'a> {
     list: &'a mut Reply,
-    /// If it is to be a list: all that is left of `list`.
+    /// As a list: it takes the rest of `list`.
     is_rest: bool,
-    /// If it is to be a list: each of its things takes some parts of it.
+    /// As a list: each item takes several parts of it.
     is_flat: bool,
 }
 
@@ -288,10 +288,10 @@ impl<'de> Deserializer<'de> for Part<'_> {
     forward_to_deserialize_any! { i128 u128 f32 f64 char bytes unit_struct tuple_struct map identifier ignored_any }
 }
 
-/// What a list is read as.
+/// Decodes the items of a list.
 struct Parts<'a> {
     list: &'a mut Reply,
-    /// Whether it is known how many there are.
+    /// Whether their number is known.
     is_fixed: bool,
     is_flat: bool,
 }
@@ -315,7 +315,7 @@ impl<'de> SeqAccess<'de> for Parts<'_> {
     }
 }
 
-/// A code, and the content of its variant.
+/// A code with the content of its variant.
 struct Coded<'a>(&'a mut Reply);
 
 impl<'de> EnumAccess<'de> for Coded<'_> {
@@ -391,7 +391,7 @@ mod tests {
         let closed = Reply::Closed(Timestamp::from_ms_clamped(5));
         assert_eq!(read(list(["CLOSED", "5"])).unwrap(), closed);
         assert!(matches!(read(list(["STALE"])), Err(StoreError::Stale)));
-        // A list of Lua ends before a last `nil`.
+        // A Lua list ends before a final `nil`.
         assert_eq!(read(list(["OK", "7"])).unwrap(), Reply::Ok(7, None));
         for wrong in [list(["OTHER"]), list(["OK"]), list(["OK", "x", ""])] {
             assert!(matches!(read(wrong), Err(StoreError::Unexpected(_))));

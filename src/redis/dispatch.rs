@@ -1,8 +1,8 @@
-//! Sends each call to the server that has the slot of its keys. The rest of the store calls Redis through this module.
+//! Sends each call to the server that has the slot of its keys. All calls of Redis go through this module.
 //!
-//! `connection.rs` bounds how long a call can take when a server does not answer. While a slot of a cluster moves from
-//! one server to another, Redis refuses calls to it before they have done anything (`scripts/lib/slot.lua`). This module
-//! repeats such calls for a while.
+//! `connection.rs` bounds the time of a call when a server does not answer. While a slot of a cluster moves to another
+//! server, Redis refuses calls to it before they have done anything (`scripts/lib/slot.lua`). This module retries such
+//! calls for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,43 +28,43 @@ use crate::domain::time::{Span, Timestamp};
 use crate::runtime::join::join_all;
 use crate::runtime::timeouts::TimeoutFactor;
 
-/// For how long a call is sent again whose slot has moved or is moving.
+/// How long a call is retried whose slot has moved or is moving.
 const MOVING_TIME_MAX: Duration = Duration::from_secs(2);
-/// The shortest and the longest pause before that: while the slot is moving they double.
+/// The shortest and the longest pause before a retry; it doubles while the slot is moving.
 const MOVING_PAUSE_MIN: Duration = Duration::from_millis(5);
 const MOVING_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// For how long lines of the audit log are kept unless it is set.
+/// How long lines of the audit log are kept by default.
 const AUDIT_RETENTION: Span = Span::days(365);
-/// The longest wait for a server to tell its history.
+/// The longest wait for the history of a server.
 const HISTORY_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Redis, as the service sees it.
+/// Redis, as used by the service.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) topology: Arc<Topology>,
-    /// How patient it is; the service above is as patient.
+    /// The factor for the timeouts, also of the service.
     pub timeouts: TimeoutFactor,
     min_replicas: u8,
-    /// For how long lines of the audit log are kept; `None`: until the log is too large.
+    /// How long lines of the audit log are kept; `None`: until the log is too large.
     pub(crate) audit_retention: Option<Span>,
-    /// Where reads may be answered that need not be as fresh as can be.
+    /// The replicas for reads that may be slightly old.
     pub(crate) replicas: Option<Replicas>,
-    /// Whether it is known that what belongs to no board has the format of this release.
+    /// Whether data that belongs to no board is known to have the format of this release.
     pub(crate) is_format_known: AtomicBool,
 }
 
-/// How fresh the answer to a read has to be.
+/// How fresh the answer to a read must be.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Freshness {
-    /// All that was acknowledged before the question is in it.
+    /// It has everything that was acknowledged before the request.
     #[default]
     Current,
-    /// It may be older, by the staleness that the store was set up with; so a replica may answer.
+    /// It may be older, up to the store's staleness, so a replica may answer.
     Bounded,
 }
 
 impl Store {
-    /// Begins to connect, and goes on trying by itself for as long as the store lives.
+    /// Starts connecting, and keeps trying while the store lives.
     pub fn connect(address: &Address, timeouts: TimeoutFactor) -> Result<Self, StoreError> {
         let config = address.config()?;
         Ok(Self {
@@ -77,22 +77,21 @@ impl Store {
         })
     }
 
-    /// The same, where a write is done once so many replicas have it too.
+    /// Makes a write complete only once this many replicas have it, too.
     #[must_use]
     pub fn with_min_replicas(mut self, min_replicas: u8) -> Self {
         self.min_replicas = min_replicas;
         self
     }
 
-    /// The same, where lines of the audit log are kept for so long; `None`: until the log is too large.
+    /// Sets how long lines of the audit log are kept; `None`: until the log is too large.
     #[must_use]
     pub fn with_audit_retention(mut self, audit_retention: Option<Span>) -> Self {
         self.audit_retention = audit_retention;
         self
     }
 
-    /// The same, where replicas that are at most so far behind answer reads for which that is fresh enough; not with a
-    /// staleness of zero.
+    /// Lets replicas that are at most this far behind answer reads for which that is fresh enough; zero: no replicas.
     #[must_use]
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Self {
         self.replicas = (!max_staleness.is_zero())
@@ -100,18 +99,17 @@ impl Store {
         self
     }
 
-    /// How old an answer of a replica may be at the most, where they may be asked.
+    /// The greatest age of a replica's answer; `None` if replicas are not used.
     pub fn max_staleness(&self) -> Option<Duration> {
         Some(self.replicas.as_ref()?.max_staleness)
     }
 
-    /// Whether writes wait for replicas.
     pub(crate) fn waits_for_replicas(&self) -> bool {
         self.min_replicas > 0
     }
 
-    /// Whether every connection is there, and Redis answers and knows every script. Of a cluster most nodes are enough:
-    /// what lies on the others fails by itself.
+    /// Checks that every connection is up, and that Redis answers and knows every script. Of a cluster most nodes are
+    /// enough: calls to the others fail individually.
     pub async fn check(&self) -> Result<(), StoreError> {
         let nodes = self.topology.nodes();
         let checked = nodes.iter().map(async |node| {
@@ -126,8 +124,8 @@ impl Store {
         }
     }
 
-    /// Which history of data each server that has slots is at, by the servers' names: another one after a server was
-    /// started, has taken over, or has been given other data. Servers that do not answer soon are left out.
+    /// The replication id of each server that has slots, by server name: it changes when a server was restarted, has taken
+    /// over, or was given other data. Servers that do not answer soon are left out.
     pub async fn histories(&self) -> BTreeMap<String, String> {
         let primaries = self.topology.primaries();
         let asked = primaries.iter().map(async |(server, node)| {
@@ -140,7 +138,7 @@ impl Store {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    /// What Redis' clock shows, in microseconds since the epoch. All instances ask the same server of a cluster.
+    /// The time of Redis' clock, in microseconds since the epoch. All instances ask the same server of a cluster.
     pub async fn server_time_us(&self) -> Result<i64, StoreError> {
         let node = self.topology.node(slot_of(keys::SEQUENCE))?;
         let (seconds, micros): (i64, i64) = node.readers.command("TIME", Vec::new()).await?;
@@ -157,8 +155,8 @@ impl Store {
         self.topology.primaries().into_values().collect()
     }
 
-    /// Runs a script that writes. Calls for the same board, or shard, whose keys have this tag, are carried out in the order in which
-    /// this was called, not in which their futures are polled: the call is sent, or waits for its turn, when this returns.
+    /// Runs a script that writes. Calls with the same tag, so for the same board or shard, are carried out in the order of
+    /// these calls, no matter when their futures are polled: when this returns, the call is sent or in line.
     pub(crate) fn write_at(
         &self,
         tag: String,
@@ -167,7 +165,7 @@ impl Store {
         self.run_in_turn(tag, call, self.min_replicas)
     }
 
-    /// Runs a script that writes what can be made again from other data: it does not wait for replicas.
+    /// Runs a script that writes derivable data, without waiting for replicas.
     pub(crate) fn derive_at(
         &self,
         tag: String,
@@ -176,7 +174,7 @@ impl Store {
         self.run_in_turn(tag, call, 0)
     }
 
-    /// Before the first write it is looked whether the format of the data is known.
+    /// Before the first write, the format of the data is checked.
     fn run_in_turn(
         &self,
         tag: String,
@@ -192,7 +190,7 @@ impl Store {
         })
     }
 
-    /// Runs a script that writes, whether the format of the data is known or not.
+    /// Runs a script that writes, even if the format of the data is unknown.
     pub(crate) fn send_in_turn(
         &self,
         tag: String,
@@ -211,9 +209,8 @@ impl Store {
         self.at_slot(call.slot(), read).await
     }
 
-    /// Runs a script that reads what belongs to a board, or shard, on a replica, if there is one that is fresh enough. It
-    /// may have a part of the keys only: of a slot that is moving. The script gets the id of its process as one more
-    /// argument.
+    /// Runs a script that reads a board or shard on a replica, if one is fresh enough. While the slot is moving, the
+    /// replica may have only some of the keys. The script gets the id of its process as an additional argument.
     pub(crate) async fn read_replica(&self, shard: &Shard, call: Call) -> Option<Dated<Value>> {
         let replicas = self.replicas.as_ref()?;
         let primary = self.topology.server(call.slot())?;
@@ -235,7 +232,7 @@ impl Store {
         self.command_at(slot, name, args).await
     }
 
-    /// What is due by now in a sorted set of times in milliseconds: up to `count` of its members, those first that were due first.
+    /// Up to `count` members of a sorted set of times in milliseconds that are due by now, the longest due first.
     pub(crate) async fn due(
         &self,
         key: &'static str,
@@ -247,7 +244,7 @@ impl Store {
         self.command("ZRANGE", range).await
     }
 
-    /// About how many bytes a key takes; `None` if it is not there.
+    /// About how many bytes a key takes; `None` if it does not exist.
     pub(crate) async fn memory_of(&self, key: &str) -> Result<Option<u64>, StoreError> {
         let args = ["USAGE", key].map(str::to_owned).to_vec();
         self.command_at(slot_of(key), "MEMORY", args).await
@@ -266,13 +263,13 @@ impl Store {
         self.at_slot(slot, command).await
     }
 
-    /// A connection of one's own to the server that has the slot of a key.
+    /// A separate connection to the server that has the slot of a key.
     pub(crate) fn connect_to(&self, key: &str) -> Result<Connection, StoreError> {
         Connection::open(&self.topology.node(slot_of(key))?.access)
     }
 
-    /// Calls the server that has a slot, and again for a while where the slot was elsewhere or moving. The first call is
-    /// made when this returns; its future need not have been polled.
+    /// Calls the server that has a slot, and retries for a while if the slot was elsewhere or moving. The first call is
+    /// made before this returns, even if its future is never polled.
     fn at_slot<'a, T: Send + 'a, F: Future<Output = Result<T, Failure>> + Send + 'a>(
         &'a self,
         slot: u16,
@@ -292,7 +289,7 @@ impl Store {
         })
     }
 
-    /// Waits until a call is to be sent again whose slot was elsewhere or moving; another failure is for the caller.
+    /// Waits until a call may be retried whose slot was elsewhere or moving; passes other failures on.
     async fn wait_for_slot(
         &self,
         begun: Instant,
@@ -303,7 +300,7 @@ impl Store {
             return Err(failure.into());
         }
         match failure {
-            // It is all there where it is now.
+            // All of the slot is at its new place.
             Failure::Moved(_) => *pause = MOVING_PAUSE_MIN,
             Failure::Moving(_) => *pause = (*pause * 2).min(MOVING_PAUSE_MAX),
             Failure::Store(error) => return Err(error),
@@ -325,13 +322,12 @@ impl Call {
         Self { script, keys, args }
     }
 
-    /// The slot of its keys.
     fn slot(&self) -> u16 {
         self.keys.first().map_or(0, Key::cluster_hash)
     }
 }
 
-/// Whether a cluster takes these keys in one call.
+/// Whether a cluster accepts these keys in one call.
 fn are_in_one_slot(keys: &[String]) -> bool {
     let mut slots = keys.iter().map(|key| slot_of(key));
     let first = slots.next();

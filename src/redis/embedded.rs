@@ -14,17 +14,16 @@
 //!   when the last process that holds it is gone, so a server that outlived a killed service, or
 //!   one that is still dying, keeps the next one out. (A server that somebody starts by hand on
 //!   the same files, with neither this lock nor this socket, can't be seen.)
-//! - **No server goes on from half a write.** Before each start the end of the append-only file is looked
-//!   at, and a script's writes that were not written whole are cut off (`journal.rs` says why).
+//! - **No server continues from half a write.** Before each start the end of the append-only file is checked, and an
+//!   incomplete block of a script's writes is cut off (`journal.rs` says why).
 //! - **The watched server is our own child.** One that an earlier run left behind is shut down
 //!   over its socket and replaced, never adopted.
-//! - **Only our own child is ever sent a signal.** A left-over is merely asked to shut down, and
-//!   only after it has named our data directory as its own.
+//! - **Signals are only sent to our own child.** A left-over is merely asked to shut down, and only after it has confirmed
+//!   that its data directory is ours.
 //!
-//! The server appends a write to its file before it acknowledges it, so a killed server loses
-//! nothing that reached the file; it fsyncs once a second, so a machine that loses power loses the
-//! last second or two. One gap lies between: while an fsync is slow, the server holds new writes
-//! back in its memory for up to 2 s, and killing it with SIGKILL just then loses those.
+//! The server appends a write to its file before it acknowledges it, so a killed server loses nothing that reached the
+//! file; it fsyncs once a second, so a machine that loses power loses the last second or two. One gap remains: during a
+//! slow fsync the server holds new writes back in memory for up to 2 s, and a SIGKILL at that moment loses them.
 
 mod home;
 mod journal;
@@ -50,12 +49,12 @@ use self::process::Server;
 const RESTART_DELAY_MIN: Duration = Duration::from_millis(50);
 /// The longest wait between two restarts.
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(2);
-/// A server that has served this long is sound: its next restart begins with the shortest delay.
+/// A server that has served this long counts as stable: its next restart begins with the shortest delay.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 /// How long a server that an earlier run left behind may take to shut down.
 const LEFT_OVER_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What the embedded server is started from.
+/// The settings of the embedded server.
 #[derive(Debug, Clone)]
 pub struct EmbeddedConfig {
     /// Holds the append-only file, the locks and, if its path is short enough, the socket.
@@ -87,16 +86,16 @@ pub enum EmbeddedError {
     /// Another running service, of the given process id if it could be read, uses the directory.
     #[error("the data directory {} is in use by {}", .0.display(), process_name(*.1))]
     DataDirInUse(PathBuf, Option<u32>),
-    /// A server that is not ours has the files or the socket of the directory, and doesn't go away:
-    /// which process it is and what it answers.
+    /// Another server has the files or the socket of the directory, and doesn't go away: which process it is, and its
+    /// reply.
     #[error("another Redis server is in the way in {}: {}", .0.display(), .1)]
     LeftOver(PathBuf, String),
-    /// The server ended, or fell silent, before it served: its exit status and last log line.
+    /// The server ended or fell silent before it served: its exit status and last log line.
     #[error("the Redis server did not start: {0}")]
     NotServing(String),
 }
 
-/// The socket of the private server of a data directory that is there, whether it runs or not.
+/// The socket of the private server of an existing data directory, whether the server runs or not.
 ///
 /// # Errors
 ///
@@ -111,7 +110,7 @@ fn process_name(pid: Option<u32>) -> String {
     pid.map_or("another process".into(), |pid| format!("process {pid}"))
 }
 
-/// What the embedded server is doing.
+/// The state of the embedded server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
     /// It serves.
@@ -119,12 +118,12 @@ pub enum ServerState {
         /// Its process id.
         pid: u32,
     },
-    /// It ended by itself, and is being started again or is loading its data.
+    /// It ended unexpectedly, and is being restarted or is loading its data.
     Restarting {
-        /// Counts from 1, and starts again once a server has served for a while.
+        /// Counts from 1; reset once a server has served for a while.
         attempt: u32,
     },
-    /// It was shut down, or the runtime that watched it is gone.
+    /// It was shut down, or the runtime that watched it has ended.
     Stopped,
 }
 
@@ -196,17 +195,16 @@ impl EmbeddedServer {
     pub async fn stop(&self) {
         self.stop.send_replace(true);
         let mut state = self.state.clone();
-        // An error says that the watcher is gone, and its server with it.
+        // An error means that the watcher, and so its server, has ended.
         let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
     }
 }
 
-/// Owns the child and everything that it runs on, in one task.
+/// Owns the child and everything that it needs, in one task.
 ///
-/// The fields drop in this order when the runtime ends: first the server, which that kills, then
-/// its home, which that unlocks.
+/// When the runtime ends, the fields drop in this order: first the server, which kills it, then its home, which unlocks it.
 struct Watcher {
-    /// Empty while one server has ended and the next isn't spawned.
+    /// Empty between the end of one server and the spawn of the next.
     slot: Option<Server>,
     program: PathBuf,
     home: Home,
@@ -214,7 +212,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Watches until told to stop; a dropped handle tells so too.
+    /// Watches until it is told to stop, or its handle is dropped.
     async fn run(mut self, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             () = self.keep_alive() => {}
@@ -223,7 +221,7 @@ impl Watcher {
         if let Some(server) = &mut self.slot {
             server.stop(&self.home.socket).await;
         }
-        // A caller that sees `Stopped` may start another server here, so the locks are given back first.
+        // The locks are released first: a caller that sees `Stopped` may start another server here.
         drop((self.slot, self.home));
         info!("the embedded Redis server has stopped");
         self.state.send_replace(ServerState::Stopped);
@@ -272,8 +270,8 @@ impl Watcher {
 
 /// Starts a server in the empty `slot`, waits until it serves, and returns its process id.
 ///
-/// The child is in the slot from its birth, so a caller that drops this future still holds it.
-/// After an error it is gone.
+/// The child is in the slot as soon as it is spawned, so a caller that drops this future still holds it. After an error it
+/// has ended.
 async fn launch(
     program: &Path,
     home: &Home,
@@ -291,7 +289,7 @@ async fn launch(
     outcome
 }
 
-/// The wait before a restart, whose number counts from 1.
+/// The wait before a restart; attempts count from 1.
 fn restart_delay(attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(u32::BITS - 1);
     RESTART_DELAY_MIN

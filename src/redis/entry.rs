@@ -9,7 +9,7 @@ use super::decode::{Flat, Raw};
 use crate::domain::texts::serde_as_text;
 use crate::domain::time::Timestamp;
 
-/// An entry of a stream, by its place there.
+/// The place of an entry in its stream.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct EntryId {
     ms: u64,
@@ -17,7 +17,7 @@ pub struct EntryId {
 }
 
 impl EntryId {
-    /// The first one that there can be from a millisecond since the epoch on.
+    /// The first possible one from a millisecond since the epoch.
     pub fn from_ms(ms: i64) -> Self {
         Self {
             ms: u64::try_from(ms).unwrap_or(0),
@@ -31,13 +31,13 @@ impl EntryId {
         Self { number, ..self }
     }
 
-    /// The next one that there can be.
+    /// The next possible one.
     #[must_use]
     pub fn next(self) -> Self {
         self.numbered(self.number.saturating_add(1))
     }
 
-    /// When it was put into the stream, by the clock of Redis.
+    /// When it was appended, by the clock of Redis.
     pub fn at(self) -> Timestamp {
         Timestamp::from_ms_clamped(i64::try_from(self.ms).unwrap_or(i64::MAX))
     }

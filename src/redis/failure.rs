@@ -1,17 +1,17 @@
-//! What an error of Redis means for the caller.
+//! What an error of Redis means to the caller.
 
 use fred::error::{Error, ErrorKind};
 
 use super::StoreError;
 
-/// Why a node has not done what it was asked for.
+/// Why a node has not done what it was asked to do.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The slot lies elsewhere; nothing was done.
+    /// The slot is elsewhere; nothing was done.
     Moved(String),
-    /// The slot is about to, and a part of it already does; nothing was done.
+    /// The slot is moving, and some of its keys have moved; nothing was done.
     Moving(String),
-    /// Something else.
+    /// Another error.
     Store(StoreError),
 }
 
@@ -49,8 +49,8 @@ impl From<Error> for Failure {
         if let Some(reason) = why_unusable(details) {
             return StoreError::Unusable(format!("{reason} ({details})")).into();
         }
-        // A script that fails while it runs is a fault of this program, or of the data, as is a key of another type; all
-        // else is a matter of the server.
+        // A script that fails while it runs, or a key of another type, is a fault of this program or of the data;
+        // everything else concerns the server.
         let in_script = text.contains("user_script") && !text.contains("cluster is down");
         let is_own_fault = in_script || details.starts_with("WRONGTYPE");
         if is_own_fault || *error.kind() == ErrorKind::Parse {
@@ -61,7 +61,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Whether an error is a reply of the server, rather than the lack of one.
+/// Whether an error is a reply of the server, rather than a missing one.
 pub(crate) fn is_reply(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Auth)
 }
@@ -71,14 +71,14 @@ pub(crate) fn says_unknown_script(error: &Error) -> bool {
     error.details().starts_with("NOSCRIPT")
 }
 
-/// Whether a node of a cluster has refused a call since its slot is moving. A script meets that before its first write
+/// Whether a cluster node has refused a call because its slot is moving. Scripts detect that before their first write
 /// (`scripts/lib/slot.lua`).
 fn says_moving(details: &str) -> bool {
     let refusals = ["ASK ", "TRYAGAIN"];
     refusals.iter().any(|refusal| details.starts_with(refusal)) || details.contains("non local key")
 }
 
-/// Why a server can't be used as it is set up, if that is what it says.
+/// Why a server can't be used as it is set up, if the reply says so.
 fn why_unusable(details: &str) -> Option<&'static str> {
     const BEGINNINGS: [(&str, &str); 11] = [
         ("WRONGPASS", PASSWORD),
@@ -107,18 +107,18 @@ fn why_unusable(details: &str) -> Option<&'static str> {
 }
 
 const PASSWORD: &str = "the user or the password of its URL is wrong, or missing";
-/// A user that may not do what is needed.
+/// The user lacks a permission.
 pub(crate) const PERMISSION: &str =
     "its user lacks a permission; docs/redis.md lists those that are needed";
 const DATABASE: &str = "it does not have the database of its URL";
 const PROTECTED: &str = "it takes local connections only, being in protected mode";
 const CERTIFICATE: &str =
     "its certificate is not trusted; SSL_CERT_FILE names the file of a private authority";
-/// The servers that are needed, for the message if a server is too old or another product.
+/// The servers that are needed, if a server is too old or another product.
 pub(crate) const RELEASE: &str = "Redis 7.0 or Valkey 7.2 or newer is needed";
-/// A URL of a cluster, and a server that is none.
+/// The URL is of a cluster, but the server is none.
 pub(crate) const CLUSTER: &str = "it is no cluster: its URL begins with redis:// or rediss://";
-/// A URL of TLS, and a server without.
+/// The URL asks for TLS, but the server has none.
 pub(crate) const NO_TLS: &str =
     "there is no TLS at its port: its URL begins with redis://, without the second s";
 

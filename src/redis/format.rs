@@ -1,8 +1,9 @@
-//! The format of what is stored: which form boards, and what belongs to no board, have in Redis.
+//! The format of stored data: of boards, and of data that belongs to no board.
 //!
-//! Each board has the number of its format beside its definition (`boards.rs`), and so has what belongs to no board. A release works with one
-//! format. Where it finds another one, it refuses to work with that before it writes anything: what it took apart wrongly it would spoil.
-//! A change of the form adds 1 to the number, and comes with a migration.
+//! Each board stores the number of its format next to its definition (`core/board/store/boards.rs`), and so does data that
+//! belongs to no board. A release works with one format. If it finds another one, it refuses to work before it writes
+//! anything, because it would corrupt data that it misreads. A change of the format increments the number, and comes with a
+//! migration.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +12,10 @@ use super::dispatch::Store;
 use super::protocol::formats::DATA_FORMAT;
 use super::{StoreError, keys, script};
 
-/// That of data without a number.
+/// The format of data without a number.
 pub(crate) const FIRST_FORMAT: u64 = 1;
 
-/// What is wrong with data of another format, and what to do.
+/// The error about data of another format, with what to do.
 pub(crate) fn other_format(what: &str, format: u64) -> String {
     format!(
         "{what} has the data format {format}, and this release supports {DATA_FORMAT}: use the release that wrote it, or another Redis database"
@@ -22,8 +23,8 @@ pub(crate) fn other_format(what: &str, format: u64) -> String {
 }
 
 impl Store {
-    /// Looks whether what belongs to no board has the format of this release, or is not there yet; otherwise it fails with
-    /// [`StoreError::Unusable`]. Writes nothing.
+    /// Checks that data which belongs to no board has the format of this release, or does not exist yet; otherwise fails
+    /// with [`StoreError::Unusable`]. Writes nothing.
     pub(crate) async fn check_format(&self) -> Result<(), StoreError> {
         let args = [keys::FORMAT, keys::STAMP];
         let stored: (Option<String>, Option<String>) = self.command("MGET", args).await?;
@@ -34,7 +35,7 @@ impl Store {
         }
     }
 
-    /// The same before the first write, which notes the format where nothing was stored before.
+    /// Checks the same before the first write, and stores the format if nothing was stored before.
     pub(crate) async fn note_format(&self) -> Result<(), StoreError> {
         let keys = [keys::FORMAT, keys::STAMP].map(str::to_owned);
         let args = vec![DATA_FORMAT.to_string().into()];

@@ -1,9 +1,9 @@
 //! The form of every key.
 //!
-//! All keys of a board share the hash tag `{board}`, so that they lie in one slot of a cluster and one script can reach
-//! them all. The keys of a shard share the tag `{board:16:3}`. Behind the tag comes the generation, a stamp that tells a
-//! board from a deleted one of the same name; the table has `1` for it. Then comes the code of the kind: [`Kind`] says what
-//! each kind is, and how its keys are treated. Periods are written as users read them.
+//! All keys of a board share the hash tag `{board}`, so that they are in one slot of a cluster and one script can reach
+//! them all. The keys of a shard share the tag `{board:16:3}`. The tag is followed by the generation, a stamp that
+//! distinguishes a board from a deleted one of that name (`1` in the table), and the code of the kind: [`Kind`] says what
+//! each kind is, and how its keys are treated. Periods are written as users see them.
 //!
 //! | key | kind |
 //! | --- | --- |
@@ -11,10 +11,10 @@
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
-//! | `st:{b}:1:s:base-day:2026-11-21` | the same without what was carried over, for rolling windows |
+//! | `st:{b}:1:s:base-day:2026-11-21` | [`Kind::Standing`] without what was carried over, for rolling windows |
 //! | `st:{b}:1:d:last-7-days:2026-11-21`, `st:{b}:1:d:initial-day:2026-11-21` | [`Kind::Derived`] |
 //! | `st:{b}:1:i:initial-scores:all`, `st:{b}:1:past-initial` | [`Kind::InitialScores`], [`Kind::PastInitial`] |
-//! | `st:{b}:1:s:raw-day:2026-11-21`, … | the same as without `raw-`, without weights |
+//! | `st:{b}:1:s:raw-day:2026-11-21`, … | like those without `raw-`, without weights |
 //! | …`:members`, …`:scores`, …`:total` | [`Kind::Members`], [`Kind::Distinct`], [`Kind::Total`] of a standing |
 //! | …`:hidden-list`, …`:hidden-scores`, …`:hidden-state` | [`Kind::HiddenList`], [`Kind::HiddenScores`], [`Kind::HiddenState`] of a standing |
 //! | `st:{b}:1:periods:day` | [`Kind::Periods`] of a unit |
@@ -40,7 +40,7 @@
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
-//! Under the tag `{boards}` lies what all boards share:
+//! Keys that all boards share have the tag `{boards}`:
 //!
 //! | key | type | holds |
 //! | --- | --- | --- |
@@ -48,48 +48,48 @@
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
 //! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
 //! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
-//! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun and not announced |
-//! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that are perhaps not at their end |
+//! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun but not announced |
+//! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that may not have ended |
 //! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
-//! | `st:{boards}:moving` | set | the ids of boards that move to other shards, and perhaps of some that have moved |
+//! | `st:{boards}:moving` | set | the ids of boards that move to other shards, possibly of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
 //! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
-//! | `st:{boards}:api-key-names`, … | | what `live`, `changes`, `sequence` and `epoch` are for boards |
+//! | `st:{boards}:api-key-names`, … | | like `live`, `changes`, `sequence` and `epoch` of boards |
 //! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
 //! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
 //! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
-//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that are not at their end, by themselves; of the others, by the instant at which they ended |
+//! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that have not ended, by number; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
 //! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
-//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | the same members and names, all under score 0; those whose order ends by itself, by that instant |
+//! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | these members and names, all under score 0; those whose order has an end, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
 //! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/put.lua`) |
-//! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by the offset up to which shards have taken their records that say nothing of the partition (`engine/intake/`) |
-//! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have come up to the ends of the log |
+//! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by their floors: the offsets assumed for shards without one (`queue/intake/`) |
+//! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have reached the ends of the log |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
-//! | `st:{boards}:webhooks-version` | integer | another number after each change of a webhook |
-//! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when something is to be done for them |
+//! | `st:{boards}:webhooks-version` | integer | changes with each change of a webhook |
+//! | `st:{boards}:webhooks-due` | sorted set | names of webhooks by when they are due |
 //! | `st:{boards}:webhook-deliveries:site` | hash | deliveries of a webhook by the ids of their messages, JSON (`domain/delivery.rs`) |
-//! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, or became so (`scripts/lib/deliveries.lua`) |
+//! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, died or were delivered (`scripts/lib/deliveries.lua`) |
 //! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`access/stream_tokens/model.rs`) |
 //! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
-//! | `st:{boards}:sessions:site` | list | the keys of the sessions that an API key has begun (`scripts/begin_session.lua`); one of the configuration is known by its place there, `configuration:0` |
-//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that counts (`scripts/staleness.lua`) |
-//! | `st:{boards}:instances` | hash | what instances tell of themselves by their ids, JSON (`domain/instance.rs`) |
-//! | `st:{boards}:unneeded` | set | `generation board sharding` of data that is to be unlinked once nothing needs it |
+//! | `st:{boards}:sessions:site` | list | the keys of the sessions of an API key (`scripts/begin_session.lua`); a key of the configuration is named by its place there, `configuration:0` |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that is valid (`scripts/staleness.lua`) |
+//! | `st:{boards}:instances` | hash | what instances report about themselves, by their ids, JSON (`domain/instance.rs`) |
+//! | `st:{boards}:unneeded` | set | `generation board sharding` of data to be unlinked once nothing needs it |
 //!
-//! Profiles lie under the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
+//! Profiles have the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
 //!
 //! | key | type | holds |
 //! | --- | --- | --- |
 //! | `st:{profiles:07}:p:alice` | string | the profile of a member, JSON (`domain/profile.rs`) |
-//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review, all under score 0 |
+//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review status, all under score 0 |
 //!
-//! A window that was removed from a board and added again has its epoch behind its name: `day@5`.
+//! The name of a window that was removed from a board and added again has its epoch appended: `day@5`.
 
 use std::fmt::Display;
 
@@ -111,15 +111,15 @@ use crate::domain::window::Window;
 
 /// The set of shardings of boards whose data is to be unlinked.
 pub const UNNEEDED: &str = "st:{boards}:unneeded";
-/// The set of boards that were deleted and may have left what no registry names.
+/// The set of deleted boards that may have left keys which are in no registry.
 pub const DELETED: &str = "st:{boards}:deleted";
 /// The leases of work for all boards.
 pub const LEASES: &str = "st:{boards}:leases";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
-/// The ids of boards on their way to other shards.
+/// The ids of boards that move to other shards.
 pub const MOVING: &str = "st:{boards}:moving";
-/// The lists that are kept short and have many hidden members, by their sorted sets.
+/// The short lists (`keep_top`) with many hidden members, by their sorted sets.
 pub const NARROW: &str = "st:{boards}:narrow";
 /// Board ids by the sequence number of their last change.
 pub const CHANGES: &str = "st:{boards}:changes";
@@ -127,13 +127,13 @@ pub const CHANGES: &str = "st:{boards}:changes";
 pub const SEQUENCE: &str = "st:{boards}:sequence";
 /// The epoch of the sequence numbers.
 pub const EPOCH: &str = "st:{boards}:epoch";
-/// The format of what belongs to no board.
+/// The format of data that belongs to no board.
 pub const FORMAT: &str = "st:{boards}:format";
 /// The last stamp.
 pub const STAMP: &str = "st:{boards}:stamp";
-/// The changes that were begun.
+/// Changes that were begun but not announced.
 pub const BEGUN: &str = "st:{boards}:begun";
-/// The erasures that were begun.
+/// Erasures that may not have ended.
 pub const ERASING: &str = "st:{boards}:erasing";
 /// The key of the hashes under which erasures are kept.
 pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
@@ -141,13 +141,13 @@ pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.
 pub const API_KEY_USES: &str = "st:{boards}:api-key-uses";
-/// The audit log: its lines, their outcomes, and how many bytes they take.
+/// The audit log: its lines, their outcomes, and their size in bytes.
 pub const AUDIT_LINES: [&str; 3] = [
     "st:{boards}:audit",
     "st:{boards}:audit-outcomes",
     "st:{boards}:audit-size",
 ];
-/// Whom the audit log names: pseudonyms by members, members by pseudonyms, and when each was last named.
+/// The members in the audit log: pseudonyms by members, members by pseudonyms, and when each was last named.
 pub const AUDIT_NAMES: [&str; 3] = [
     "st:{boards}:audit-pseudonyms",
     "st:{boards}:audit-members",
@@ -155,9 +155,9 @@ pub const AUDIT_NAMES: [&str; 3] = [
 ];
 /// The tasks for all boards.
 pub const TASKS: &str = "st:{boards}:tasks";
-/// The numbers of tasks that are not at their end.
+/// The numbers of tasks that have not ended.
 pub const OPEN_TASKS: &str = "st:{boards}:open-tasks";
-/// The numbers of tasks that are.
+/// The numbers of tasks that have ended.
 pub const ENDED_TASKS: &str = "st:{boards}:ended-tasks";
 /// The number of the last task.
 pub const TASK_NUMBER: &str = "st:{boards}:task-number";
@@ -165,7 +165,7 @@ pub const TASK_NUMBER: &str = "st:{boards}:task-number";
 pub const ORDERS: &str = "st:{boards}:orders";
 /// The members with a standing order.
 pub const ORDER_MEMBERS: &str = "st:{boards}:order-members";
-/// The members whose standing order ends by itself.
+/// The members whose standing order has an end.
 pub const ORDERS_END: &str = "st:{boards}:orders-end";
 /// When hides of boards end.
 pub const HIDES_END: &str = "st:{boards}:hides-end";
@@ -177,66 +177,64 @@ pub const OUTBOXES: &str = "st:{boards}:outboxes";
 pub const QUEUES: &str = "st:{boards}:queues";
 /// The partitions of the log, by their floors.
 pub const INTAKE: &str = "st:{boards}:intake";
-/// The shards that have to come up to the ends of the log.
+/// The shards that have to reach the ends of the log for a closing.
 pub const INTAKE_WANTED: &str = "st:{boards}:intake-wanted";
 /// The webhooks.
 pub const WEBHOOKS: &str = "st:{boards}:webhooks";
 /// The version of the webhooks.
 pub const WEBHOOKS_VERSION: &str = "st:{boards}:webhooks-version";
-/// The webhooks by when something is to be done for them.
+/// The webhooks by when they are due.
 pub const WEBHOOKS_DUE: &str = "st:{boards}:webhooks-due";
-/// What the keys of deliveries begin with, before the name of the webhook: of all, and of those that are pending, dead and
-/// delivered.
+/// The prefixes of the keys of deliveries, before the name of the webhook: of all, and of pending, dead and delivered ones.
 const OF_WEBHOOK: [&str; 4] = [
     "st:{boards}:webhook-deliveries",
     "st:{boards}:webhook-pending",
     "st:{boards}:webhook-dead",
     "st:{boards}:webhook-delivered",
 ];
-/// The secret that tokens of streams are signed with (`access/stream_tokens/model.rs`).
+/// The secret that signs tokens of streams (`access/stream_tokens/model.rs`).
 pub const STREAM_SECRET: &str = "st:{boards}:stream-secret";
-/// What the key of a session of the console begins with, before the digest of its id.
+/// The prefix of the key of a console session, before the digest of its id.
 const SESSION: &str = "st:{boards}:session";
-/// What the key of the list of an API key's sessions begins with.
+/// The prefix of the key of the list of an API key's sessions.
 pub const SESSIONS: &str = "st:{boards}:sessions";
-/// What instances tell of themselves.
+/// What instances report about themselves.
 pub const INSTANCES: &str = "st:{boards}:instances";
 /// How far behind the replicas may be that instances read from.
 pub const STALENESSES: &str = "st:{boards}:stalenesses";
-/// The keys by which a kind of thing is announced (`scripts/lib/announce.lua`): the ids of all, the changes, the sequence,
-/// and the epoch.
+/// The keys for announcing changes (`scripts/lib/announce.lua`): all ids, changes, sequence, and epoch.
 pub type Channel = [&'static str; 4];
-/// Where boards are announced.
+/// The announcements of boards.
 pub const OF_BOARDS: Channel = [LIVE, CHANGES, SEQUENCE, EPOCH];
-/// Where API keys are announced.
+/// The announcements of API keys.
 pub const OF_API_KEYS: Channel = [
     "st:{boards}:api-key-names",
     "st:{boards}:api-key-changes",
     "st:{boards}:api-key-sequence",
     "st:{boards}:api-key-epoch",
 ];
-/// The tag of the keys that all boards share; a board may have the same.
+/// The tag of the keys that all boards share; a board may have it, too.
 const SHARED_TAG: &str = "boards";
 
-/// How many buckets profiles lie in, for ever.
+/// The number of buckets of profiles; it can never change.
 const PROFILE_BUCKETS: u64 = 16;
 
-/// Profiles that lie together in one slot.
+/// The profiles in one slot.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ProfileBucket(u64);
 
 impl ProfileBucket {
-    /// That of a member.
+    /// The bucket of a member.
     pub fn of(member: &str) -> Self {
         Self(xxh3_64(member.as_bytes()) % PROFILE_BUCKETS)
     }
 
-    /// All of them.
+    /// All buckets.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..PROFILE_BUCKETS).map(Self)
     }
 
-    /// What its keys have in common.
+    /// The tag of its keys.
     pub fn tag(self) -> String {
         format!("profiles:{:02}", self.0)
     }
@@ -247,12 +245,12 @@ pub fn profile(member: &str) -> String {
     format!("st:{{{}}}:p:{member}", ProfileBucket::of(member).tag())
 }
 
-/// The key of the members of a bucket whose name has this review.
+/// The key of the members of a bucket whose name has this review status.
 pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
     format!("st:{{{}}}:{}", bucket.tag(), status.name())
 }
 
-/// The keys of a webhook, as its scripts take them (`scripts/lib/deliveries.lua`).
+/// The keys of a webhook, in the order of its scripts (`scripts/lib/deliveries.lua`).
 pub fn webhook_keys(name: &WebhookName) -> [String; 7] {
     let of_all = [WEBHOOKS, WEBHOOKS_VERSION, WEBHOOKS_DUE].map(str::to_owned);
     let [webhooks, version, due] = of_all;
@@ -270,12 +268,12 @@ pub fn deliveries_with(name: &WebhookName, status: DeliveryStatus) -> String {
     }
 }
 
-/// The key of the session of the console whose id has this digest.
+/// The key of a console session, by the digest of its id.
 pub fn session(id: &Digest) -> String {
     format!("{SESSION}:{}", id.hexadecimal())
 }
 
-/// The key of the list of the sessions that an API key has begun.
+/// The key of the list of an API key's sessions.
 pub fn sessions(begun_by: &BegunBy) -> String {
     match begun_by {
         BegunBy::Key(name) => format!("{SESSIONS}:{name}"),
@@ -283,38 +281,38 @@ pub fn sessions(begun_by: &BegunBy) -> String {
     }
 }
 
-/// The key of a board's definition; of a shard, of what it knows of it.
+/// The key of a board's definition, or of what a shard knows of it.
 pub fn head(tag: &str) -> String {
     format!("st:{{{tag}}}")
 }
 
-/// The key of the names of a board's or a shard's keys.
+/// The key of the registry of a board or a shard.
 pub fn registry(tag: &str, generation: u64) -> String {
     in_generation(tag, generation, Kind::Registry.code())
 }
 
-/// The key of the names of a shard's counts of quotas that don't expire. They stay where they are when the board moves.
+/// The key of the registry of a shard's counts of quotas that don't expire. It stays in its place when the board moves.
 pub fn counts_registry(tag: &str, generation: u64) -> String {
     in_generation(tag, generation, Kind::CountsRegistry.code())
 }
 
-/// The key of the names of what a board has under its own tag: results, and what belongs to them.
+/// The key of the registry of what a board has under its own tag: results, and related data.
 pub fn results_registry(id: &BoardId, generation: u64) -> String {
     in_generation(id.as_str(), generation, Kind::ResultsRegistry.code())
 }
 
-/// The key of the messages of a board that were not handed on yet.
+/// The key of a board's messages that were not handed on yet.
 pub fn outbox(id: &BoardId, generation: u64) -> String {
     in_generation(id.as_str(), generation, Kind::Outbox.code())
 }
 
-/// The one key of a kind that lies under a board's own tag.
+/// The key of a kind that a board has one of under its own tag.
 pub fn of_board(board: &Board, kind: Kind) -> String {
     debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
     in_generation(board.id.as_str(), board.generation, kind.code())
 }
 
-/// A key of a kind that lies under a board's own tag, of a window with results.
+/// A key of a kind under a board's own tag, for a window with results.
 pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
     debug_assert_eq!(kind.slot(), Slot::Board, "{kind:?}");
     let (id, code) = (board.id.as_str(), kind.code());
@@ -322,14 +320,14 @@ pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
     in_generation(id, board.generation, format_args!("{code}:{name}"))
 }
 
-/// What has whoever hides members of a board wait.
+/// The key that makes calls that hide members of a board wait.
 pub fn moderation_hold(board: &Board) -> String {
     let name = format_args!("{}:moderation", Kind::Hold.code());
     in_generation(board.id.as_str(), board.generation, name)
 }
 
-/// The head of a shard where counts of quotas lie. It is the shard's own only where they lie with the board, since they
-/// stay when the board moves.
+/// The head of a shard that has counts of quotas. It is the shard's own head only if the counts are stored with the board,
+/// since they stay in their place when the board moves.
 pub fn counts_head(tag: &str, sharding: Sharding) -> String {
     if sharding.is_together() {
         head(tag)
@@ -338,18 +336,18 @@ pub fn counts_head(tag: &str, sharding: Sharding) -> String {
     }
 }
 
-/// The one key of a kind that a shard has one of.
+/// The key of a kind that a shard has one of.
 pub fn single(shard: &Shard, kind: Kind) -> String {
     single_of(shard.tag(), shard.generation, kind)
 }
 
-/// The same of a shard that is known by its tag.
+/// Like [`single`], for the tag of a shard.
 pub fn single_of(tag: &str, generation: u64, kind: Kind) -> String {
     debug_assert_eq!(kind.form(), Form::Single, "{kind:?}");
     in_generation(tag, generation, kind.code())
 }
 
-/// A key of a kind that a shard has many of.
+/// A key of a kind that a shard has several of.
 pub fn named(shard: &Shard, kind: Kind, name: impl Display) -> String {
     debug_assert_eq!(kind.form(), Form::Named, "{kind:?}");
     let code = kind.code();
@@ -360,30 +358,30 @@ fn in_generation(tag: &str, generation: u64, name: impl Display) -> String {
     format!("st:{{{tag}}}:{generation}:{name}")
 }
 
-/// The name of a key of a shard behind the generation.
+/// The name of a key of a shard after the generation.
 fn name_in<'a>(shard: &Shard, key: &'a str) -> Option<&'a str> {
     key.strip_prefix(&in_generation(shard.tag(), shard.generation, ""))
 }
 
-/// The kind of a key of a shard, as a registry names it; `None` for any other key.
+/// The kind of a key of a shard in a registry; `None` for any other key.
 pub fn kind_of(shard: &Shard, key: &str) -> Option<Kind> {
     Kind::of_name(name_in(shard, key)?)
 }
 
-/// The name of a key, taken apart.
+/// A parsed key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Name {
-    /// Of which board,
+    /// Its board.
     pub id: BoardId,
-    /// of which of its shards,
+    /// Its shard.
     pub shard: ShardId,
-    /// and of which generation of it it is; `None` of those that have none.
+    /// The generation of the board; `None` for keys without one.
     pub generation: Option<u64>,
-    /// What it holds; `None` where no kind has such a key.
+    /// Its kind; `None` if no kind has such a key.
     pub kind: Option<Kind>,
 }
 
-/// Takes a key apart. `None` for keys that all boards share, and for keys of others.
+/// Parses a key. `None` for keys that all boards share, and for foreign keys.
 pub fn take_apart(key: &str) -> Option<Name> {
     let (tag, rest) = key.strip_prefix("st:{")?.split_once('}')?;
     let (id, shard) = ShardId::of_tag(tag)?;
@@ -405,13 +403,13 @@ pub fn take_apart(key: &str) -> Option<Name> {
     let parts = rest.split_once(':');
     match parts.and_then(|(generation, name)| Some((generation.parse().ok()?, name))) {
         Some((generation, code)) => name(Some(generation), Kind::of_name(code)),
-        // The generation of a board is a number, also of one that is called as the tag is.
+        // A board may have that name, but then its generation is a number.
         None if tag == SHARED_TAG => None,
         None => name(None, None),
     }
 }
 
-/// The list of a series as keys name it; `None` for what is no list.
+/// The list of a series in a key; `None` if it is none.
 fn list_of(series: &str) -> Option<List> {
     let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
     let _: u64 = epoch.parse().ok()?;
@@ -432,8 +430,7 @@ fn list_of(series: &str) -> Option<List> {
     })
 }
 
-/// The standing with this sorted set, as far as the board's calendar knows its period. Its data may be that of an
-/// earlier epoch.
+/// The standing with this sorted set, if the board's calendar knows its period. Its data may be of an earlier epoch.
 pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
     let (_code, name) = name_in(shard, zset)?.split_once(':')?;
     let (series, key) = name.split_once(':')?;
@@ -448,7 +445,7 @@ pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
     Some(Standing::of(series, shard.section_named(unit, key)?))
 }
 
-/// The sorted set that a key of a standing belongs to.
+/// The sorted set that a standing's key belongs to.
 pub fn sorted_set_of(key: &str) -> &str {
     let part = key.rsplit_once(':');
     let part = part.filter(|(_, code)| Kind::with(Form::Part, code).is_some());
@@ -462,8 +459,7 @@ pub fn state_of(shard: &Shard, zset: &str) -> Option<String> {
     Some(named(shard, Kind::State, series))
 }
 
-/// The name of a key without what all keys of the shard have in common. A standing, or its state, is named by its series
-/// and period alone.
+/// A key without the common part of the shard's keys. For a standing, or its state, only the series and period.
 pub fn short<'a>(shard: &Shard, key: &'a str) -> &'a str {
     let name = name_in(shard, key).unwrap_or(key);
     match (name.split_once(':'), kind_of(shard, sorted_set_of(key))) {
@@ -472,25 +468,25 @@ pub fn short<'a>(shard: &Shard, key: &'a str) -> &'a str {
     }
 }
 
-/// What the names of the keys of all boards match that expire by themselves, and are in no registry.
+/// A pattern for the keys of all boards that expire by themselves, and are in no registry.
 pub fn swept_pattern() -> String {
     let codes = swept_codes();
     format!("st:{{*}}:*:[{codes}]:*")
 }
 
-/// The codes of these kinds, a letter each.
+/// The codes of the swept kinds, a letter each.
 pub fn swept_codes() -> String {
     let swept = Kind::ALL.iter().filter(|kind| kind.is_swept());
     swept.map(|kind| kind.code()).collect()
 }
 
-/// What the names of the keys of a board match, or of all boards.
+/// A pattern for the keys of a board, or of all boards.
 pub fn pattern(id: Option<&BoardId>) -> String {
-    // No id has characters that mean something in a pattern.
+    // Ids have no characters with a meaning in patterns.
     id.map_or_else(|| "st:{*".to_owned(), |id| format!("st:{{{id}[:}}]*"))
 }
 
-/// The same key of another shard of the board.
+/// The corresponding key of another shard of the board.
 pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
     let name = name_in(from, name)?;
     Some(in_generation(to.tag(), to.generation, name))
@@ -519,19 +515,19 @@ pub fn hidden_parts(zset: &str) -> [String; 3] {
     [Kind::HiddenList, Kind::HiddenScores, Kind::HiddenState].map(|kind| part(zset, kind))
 }
 
-/// A change that was captured in a shard, taken apart (`scripts/lib/capture.lua`).
+/// A captured change, parsed (`scripts/lib/capture.lua`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Captured<'a> {
-    /// The kind of what has changed.
+    /// The kind of the changed key.
     pub kind: Kind,
-    /// The key that has changed; of a standing its sorted set.
+    /// The changed key; for a standing its sorted set.
     pub key: &'a str,
-    /// The member that it is about.
+    /// The member concerned.
     pub member: Option<&'a str>,
 }
 
 impl<'a> Captured<'a> {
-    /// What a script has captured; `None` if that is no change.
+    /// Parses a captured change; `None` if it is invalid.
     pub fn parse(captured: &'a str) -> Option<Self> {
         let (code, key) = captured.split_once(SEPARATOR)?;
         let kind = Kind::ALL.iter().find(|kind| kind.code() == code)?;
@@ -548,7 +544,7 @@ impl<'a> Captured<'a> {
     }
 }
 
-/// The change of a whole key as scripts capture it.
+/// The captured form of a change of a whole key.
 pub fn captured(kind: Kind, key: &str) -> String {
     format!("{}{SEPARATOR}{key}", kind.code())
 }
@@ -567,7 +563,7 @@ pub fn queue(shard: &Shard) -> Vec<String> {
     keys
 }
 
-/// The same, and the key of what the shard has taken out of the log (`scripts/take.lua`).
+/// The keys of [`queue`], and that of the offsets that the shard has taken from the log (`scripts/take.lua`).
 pub fn intake(shard: &Shard) -> Vec<String> {
     let mut keys = queue(shard);
     keys.push(single(shard, Kind::Intake));
@@ -584,7 +580,7 @@ pub fn state(shard: &Shard, series: Series) -> String {
     named(shard, Kind::State, series_name(shard, series))
 }
 
-/// The name of a series in the names of its keys.
+/// The name of a series in its keys.
 pub fn series_name(shard: &Shard, series: Series) -> String {
     let track = match series.track {
         Track::Shown => "",
@@ -600,7 +596,7 @@ pub fn series_name(shard: &Shard, series: Series) -> String {
     }
 }
 
-/// The name of something that is recorded from the epoch of a window on.
+/// The name of something that is recorded from the epoch of a window.
 fn recorded(shard: &Shard, window: Option<Window>, name: impl Display) -> String {
     named_since(shard.epoch(window), name)
 }
@@ -640,18 +636,18 @@ pub fn seats(shard: &Shard, section: &Section) -> String {
     )
 }
 
-/// The keys of the seats of a tier: how many were given out, and to whom one was suggested.
+/// The keys of the seats of a tier: their number, and the members to whom one was suggested.
 pub fn of_tier_seats(shard: &Shard, period: &Period, tier: u8) -> [String; 2] {
     [Kind::Tiers, Kind::Taking].map(|kind| of_tier(shard, kind, period, tier))
 }
 
-/// A key of a kind that is about the seats of a tier for a period.
+/// A key of a kind about the seats of a tier for a period.
 pub fn of_tier(shard: &Shard, kind: Kind, period: &Period, tier: u8) -> String {
     let period = of_period(shard, kind, period);
     format!("{period}/{tier}")
 }
 
-/// The name of a unit in the names of keys of its periods.
+/// The name of a unit in keys of its periods.
 pub fn of_unit(shard: &Shard, unit: Unit) -> String {
     recorded(shard, Some(Window::Period(unit)), unit)
 }
@@ -666,7 +662,7 @@ pub fn member_voters(voters: &str, member: &str) -> String {
     format!("{voters}{SEPARATOR}{member}")
 }
 
-/// How many keys a standing has.
+/// The number of keys of a standing.
 pub fn width(layout: Layout) -> usize {
     1 + [layout.hashed, layout.dense, layout.summed]
         .map(usize::from)
@@ -674,7 +670,7 @@ pub fn width(layout: Layout) -> usize {
         .sum::<usize>()
 }
 
-/// The keys of a standing, [`width`] of them: its sorted set, its members, its distinct scores, their sum.
+/// The keys of a standing, [`width`] of them: sorted set, members, distinct scores, total.
 pub fn standing(shard: &Shard, standing: &Standing) -> impl Iterator<Item = String> + use<> {
     of_sorted_set(sorted_set(shard, standing), shard.layout())
 }

@@ -1,10 +1,11 @@
 //! The kinds of data in Redis. Each is declared here, once: the form of its key, the tag of its key, how it expires, how it
-//! is copied when its board moves to other shards, how it is purged when nothing needs it any more, and what an erase does to it.
+//! is copied when its board moves to other shards, how it is purged when nothing needs it any more, and what an erase does
+//! to it.
 //!
 //! A new kind does not compile until all of this is declared. Other modules follow the declarations:
 //!
-//! - `keys.rs` makes its keys, and tells the kind by a key.
-//! - The scripts know the kinds that they need by constants, `KIND_…`, which stand before them (`script.rs`).
+//! - `keys.rs` makes its keys, and recognises the kind of a key.
+//! - Scripts refer to kinds by constants, `KIND_…`, which `script.rs` inserts.
 //! - `moves/job.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
 //!   by both.
 
@@ -12,46 +13,45 @@ use serde::Serialize;
 
 use crate::domain::texts::words;
 
-/// Stands before the id of a member in a key, and between the parts of a change that was captured. Ids have no control
-/// characters.
+/// Precedes a member id in a key, and separates the parts of a captured change. Ids have no control characters.
 pub const SEPARATOR: char = '\u{1f}';
 
-/// How the key of a kind is made of its code. `tag` tells the board or shard, and decides on the slot.
+/// How the key of a kind is made from its code. `tag` identifies the board or shard, and determines the slot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
-    /// `st:{tag}`, and the code behind it if it has one: this key stands for all generations of a board.
+    /// `st:{tag}`, followed by the code if it has one: this key serves all generations of a board.
     Head,
     /// `st:{tag}:generation:code`, one in each shard.
     Single,
     /// `st:{tag}:generation:code:name`.
     Named,
-    /// The key of a standing's sorted set, and `:code` behind it.
+    /// The key of a standing's sorted set, followed by `:code`.
     Part,
-    /// The key of the voters of a period, and the separator and the id of a member behind it.
+    /// The key of the voters of a period, followed by the separator and a member id.
     OfMember,
 }
 
-/// Under which tag a kind lies.
+/// The tag under which a kind is stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Slot {
-    /// That of the shard of its members; it goes with them when the board moves.
+    /// The tag of the members' shard; it changes when the board moves.
     Shard,
-    /// That of the shard where the counts of a quota lie, for ever.
+    /// The tag of the shard that has the counts of a quota, permanently.
     Home,
-    /// That of the board itself, for ever: it stays where it is when the board moves.
+    /// The tag of the board itself, permanently: it does not change when the board moves.
     Board,
 }
 
 /// When a kind expires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Expiry {
-    /// When the retention of its period has passed, all keys of a standing together; never without one.
+    /// When the retention of its period has passed, all keys of a standing together; never if there is no retention.
     WithPeriod,
     /// Some time after it was written.
     ByItself,
-    /// Never: something unlinks it.
+    /// Never: it is unlinked explicitly.
     Never,
-    /// With the script call that made it.
+    /// At the end of the script call that made it.
     WithCall,
 }
 
@@ -63,13 +63,13 @@ pub enum Copying {
     Members,
     /// Line by line, each to the new shard of its member; a later copy replaces an earlier one.
     Lines,
-    /// Line by line, each to all new shards, because nobody knows whose it is; the later line stays.
+    /// Line by line, each to all new shards, because the member of a line is not known; the later line stays.
     Everywhere,
-    /// As a whole, to one of the new shards: a hash with a field for each tag that has counted.
+    /// Whole, to one of the new shards: a hash with a field for each tag that has counted.
     Whole,
-    /// United with what the new shard has: a `HyperLogLog`. That of a member goes to the new shard of the member.
+    /// Merged into the new shard's: a `HyperLogLog`. That of a member goes to the new shard of the member.
     Merged,
-    /// Not itself: it follows from what is copied.
+    /// Not copied: it is rebuilt from what is copied.
     Rebuilt,
     /// Not at all.
     Not,
@@ -80,51 +80,52 @@ pub enum Copying {
 pub enum Purging {
     /// Its key is in the registry of its shard.
     Registry,
-    /// Its key is in the registry of counts if it never expires; otherwise it is found as with [`Purging::Sweep`].
+    /// Its key is in the registry of counts if it never expires; otherwise it is found like [`Purging::Sweep`].
     CountsRegistry,
     /// Its key is in the registry of results, which is purged with the board.
     ResultsRegistry,
-    /// It expires soon, and is registered nowhere: what deleted boards have left is looked for among all keys.
+    /// It expires soon, and is in no registry: a sweep over all keys finds what deleted boards have left.
     Sweep,
     /// The purge itself unlinks it.
     Purge,
-    /// It is not there between two calls.
+    /// It does not exist between calls.
     Call,
 }
 
 words! {
-    /// What an erase does to what a kind has of a member. docs/privacy.md says the same to users, by these names.
+    /// What an erase does to the data that a kind has of a member. docs/privacy.md documents it with these names.
     ///
-    /// A registry names the sketches of a member's voters. A definition may give a member a weight, and the id of a player's event begins
-    /// with the player. To remove counts of quotas would give votes back. What a move has noted goes with the move. An erasure, and the
-    /// hide that outlives it, lie under a keyed hash. Sketches and sums know nobody by name.
+    /// A registry contains the names of sketches of a member's voters. A definition may give a member a weight, and the id
+    /// of a player's event begins with the player. Removing counts of quotas would give votes back. Notes of a move are
+    /// removed with the move. An erasure, and the hide that outlives it, are stored under a keyed hash. Sketches and sums
+    /// contain no names.
     pub enum Erasing {
         /// It is removed.
         Removed = "removed",
-        /// It stays until it expires, or as long as the board is there.
+        /// It stays until it expires, or as long as the board exists.
         Stays = "stays",
-        /// There is nothing: it has no ids of members.
+        /// There is nothing to do: it has no ids of members.
         Nothing = "nothing",
     }
 }
 
-/// What is declared of a kind.
+/// The declarations of a kind.
 type Declared = (Form, Slot, Expiry, Copying, Purging, Erasing);
 
-/// A row for each kind: `as` is the name of its constant in scripts, where they need one; then comes its code.
+/// A row for each kind: after `as` the name of its constant in scripts, if they need one, then its code.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $(as $constant:ident)? = $code:literal: $declared:expr;)*) => {
-        /// What a key holds.
+        /// The kind of data that a key holds.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         pub enum Kind {
             $($(#[$doc])* $kind,)*
         }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
-            /// The text that stands for the kind in keys, in captured changes and in scripts.
+            /// The text for the kind in keys, in captured changes and in scripts.
             pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$kind => $code,)*
@@ -149,32 +150,32 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What a board, or a shard, knows of its definition: hash.
+    /// What a board or a shard knows of its definition: hash.
     Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge, X::Stays);
-    /// The same where the counts of quotas lie, if that is not with the board: hash.
+    /// The head at counts of quotas that are not stored with the board: hash.
     CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge, X::Nothing);
-    /// The names of the keys of a shard that a purge unlinks: set.
+    /// The registry of a shard: the keys that a purge unlinks: set.
     Registry as REGISTRY = "keys": (F::Single, S::Shard, E::Never, C::Not, P::Purge, X::Removed);
-    /// The same of what lies where the counts of quotas do: set.
+    /// The registry of what is stored with the counts of quotas: set.
     CountsRegistry = "quotas": (F::Single, S::Home, E::Never, C::Not, P::Purge, X::Stays);
-    /// The same of what lies with the board itself: set.
+    /// The registry of what is stored with the board itself: set.
     ResultsRegistry = "results-keys": (F::Single, S::Board, E::Never, C::Not, P::Purge, X::Nothing);
 
     /// A standing of a period, with or without what was carried over: sorted set (`scripts/lib/standing.lua`).
     Standing as STANDING = "s": (F::Named, S::Shard, E::WithPeriod, C::Members, P::Registry, X::Removed);
     /// A standing that is the sum of others: sorted set. It is copied once it is complete.
     Derived as DERIVED = "d": (F::Named, S::Shard, E::Never, C::Members, P::Registry, X::Removed);
-    /// The initial scores of a board's members, all of which it lists: sorted set.
+    /// The initial scores of all members of a board that have one: sorted set.
     InitialScores as INITIAL_SCORES = "i": (F::Named, S::Shard, E::Never, C::Members, P::Registry, X::Removed);
     /// What initial scores were when periods were closed: hash, member -> list (`scripts/lib/past_initial.lua`).
     PastInitial as PAST_INITIAL = "past-initial": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
-    /// The members of a standing, where its layout has them, with the data of their entries: hash.
+    /// The members of a standing, with the data of their entries, if its layout has this: hash.
     Members as MEMBERS = "members": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// The distinct scores of a standing, where its layout has them: sorted set.
+    /// The distinct scores of a standing, if its layout has this: sorted set.
     Distinct as DISTINCT = "scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// The sum of the scores of a standing, where its layout has it: hash.
+    /// The sum of the scores of a standing, if its layout has this: hash.
     Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// Which standings of a derived series are there: string (`scripts/lib/derived.lua`).
+    /// The existing standings of a derived series: string (`scripts/lib/derived.lua`).
     State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
     /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
@@ -184,23 +185,23 @@ kinds! {
     Hides as HIDES = "hides": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
     /// The hidden members of a shard in the order of their bytes: sorted set.
     Hidden as HIDDEN = "hidden": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
-    /// Who was hidden or brought back in a shard, in the order in which that was done: sorted set.
+    /// Which members were hidden or brought back in a shard, in the order in which that was done: sorted set.
     HideJournal as HIDE_JOURNAL = "hide-journal": (F::Single, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
     /// The hidden list of a standing: sorted set (`scripts/lib/hidden.lua`).
     HiddenList as HIDDEN_LIST = "hidden-list": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// The distinct scores of a standing that only hidden members bear: sorted set.
+    /// The distinct scores of a standing that only hidden members have: sorted set.
     HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// How far the hidden list of a standing has come: hash.
+    /// Up to which line of the journal the hidden list of a standing has come: hash.
     HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
 
     /// The last erasures of a shard's members: hash, by keyed hashes of their ids (`scripts/lib/erasures.lua`).
     Erased as ERASED = "erased": (F::Single, S::Shard, E::Never, C::Everywhere, P::Registry, X::Stays);
-    /// Erased members of whom something may be left: hash, member -> how far the removal has come.
+    /// Erased members with remaining data: hash, member -> progress of the removal.
     Erasing as ERASING = "erasing": (F::Single, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
 
     /// What members have won in a final period: hash, member -> its line (`scripts/lib/rewards.lua`).
     Rewards as REWARDS = "rewards": (F::Named, S::Shard, E::Never, C::Lines, P::Registry, X::Removed);
-    /// In which order these are listed, and what has changed: sorted set.
+    /// The order in which these are listed, and what has changed: sorted set.
     RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
 
     /// What is known of the members of a league: hash, member -> its tier and its seats, as JSON.
@@ -209,83 +210,83 @@ kinds! {
     Played as PLAYED = "played": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// How many seats of a tier were given out for a period, and which were given back: hash.
     Tiers as TIERS = "tiers": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
-    /// To whom a cohort of a tier was suggested, until the member has its seat there: hash, member -> number of the cohort.
+    /// Members to whom a cohort of a tier was suggested, until they have their seats: hash, member -> number of the cohort.
     Taking as TAKING = "taking": (F::Named, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
-    /// The seats of a cohort, beside its standing: hash, member -> when it joined and its opening score.
+    /// The seats of a cohort, stored next to its standing: hash, member -> when it joined and its opening score.
     Seats as SEATS = "seats": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
-    /// How a cohort was decided, beside its standing: hash, member -> its place, where it goes and its bonus.
+    /// How a cohort was decided, next to its standing: hash, member -> its place, where it goes and its bonus.
     Decided as DECIDED = "decided": (F::Part, S::Shard, E::WithPeriod, C::Not, P::Registry, X::Removed);
 
-    /// How many events of a period were taken, where voters are counted, by the tag of the shard that took them: hash.
+    /// How many events of a period were taken, if voters are counted, by the tag of the shard that took them: hash.
     Turnout as TURNOUT = "turnout": (F::Named, S::Shard, E::WithPeriod, C::Whole, P::Registry, X::Nothing);
-    /// Who has voted in a period: `HyperLogLog`.
+    /// The voters of a period: `HyperLogLog`.
     Voters as VOTERS = "voters": (F::Named, S::Shard, E::WithPeriod, C::Merged, P::Registry, X::Nothing);
-    /// Who has voted for a member in a period: `HyperLogLog`.
+    /// The voters for a member in a period: `HyperLogLog`.
     MemberVoters as MEMBER_VOTERS = "member-voters":
         (F::OfMember, S::Shard, E::WithPeriod, C::Merged, P::Registry, X::Removed);
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`core/write/recall.rs`).
     EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
-    /// Why a queued event with this id was refused: string (`domain/queued.rs`). It blocks no id.
+    /// Why a queued event with this id was refused: string (`queue/refusal.rs`). It blocks no id.
     RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
     EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Nothing);
-    /// Events with the reservation of this token are void: string.
+    /// Voids events with the reservation of this token: string.
     Void = "v": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Nothing);
 
-    /// Events that wait to be applied: stream (`scripts/lib/queue.lua`). It is empty before its board has moved.
+    /// Events that wait to be applied: stream (`scripts/lib/queue.lua`). It is emptied before its board moves.
     Queue as QUEUE = "queue": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
-    /// Which entries of the queue have the id of an event: hash, id -> entries.
+    /// The entries of the queue by event id: hash, id -> entries.
     QueueIds as QUEUE_IDS = "queue-ids": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
-    /// How many bytes the queue has, and whether it is in the index of queues: hash (`scripts/put.lua`).
+    /// The size of the queue in bytes, and whether it is in the index of queues: hash (`scripts/put.lua`).
     QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
     /// Queued events that could not be applied: stream.
     DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
 
-    /// Up to where the records of each partition of the log were taken: hash (`scripts/lib/intake.lua`).
+    /// The next offset for each partition of the log: hash (`scripts/lib/intake.lua`).
     Intake as INTAKE = "intake": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
 
-    /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard that refused them:
+    /// How many queued events of a period were refused because its closing did not wait for them, by the tag of the shard:
     /// hash.
     CutOff as CUT_OFF = "cut-off": (F::Named, S::Shard, E::Never, C::Whole, P::Registry, X::Nothing);
 
-    /// What was taken of a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
+    /// What was taken from a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
     Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry, X::Stays);
-    /// What is reserved of the quotas whose counts lie here, by tokens: hash (`scripts/reserve.lua`).
+    /// What is reserved of the quotas that have their counts here, by tokens: hash (`scripts/reserve.lua`).
     Reserved = "reserved": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
-    /// Of which pools here reservations are open: hash, pool -> how many.
+    /// The number of open reservations of pools here: hash, pool -> number.
     Reserving = "reserving": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
 
     /// What has changed in a shard that is being copied: hash (`scripts/lib/capture.lua`).
     Changes = "changes": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
-    /// What was copied of it: hash.
+    /// The keys that were copied from it: hash.
     Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
 
     /// The results of a window's final periods, by their keys: hash (`scripts/record_result.lua`).
     Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
-    /// The keys of these periods, in their order: sorted set.
+    /// The keys of these periods, in order: sorted set.
     FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
-    /// The digests of a window's final periods, and of those that are being made how far they have come: hash
+    /// The digests of a window's final periods, and the progress of those that are being made: hash
     /// (`scripts/note_digest.lua`).
     Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
-    /// Up to which line of each shard's journal of hides it is noted that results are to be revised: hash, by tags.
+    /// Up to which line each shard's journal of hides was read for revising results: hash, by tags.
     Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Lines of these journals by which results are to be revised: sorted set (`scripts/note_lines.lua`).
     ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
-    /// Which periods were revised by such a line so far: hash.
+    /// The periods revised for such a line so far: hash.
     RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
-    /// While it is there, whoever hides members of the board waits for an erasure: string.
+    /// While it exists, calls that hide members of the board wait for an erasure: string.
     Hold = "h": (F::Named, S::Board, E::ByItself, C::Not, P::Sweep, X::Nothing);
     /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
     Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
-    /// Whose hides were the reason: hash.
+    /// The members whose hides were the reason: hash.
     RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
 
-    /// For the use of one script call.
+    /// Scratch space of one script call.
     Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
-    /// The voters of one shard, where those of all shards are counted: `HyperLogLog`.
+    /// The voters of one shard, used when those of all shards are counted: `HyperLogLog`.
     Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
 }
 
@@ -295,7 +296,7 @@ impl Kind {
         self.declared().0
     }
 
-    /// Under which tag it lies.
+    /// The tag under which it is stored.
     pub const fn slot(self) -> Slot {
         self.declared().1
     }
@@ -315,7 +316,7 @@ impl Kind {
         self.declared().4
     }
 
-    /// What an erase does to what it has of a member.
+    /// What an erase does to its data of a member.
     pub const fn erasing(self) -> Erasing {
         self.declared().5
     }
@@ -325,7 +326,7 @@ impl Kind {
         matches!(self.copying(), Copying::Members)
     }
 
-    /// Whether a change of it is captured with the member that it is about.
+    /// Whether its changes are captured with the member concerned.
     pub const fn is_by_member(self) -> bool {
         matches!(
             self.copying(),
@@ -338,7 +339,7 @@ impl Kind {
         matches!(self, Self::InitialScores)
     }
 
-    /// Whether a sweep looks for it among all keys.
+    /// Whether a sweep over all keys looks for it.
     pub const fn is_swept(self) -> bool {
         matches!(self.expiry(), Expiry::ByItself)
     }
@@ -349,7 +350,7 @@ impl Kind {
         Self::ALL.iter().copied().find(is_it)
     }
 
-    /// The kind of the key that has this name behind its generation.
+    /// The kind of the key with this name after its generation.
     pub fn of_name(name: &str) -> Option<Self> {
         let Some((code, rest)) = name.split_once(':') else {
             return Self::with(Form::Single, name);
@@ -380,7 +381,7 @@ mod tests {
         let codes: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.code()).collect();
         assert_eq!(codes.len(), Kind::ALL.len());
         for kind in Kind::ALL {
-            // The pattern of a sweep is made of letters.
+            // The pattern of a sweep consists of letters.
             assert!(!kind.is_swept() || kind.code().len() == 1, "{kind:?}");
             assert!(!kind.code().contains([':', SEPARATOR]), "{kind:?}");
         }
@@ -401,7 +402,7 @@ mod tests {
             let copying = kind.copying();
             match kind.purging() {
                 Purging::Registry => assert_eq!(kind.slot(), Slot::Shard, "{kind:?}"),
-                // What a purge of the old shards would miss may not go with a board.
+                // A purge of the old shards would miss it if it moved with the board.
                 Purging::CountsRegistry => assert_eq!(kind.slot(), Slot::Home, "{kind:?}"),
                 Purging::ResultsRegistry => assert_eq!(kind.slot(), Slot::Board, "{kind:?}"),
                 Purging::Sweep => assert_eq!(kind.expiry(), Expiry::ByItself, "{kind:?}"),

@@ -8,25 +8,25 @@ use super::{StoreError, keys, script};
 use crate::domain::board::Board;
 use crate::domain::shard::Shard;
 
-/// What a lease is for.
+/// The work that a lease is for.
 #[derive(Clone, Debug)]
 pub struct Leased {
-    /// The tag of the slot that it lies in.
+    /// The tag of the slot in which it is stored.
     tag: String,
-    /// The hash that it lies in.
+    /// The hash in which it is stored.
     key: String,
-    /// The generation of its board, if it is one board's.
+    /// The generation of its board, if it is for one board.
     generation: Option<u64>,
     /// The name of the work.
     name: &'static str,
 }
 
-/// A lease that was given.
+/// A granted lease.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Given {
-    /// Its number. It is greater each time that the lease goes to another holder.
+    /// Its number, which grows each time that the lease goes to another holder.
     pub number: u64,
-    /// How far the work had come; empty at its beginning.
+    /// The progress of the work; empty at its beginning.
     pub position: String,
 }
 
@@ -63,8 +63,8 @@ impl Leased {
 }
 
 impl Store {
-    /// Gives a holder the lease for so many milliseconds, or for as many more; 0 gives it back. `position` says how far
-    /// the holder has come. `None`: another one holds it, or the board was deleted.
+    /// Grants a lease to a holder, or extends it, for this many milliseconds; 0 releases it. `position` is the holder's
+    /// progress. `None`: another instance holds it, or the board was deleted.
     pub async fn lease(
         &self,
         leased: &Leased,
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// How far some work has come; empty before its beginning and after its end.
+    /// The progress of some work; empty before its beginning and after its end.
     pub async fn lease_position(&self, leased: &Leased) -> Result<String, StoreError> {
         let field = format!("{}:position", leased.name);
         let position: Option<String> = self.command("HGET", [&leased.key, &field]).await?;

@@ -1,7 +1,7 @@
-//! One server of Redis, or the primary behind sentinels: its connections, and the turns of its callers.
+//! One Redis server, or the primary behind sentinels: its connections, and the turns of its callers.
 //!
-//! The number of calls in flight is bounded for each server by itself, so that one which does not answer does not hold
-//! up the calls to others.
+//! Calls in flight are limited for each server separately, so that one that does not answer does not hold up calls to
+//! others.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use super::writer::Writer;
 use crate::runtime::join::join_all;
 use crate::runtime::timeouts::{TimeoutFactor, within};
 
-/// Connections for writes: one is kept busy by many tasks, and a second lets a long batch be overtaken.
+/// Connections for writes: many tasks keep one busy, and with a second a long batch can be overtaken.
 const WRITERS: usize = 2;
-/// Connections for reads: long replies are parsed by one task per connection.
+/// Connections for reads: one task per connection parses long replies.
 const READERS: usize = 2;
-/// Reads that may be under way at one time.
+/// The most reads in flight.
 const READS_IN_FLIGHT_MAX: usize = 1_024;
 /// The longest wait for a turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One server, as long as it is part of what the service uses.
+/// A server in use.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// How it is reached.
+    /// How to reach it.
     pub(crate) access: Access,
     writers: Vec<Arc<Writer>>,
     pub(crate) readers: Readers,
 }
 
-/// The connections for reads of one server, and the turns of their callers.
+/// The read connections of one server, and the turns of their callers.
 #[derive(Debug)]
 pub(crate) struct Readers {
     connections: Vec<Connection>,
@@ -47,7 +47,7 @@ pub(crate) struct Readers {
 }
 
 impl Node {
-    /// Begins to connect, and goes on trying by itself for as long as the node lives.
+    /// Starts connecting, and keeps trying while the node lives.
     pub(crate) fn connect(access: &Access) -> Result<Self, StoreError> {
         let writers = (0..WRITERS).map(|_| Writer::connect(access));
         Ok(Self {
@@ -57,15 +57,15 @@ impl Node {
         })
     }
 
-    /// Fails at once where a connection is missing.
+    /// Fails at once if a connection is missing.
     pub(crate) fn check_connected(&self) -> Result<(), StoreError> {
         let writers = self.writers.iter().map(|writer| &writer.connection);
         let mut connections = writers.chain(&self.readers.connections);
         connections.try_for_each(Connection::check)
     }
 
-    /// Runs a script that writes. Calls with the same tag, so for the same board, or shard, are carried out in the order in
-    /// which this was called. See [`Writer::write`].
+    /// Runs a script that writes. Calls with the same tag, so for the same board or shard, are carried out in the order of
+    /// these calls. See [`Writer::write`].
     pub(crate) fn write(
         &self,
         tag: &str,
@@ -88,7 +88,7 @@ impl Node {
         self.readers.read(&Arc::new(call)).await
     }
 
-    /// Loads the scripts that the server does not know.
+    /// Loads the scripts that the server lacks.
     pub(crate) async fn load_scripts(&self) -> Result<(), Failure> {
         let mut args = vec!["EXISTS".to_owned()];
         args.extend(script::ALL.iter().map(|script| script.sha.clone()));
@@ -103,7 +103,7 @@ impl Node {
 }
 
 impl Readers {
-    /// Begins to connect, and goes on trying by itself for as long as the value lives.
+    /// Starts connecting, and keeps trying while the value lives.
     pub(crate) fn connect(access: &Access) -> Result<Self, StoreError> {
         let connections = (0..READERS).map(|_| Connection::open(access));
         Ok(Self {
@@ -114,13 +114,11 @@ impl Readers {
         })
     }
 
-    /// Runs a script that reads.
     pub(crate) async fn read(&self, call: &Arc<Call>) -> Result<Value, Failure> {
         let _turn = in_time(self.timeouts, self.in_flight.acquire()).await?;
         self.connection().send(call, 0).await
     }
 
-    /// Runs one command.
     pub(crate) async fn command<R: FromValue>(
         &self,
         name: &'static str,
@@ -130,16 +128,16 @@ impl Readers {
         self.connection().command(name, args).await
     }
 
-    /// Tells a replica of a cluster, on each connection, that it is to answer reads itself.
+    /// Makes a cluster replica answer reads itself, on each connection.
     pub(crate) async fn say_readonly(&self) {
         let said = self.connections.iter().map(async |connection| {
-            // A connection that is not there is told once it is.
+            // A missing connection is set once it is up.
             drop(connection.command::<Value>("READONLY", Vec::new()).await);
         });
         join_all(said).await;
     }
 
-    /// One connection after the other, without those that are lost.
+    /// The next connection in turn, skipping lost ones.
     fn connection(&self) -> &Connection {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         let mut connections = (0..READERS).map(|step| &self.connections[(next + step) % READERS]);
@@ -148,7 +146,7 @@ impl Readers {
     }
 }
 
-/// Waits for a turn, but not for ever.
+/// Waits for a turn, for a limited time.
 pub(crate) async fn in_time<T, E>(
     timeouts: TimeoutFactor,
     turn: impl Future<Output = Result<T, E>>,

@@ -1,4 +1,4 @@
-//! What the Lua scripts and the code that calls them have to agree on, written once.
+//! What the Lua scripts and their callers have to agree on, defined once.
 //!
 //! Each group is a module of constants. Its `LUA` has their names and values for the scripts that use it (`script.rs`).
 
@@ -8,7 +8,7 @@ use crate::domain::score::SCORE_MAX;
 use crate::domain::ties::{TIE_KEY_BYTES, TIE_KEY_MAX};
 use crate::domain::time::Timestamp;
 
-/// Makes groups of constants.
+/// Defines groups of constants.
 macro_rules! groups {
     ($(
         $(#[$about:meta])*
@@ -26,32 +26,32 @@ macro_rules! groups {
 }
 
 groups! {
-    /// What the result of an event begins with, in `apply.lua` and `recall.lua`. A record alone is that of an event which
-    /// was taken.
+    /// Codes of an event's result in `apply.lua` and `recall.lua`. An accepted event may have its record alone, without a
+    /// code.
     results {
-        /// The id is known. Then: the record.
+        /// The id is known. Followed by the record.
         DUPLICATE: i64 = 1;
         /// The id was used with another content.
         REUSED: i64 = 2;
-        /// The event was refused as the caller said.
+        /// The event was refused for the reason that the caller gave.
         REFUSED: i64 = 3;
-        /// A score would pass the bound. Then: the code of the window.
+        /// A score would exceed the bound. Followed by the code of the window.
         OUT_OF_RANGE: i64 = 4;
-        /// A standing that is a sum is not there, and no history was sent.
+        /// A standing that is a sum does not exist, and no history was sent.
         NO_HISTORY: i64 = 5;
-        /// A standing whose ranks were asked for is not complete. Then: the code of the window.
+        /// A standing whose ranks were asked for is not complete. Followed by the code of the window.
         NO_STANDING: i64 = 6;
-        /// A quota is used up. Then: its index from 1, and when a sliding window would take the event.
+        /// A quota is used up. Followed by its index from 1, and when a sliding window would take the event.
         NO_QUOTA: i64 = 7;
-        /// The event was taken. Then: the record, and what remains of each quota.
+        /// The event was taken. Followed by the record, and what remains of each quota.
         TAKEN: i64 = 8;
         /// The reservation of the event is void.
         VOID: i64 = 9;
-        /// The event lies before the last erasure of its member. Then: the instant of the erasure, a tie key of `ties: first`.
+        /// The event is before its member's last erasure. Followed by the instant of that, a tie key of `ties: first`.
         ERASED: i64 = 10;
-        /// Something may be left of the member, who was erased.
+        /// The member was erased, and some data may not be removed yet.
         ERASING: i64 = 11;
-        /// The event lies before the barrier of the shard. Then: the barrier, in milliseconds since the epoch, as text.
+        /// The event is before the barrier of the shard. Followed by the barrier, in milliseconds since the epoch, as text.
         CLOSED: i64 = 12;
         /// The member has no seat in the cohort.
         UNSEATED: i64 = 13;
@@ -59,15 +59,15 @@ groups! {
         ELSEWHERE: i64 = 14;
         /// The event is not in the queue, or the lease of the queue has another number.
         GONE: i64 = 15;
-        /// The event waits in the queue, and would be refused, or count otherwise, by itself. Then: the instant that it counts for, and
-        /// when it was queued, both in microseconds since the epoch, as text.
+        /// The event waits in the queue, and this call would refuse it, or count it otherwise. Followed by the instant that
+        /// it counts for, and when it was queued, both in microseconds since the epoch, as text.
         WAITING: i64 = 16;
-        /// The event has to come behind one of its member, and so in another period. Then: the first instant that it may count for, in
-        /// microseconds since the epoch, as text.
+        /// The event has to come after one of its member, and so in another period. Followed by the first instant that it
+        /// may count for, in microseconds since the epoch, as text.
         BEHIND: i64 = 17;
     }
 
-    /// What is to be reported of an event: [`Detail::code`].
+    /// What to report about an event: [`Detail::code`].
     details {
         /// Nothing.
         STATUS_ALONE: u8 = 0;
@@ -77,13 +77,13 @@ groups! {
         WITH_RANKS: u8 = 2;
     }
 
-    /// When an event is refused, whatever the script finds.
+    /// When to refuse an event, regardless of what the script finds.
     refusals {
-        /// It is not.
+        /// Never.
         NEVER: u8 = 0;
         /// If its id is not known.
         UNLESS_KNOWN: u8 = 1;
-        /// If its id is not known, and no score would pass the bound.
+        /// If its id is not known, and no score would exceed the bound.
         UNLESS_BEYOND: u8 = 2;
     }
 
@@ -93,11 +93,11 @@ groups! {
         DETAIL_COUNT: u8 = 4;
         /// The event changed nothing.
         UNCHANGED: u8 = 4;
-        /// Scores are wide.
+        /// It has wide scores.
         WIDE: u8 = 8;
-        /// A token is at the end.
+        /// It ends with a token.
         WITH_TOKEN: u8 = 16;
-        /// The number of the member's last erasure stands behind the reports and ranks.
+        /// The reports and ranks are followed by the number of the member's last erasure.
         WITH_ERASURE: u8 = 32;
         /// In the code of a report: the member was listed before.
         LISTED_BEFORE: u16 = 4096;
@@ -114,41 +114,41 @@ groups! {
         TIE_KEY_OF_EPOCH: u64 = 2208988800000000;
     }
 
-    /// What is stored.
+    /// Formats of stored data.
     formats {
-        /// The number of its format: see `redis/format.rs`.
+        /// The current format: see `redis/format.rs`.
         DATA_FORMAT: u64 = 2;
     }
 
     /// Members of standings (`lib/standing.lua`).
     entries {
-        /// The form of a tie key, with which members of sorted sets begin.
+        /// The format of a tie key, with which members of sorted sets begin.
         TIE_KEY_FORM: &str = ">I7";
-        /// The form of such a member: a tie key, and the id.
+        /// The format of such a member: a tie key, and the id.
         MEMBER_FORM: &str = ">I7c0";
-        /// The bytes of a tie key.
+        /// The length of a tie key in bytes.
         TIE_KEY_BYTES: usize = 7;
-        /// The form of a time and a score, with which the fields of hashes begin.
+        /// The format of a time and a score, with which the fields of hashes begin.
         ENTRY_FORM: &str = ">i7d";
-        /// The bytes of a time and a score.
+        /// The length of a time and a score in bytes.
         ENTRY_BYTES: usize = 15;
     }
 
-    /// What a query begins with, in `read.lua`.
+    /// Codes of queries in `read.lua`.
     queries {
         /// A page.
         PAGE: u8 = 1;
-        /// A member and those around it.
+        /// A member and its neighbours.
         MEMBER: u8 = 2;
         /// Some members.
         SUBSET: u8 = 3;
-        /// What a standing amounts to.
+        /// The totals of a standing.
         AMOUNTS: u8 = 4;
         /// Some entries, evenly spread.
         SPREAD: u8 = 5;
         /// Some entries around a mark.
         SLICE: u8 = 6;
-        /// How many entries are ahead of marks.
+        /// The number of entries ahead of marks.
         POSITIONS: u8 = 7;
         /// Entries with scores in a range.
         BETWEEN: u8 = 8;
@@ -156,79 +156,79 @@ groups! {
         AROUND: u8 = 9;
         /// The entry at a percentile.
         PERCENTILE: u8 = 10;
-        /// A query, with the data of the entries of its answer.
+        /// Another query, with the data of the entries in its answer.
         WITH_DATA: u8 = 11;
-        /// Nothing but what every answer comes with.
+        /// Only what every answer has.
         CHANGED: u8 = 12;
-        /// What an answer begins with where a standing is not complete. Otherwise: the number of members.
+        /// Code of an answer: the standing is not complete. Other answers begin with the number of members.
         INCOMPLETE: i64 = -1;
-        /// What an answer begins with where the hidden list of a standing is behind. Then: whether that is the one before.
+        /// Code of an answer: a hidden list is behind. Followed by whether it is that of the standing before.
         UNLISTED: i64 = -2;
-        /// What an answer begins with where too many members of a list that is kept short are hidden. Then: the same.
+        /// Code of an answer: too many members of a short list are hidden. Followed by the same.
         SHORT: i64 = -3;
-        /// What an answer begins with where something may be left of erased members, and hidden members are shown too.
+        /// Code of an answer: erased members may not be removed yet, and hidden members are shown, too.
         ERASING: i64 = -4;
     }
 
-    /// How a queued event ends that is not applied, in `end_queued.lua`.
+    /// How a queued event ends that is not applied, for `end_queued.lua`.
     ends {
         /// It was taken elsewhere.
         ENDED: u8 = 1;
-        /// A rule has refused it.
+        /// It is rejected.
         REFUSED: u8 = 2;
-        /// It is a dead letter.
+        /// It becomes a dead letter.
         DEAD: u8 = 3;
     }
 
     /// Queues.
     #[expect(clippy::unreadable_literal, reason = "Lua reads no separators")]
     queues {
-        /// What an entry of a queue takes in bytes beside its texts, in the stream and in the hash of ids. Redis 7 has used 98 to
-        /// 114, and with events of 600 bytes up to 284.
+        /// The overhead of a queue's entry in bytes, in the stream and in the hash of ids, without its texts. Measured with
+        /// Redis 7: 98 to 114, and up to 284 with events of 600 bytes.
         QUEUE_ENTRY_BYTES: usize = 112;
         /// For how many milliseconds an event may wait: [`AGE_MAX`](crate::domain::queued::AGE_MAX).
         QUEUE_AGE_MS: u64 = 86400000;
     }
 
-    /// What the result of a reservation begins with, in `reserve.lua`.
+    /// Codes of the result of a reservation in `reserve.lua`.
     reservations {
-        /// It is reserved. Then: what remains of each use.
+        /// It is reserved. Followed by what remains of each use.
         RESERVED: i64 = 1;
-        /// A quota is used up. Then: its index from 1, and when a sliding window would take the event.
+        /// A quota is used up. Followed by its index from 1, and when a sliding window would take the event.
         USED_UP: i64 = 2;
-        /// Whether a quota is used up depends on open reservations. Then: its index from 1.
+        /// Whether a quota is used up depends on open reservations. Followed by its index from 1.
         WAITS: i64 = 3;
     }
 }
 
-/// Makes the layout of records from the widths of their fields.
+/// Defines the layout of records from the widths of their fields.
 macro_rules! record_layout {
     ($fingerprint:literal, $tie_key:literal, $code:literal, $narrow:literal, $wide:literal, $rank:literal) => {
-        /// The layout of a record, which is what is remembered of an event; all numbers are big-endian:
+        /// The layout of a record: what is remembered of an event. All numbers are big-endian:
         ///
         /// - fingerprint, tie key, and a byte: detail and `flags`;
-        /// - for each standing that is reported: code of the window, score, and unless the scores are sums the score before;
-        /// - if ranks were asked for, for each of them: rank, and rank before, 0: not listed;
+        /// - for each reported standing: code of the window, score, and unless the scores are sums the score before;
+        /// - if ranks were asked for, for each of them: rank, and rank before (0: not listed);
         /// - if the member was erased before, the number of its last erasure;
         /// - the token of the reservation, if the event had one.
         pub mod record {
-            /// The bytes of a fingerprint.
+            /// The length of a fingerprint.
             pub const FINGERPRINT_BYTES: usize = $fingerprint;
-            /// The bytes of a tie key.
+            /// The length of a tie key.
             pub const TIE_KEY_BYTES: usize = $tie_key;
-            /// The bytes of the code of a report.
+            /// The length of the code of a report.
             pub const CODE_BYTES: usize = $code;
-            /// The bytes of a score with a sign, where all of the record fit.
+            /// The length of a signed score, if all of the record fit.
             pub const NARROW_SCORE_BYTES: usize = $narrow;
-            /// The bytes of a score with a sign otherwise.
+            /// The length of a signed score otherwise.
             pub const WIDE_SCORE_BYTES: usize = $wide;
-            /// The bytes of a rank.
+            /// The length of a rank.
             pub const RANK_BYTES: usize = $rank;
-            /// The bytes of the number of an erasure.
+            /// The length of an erasure's number.
             pub const ERASURE_BYTES: usize = 7;
-            /// The bytes of a token.
+            /// The length of a token.
             pub const TOKEN_BYTES: usize = 11;
-            /// Forms for Lua's `struct`, and the greatest narrow score.
+            /// Formats for Lua's `struct`, and the greatest narrow score.
             pub const LUA: &[(&str, &str)] = &[
                 ("FINGERPRINT_FORM", concat!("'>I", $fingerprint, "'")),
                 (

@@ -1,4 +1,4 @@
-//! Random texts and bytes that nobody can guess.
+//! Unpredictable random texts and bytes.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -6,11 +6,11 @@ use super::StoreError;
 use super::dispatch::Store;
 use crate::domain::secret;
 
-/// `N` random bytes as hexadecimal digits, behind this beginning.
+/// `N` random bytes as hexadecimal digits, after a prefix.
 ///
 /// # Errors
 ///
-/// The system gives no random bytes.
+/// The system's random generator fails.
 pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError> {
     Ok(beginning.to_owned() + &secret::hexadecimal(&bytes::<N>()?))
 }
@@ -19,7 +19,7 @@ pub fn hexadecimal<const N: usize>(beginning: &str) -> Result<String, StoreError
 ///
 /// # Errors
 ///
-/// The system gives no random bytes.
+/// The system's random generator fails.
 pub fn number() -> Result<u64, StoreError> {
     bytes().map(u64::from_be_bytes)
 }
@@ -28,7 +28,7 @@ pub fn number() -> Result<u64, StoreError> {
 ///
 /// # Errors
 ///
-/// The system gives no random bytes.
+/// The system's random generator fails.
 pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
@@ -36,12 +36,12 @@ pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     Ok(bytes)
 }
 
-/// A secret of `N` random bytes that all instances share, which is made if there is none.
+/// A secret of `N` random bytes that all instances share; created if missing.
 pub(crate) async fn need_secret<const N: usize>(
     store: &Store,
     key: &str,
 ) -> Result<String, StoreError> {
-    // To ask first is no write: it works also while Redis takes none.
+    // Read first: that works even while Redis takes no writes.
     let stored: Option<String> = store.command("GET", [key]).await?;
     if let Some(stored) = stored {
         return Ok(stored);

@@ -1,10 +1,10 @@
-//! The replicas that reads may go to, and how far behind they are.
+//! Replicas for reads, and how far behind they are.
 //!
-//! A primary counts the bytes that it has written, and a replica the bytes that it has carried out. This module asks both
-//! for these offsets, several times within the longest staleness that is allowed. A replica that has reached the offset
-//! that its primary had at an instant has everything that was acknowledged before that instant. No clocks are compared,
-//! and nothing is written for this. A replica that does not come so far, or does not answer, is not used once it is too old.
-//! An instance reads from replicas only while it has registered how old their answers may be (`staleness.rs`).
+//! A primary counts the bytes that it has written, and a replica the bytes that it has processed. This module reads both
+//! offsets several times within the longest staleness allowed. A replica that has reached the offset of its primary at an
+//! instant has everything that was acknowledged before that instant. No clocks are compared, and nothing is written for
+//! this. A replica that lags or does not answer is not used once it is too old. An instance reads from replicas only while
+//! it has registered how old their answers may be (`staleness.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -29,23 +29,23 @@ use crate::runtime::supervise::restarted;
 
 /// How often the servers are asked within the longest staleness.
 const ASKED_WITHIN: u32 = 8;
-/// The shortest and the longest pause between two times that they are.
+/// The shortest and the longest pause between two such rounds.
 const ASK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 const ASK_INTERVAL_MAX: Duration = Duration::from_millis(250);
-/// The longest wait for what a server says of itself.
+/// The longest wait for the offset of a server.
 const ASK_TIMEOUT: Duration = Duration::from_millis(300);
-/// The longest wait for an answer of a replica: its primary has to answer in time yet.
+/// The longest wait for an answer of a replica: it leaves time for the primary to answer.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The replicas of all primaries.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     known: Arc<ArcSwap<Known>>,
-    /// How old an answer may be at the most.
+    /// The greatest age of an answer.
     pub(crate) max_staleness: Duration,
-    /// What lets others know how old the answers may be.
+    /// Lets other instances know how old the answers may be.
     pub(crate) registration: Registration,
-    /// Other instances read of other replicas.
+    /// Makes instances choose different replicas.
     chance: RandomState,
     _following: AbortOnDropHandle<Infallible>,
 }
@@ -59,17 +59,17 @@ struct Replica {
     seen: Mutex<Option<Seen>>,
 }
 
-/// What a replica was last seen to have.
+/// The last known state of a replica.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// All that was acknowledged before.
+    /// It has everything that was acknowledged before.
     as_of: Instant,
-    /// The id of its process: one that was started again may have begun with older data.
+    /// The id of its process: a restarted one may have begun with older data.
     process: String,
 }
 
 impl Replicas {
-    /// Begins to look for the replicas of the servers that have slots, for as long as the value lives.
+    /// Starts following the replicas of the servers that have slots, while the value lives.
     pub(crate) fn follow(topology: Arc<Topology>, max_staleness: Duration) -> Self {
         let known = Arc::new(ArcSwap::from_pointee(Known::new()));
         let found = Arc::clone(&known);
@@ -85,10 +85,10 @@ impl Replicas {
         }
     }
 
-    /// Runs a script on a replica of the server, with the id of its process as one more argument, and tells how old the
-    /// answer is at the most. `None` if there is none that is fresh enough when it has answered.
+    /// Runs a script on a replica of the server, with the id of its process as an additional argument. `None` if no
+    /// replica is fresh enough when it has answered.
     ///
-    /// All data with one tag is read from one replica, as long as that is well, so that answers do not go back in time.
+    /// All data with one tag is read from one replica while that is available, so that answers do not go back in time.
     pub(crate) async fn read(
         &self,
         primary: &Server,
@@ -110,7 +110,7 @@ impl Replicas {
         answer.filter(|_| is_fresh).map(|answer| (answer, as_of))
     }
 
-    /// One that is fresh enough, and what it has.
+    /// A replica that is fresh enough, and its state.
     fn choose<'a>(&self, replicas: &'a [Arc<Replica>], tag: &str) -> Option<(&'a Replica, Seen)> {
         let count = replicas.len();
         let first = usize::try_from(self.chance.hash_one(tag) % u64::try_from(count).ok()?.max(1));
@@ -122,13 +122,13 @@ impl Replicas {
         fresh.find(|(_, seen)| self.is_fresh(seen.as_of))
     }
 
-    /// Whether an answer with this age may be taken now.
+    /// Whether an answer of this age may be used now.
     fn is_fresh(&self, as_of: Instant) -> bool {
         as_of.elapsed() <= self.max_staleness && self.registration.covers(as_of)
     }
 }
 
-/// Keeps the replicas up to date, for ever.
+/// Keeps the replicas up to date.
 async fn follow(
     topology: Arc<Topology>,
     known: Arc<ArcSwap<Known>>,
@@ -166,14 +166,14 @@ struct Followed {
 }
 
 impl Followed {
-    /// Asks the primary where it is, and for its replicas.
+    /// Asks the primary for its offset and its replicas.
     async fn ask(&mut self, node: &Node, topology: &Topology) {
         let at = Instant::now();
         let Some(info) = info_of(&node.readers).await else {
             return;
         };
         if !info.is_primary {
-            // Another one is primary by now: the topology is about to tell.
+            // Another server is primary now: the topology will notice.
             self.replicas.clear();
             return;
         }
@@ -195,11 +195,11 @@ impl Followed {
         }
     }
 
-    /// Asks the replicas how far they have come.
+    /// Asks the replicas for their offsets.
     async fn ask_replicas(&self, is_cluster: bool) {
         let asked = self.replicas.values().map(async |replica| {
             if is_cluster {
-                // A new connection has not said so; until then it is sent to the primary.
+                // A new connection is not read-only yet; until then a replica redirects it to the primary.
                 replica.readers.say_readonly().await;
             }
             let Info {
@@ -223,14 +223,14 @@ async fn info_of(readers: &Readers) -> Option<Info> {
     Info::parse(&text)
 }
 
-/// How far a server has come in the history of its data.
+/// A position in the history of a server's data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Offset {
     history: String,
     bytes: u64,
 }
 
-/// Where a primary was, at some instants.
+/// The offsets of a primary at some instants.
 #[derive(Debug, Default)]
 struct Marks(VecDeque<(Instant, Offset)>);
 
@@ -239,14 +239,14 @@ impl Marks {
         self.0.push_back((at, offset));
     }
 
-    /// Forgets what is older than this.
+    /// Forgets marks older than this.
     fn forget(&mut self, age: Duration) {
         while self.0.front().is_some_and(|(at, _)| at.elapsed() > age) {
             self.0.pop_front();
         }
     }
 
-    /// The last of the instants whose data a replica has that is there.
+    /// The last instant of which a replica at this offset has all data.
     fn reached(&self, offset: &Offset) -> Option<Instant> {
         let has = |mark: &Offset| mark.history == offset.history && mark.bytes <= offset.bytes;
         let mut reached = self.0.iter().rev().filter(|(_, mark)| has(mark));
@@ -254,18 +254,18 @@ impl Marks {
     }
 }
 
-/// What a server says of itself and its replication.
+/// A server's `INFO`: itself and its replication.
 #[derive(Debug, Eq, PartialEq)]
 struct Info {
     is_primary: bool,
     process: String,
     offset: Offset,
-    /// Those that follow it, as they want to be reached.
+    /// Its replicas, with their announced addresses.
     replicas: Vec<Server>,
 }
 
 impl Info {
-    /// Reads the answer to `INFO`.
+    /// Parses the reply of `INFO`.
     fn parse(text: &str) -> Option<Self> {
         let fields = info_fields(text);
         let is_primary = *fields.get("role")? == "master";
@@ -288,7 +288,7 @@ impl Info {
     }
 }
 
-/// Reads `ip=10.0.0.2,port=6379,state=online,offset=98,lag=1`; none that is not yet following.
+/// Parses `ip=10.0.0.2,port=6379,state=online,offset=98,lag=1`; `None` for a replica that is not following yet.
 fn read_replica(text: &str) -> Option<Server> {
     let fields: BTreeMap<&str, &str> = text
         .split(',')
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(marks.reached(&offset("aa", 10)), Some(at(2)));
         assert_eq!(marks.reached(&offset("aa", 29)), Some(at(2)));
         assert_eq!(marks.reached(&offset("aa", 31)), Some(at(3)));
-        // Another primary has taken over: its bytes are others.
+        // Another primary has taken over: its offsets are of another history.
         marks.put(at(4), offset("bb", 20));
         assert_eq!(marks.reached(&offset("bb", 25)), Some(at(4)));
         assert_eq!(marks.reached(&offset("aa", 31)), Some(at(3)));

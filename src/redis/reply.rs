@@ -27,7 +27,8 @@ impl Reply {
         Self(vec![value].into_iter())
     }
 
-    /// Skips an empty text, which stands for none. Whether there is nothing else: a list of Lua ends before a last `nil`.
+    /// Skips an empty text, which stands for none. Returns whether nothing else is left: a Lua list ends before a final
+    /// `nil`.
     pub(crate) fn skip_none(&mut self) -> bool {
         let is_none = self.0.as_slice().first().is_none_or(|next| match next {
             Value::String(text) => text.is_empty(),
@@ -40,7 +41,6 @@ impl Reply {
         is_none
     }
 
-    /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
@@ -59,7 +59,7 @@ impl Reply {
         String::from_utf8(self.bytes()?.into()).map_err(|error| unexpected("text", &error))
     }
 
-    /// An integer, or one that travels as text.
+    /// An integer, possibly as text.
     pub(crate) fn integer(&mut self) -> Result<i64, StoreError> {
         let value = self.next()?;
         value
@@ -78,14 +78,14 @@ impl Reply {
         u64::try_from(number).map_err(|_| unexpected("a count", &number))
     }
 
-    /// An index in a list of Lua, which counts from 1.
+    /// An index of a Lua list, converted to count from 0.
     pub(crate) fn index(&mut self) -> Result<usize, StoreError> {
         let index = usize::try_from(self.integer()?).ok();
         let index = index.and_then(|index| index.checked_sub(1));
         require(index, "an index counts from 1")
     }
 
-    /// All that is left, as one thing after another is read.
+    /// Reads everything that is left, item by item.
     pub(crate) fn all<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
@@ -101,7 +101,7 @@ impl Reply {
         Self::new(self.next()?)
     }
 
-    /// What follows `OK` in a reply that depends on a board's version and has no other code.
+    /// The content after `OK`, in a reply that depends on a board's version and has no other code.
     pub(crate) fn answer(value: Value) -> Result<Self, StoreError> {
         let mut reply = Self::new(value)?;
         match reply.text()?.as_str() {
@@ -112,7 +112,7 @@ impl Reply {
     }
 }
 
-/// The fields of an answer to `INFO`.
+/// The fields in a reply of `INFO`.
 pub(crate) fn info_fields(info: &str) -> BTreeMap<&str, &str> {
     info.lines()
         .filter_map(|line| line.trim_end().split_once(':'))
@@ -128,7 +128,7 @@ pub(crate) fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
     }
 }
 
-/// What has to be there by the protocol of the scripts. The error names what does not hold.
+/// A value that the scripts' protocol guarantees. The error names the broken invariant.
 pub(crate) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreError> {
     value.ok_or_else(|| {
         StoreError::Unexpected(format!(
@@ -137,13 +137,13 @@ pub(crate) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreEr
     })
 }
 
-/// A list that has something for each of so many things that were asked for.
+/// Checks that a list has an item for each of the `count` things asked for.
 pub(crate) fn for_each_of<T>(found: Vec<T>, count: usize) -> Result<Vec<T>, StoreError> {
     let found = (found.len() == count).then_some(found);
     require(found, "each has an answer")
 }
 
-/// A code that a script doesn't have.
+/// The error for a code that a script doesn't have.
 pub(crate) fn unknown_code<T>(code: &str) -> Result<T, StoreError> {
     Err(StoreError::Unexpected(format!("the reply code {code:?}")))
 }

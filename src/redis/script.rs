@@ -1,10 +1,10 @@
 //! The Lua scripts: their sources, joined from fragments, and their names.
 //!
-//! `#!lua` must be the first bytes: it makes a cluster refuse a script that reaches for a key of another
-//! slot, and makes Redis refuse the whole script, rather than fail half-way, when it can't write (out of
-//! memory, disk full, a replica). `flags=no-writes` is for scripts that only read. `flags=allow-oom` is for scripts that are
-//! needed to free memory and add a few bytes at most, and for those that count voters and free what they add at once. One
-//! script does not work on a slot.
+//! `#!lua` must be the first bytes: it makes a cluster refuse a script that accesses a key of another slot, and makes Redis
+//! refuse the whole script, rather than fail half-way, if it can't write (out of memory, disk full, a replica).
+//! `flags=no-writes` is for scripts that only read. `flags=allow-oom` is for scripts that are needed to free memory and add
+//! a few bytes at most, and for those that count voters and immediately free what they add. `allow-cross-slot-keys` is for
+//! the one script that works on all slots.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -16,17 +16,17 @@ use super::{kinds, protocol};
 /// One script.
 #[derive(Debug)]
 pub struct Script {
-    /// Its file's name without the ending; a label of metrics.
+    /// Its file name without the extension; a label of metrics.
     pub name: &'static str,
     /// The whole source.
     pub source: LazyLock<String>,
-    /// The SHA-1 of the source in hexadecimal, by which Redis knows it.
+    /// The SHA-1 of the source in hexadecimal, which identifies it in Redis.
     pub sha: LazyLock<String>,
-    /// How often it was called, and how long that took.
+    /// Counts and times its calls.
     pub(crate) meter: LazyLock<Meter>,
 }
 
-/// The metrics of a script, of the recorder that there is when the script is called first: to find them costs more than a microsecond.
+/// The metrics of a script, from the recorder installed at its first call: looking them up costs more than a microsecond.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) calls: Counter,
@@ -42,8 +42,8 @@ impl Meter {
     }
 }
 
-/// Joins a script from its parts, and puts the constants of the groups in the places of their names. A local variable for each
-/// would cost time at every call.
+/// Joins a script from its parts, and replaces the names of the groups' constants by their values. A local variable for
+/// each would cost time at every call.
 fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
     let parts = without_unused(parts);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -82,7 +82,7 @@ fn is_of_word(byte: char) -> bool {
     byte.is_ascii_alphanumeric() || byte == '_'
 }
 
-/// Parts without the functions that nothing in them calls: to make a function costs a script more than most of its lines do.
+/// Removes functions that no part calls: creating a function costs a script more than most of its lines.
 fn without_unused(parts: &[&str]) -> Vec<String> {
     let parts: Vec<Vec<Block<'_>>> = parts.iter().map(|part| blocks_of(part)).collect();
     let blocks = || parts.iter().flatten();
@@ -104,10 +104,10 @@ fn without_unused(parts: &[&str]) -> Vec<String> {
     parts.collect()
 }
 
-/// Lines of a part: a function, or what stands between two of them.
+/// Lines of a part: a function, or the lines between two functions.
 struct Block<'a> {
     function: Option<&'a str>,
-    /// With their ends.
+    /// With line ends.
     lines: Vec<&'a str>,
 }
 
@@ -133,21 +133,21 @@ fn blocks_of(part: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The name of the function of a part that begins with a line.
+/// The name of the top-level function that begins in a line.
 fn function_of(line: &str) -> Option<&str> {
     let (name, _) = line.strip_prefix("local function ")?.split_once('(')?;
     Some(name)
 }
 
-/// What stands before the name of a fragment's loader.
+/// Precedes the name of a fragment's loader.
 const LOADER: &str = "\n-- Loader: ";
-/// The table in which scripts have the functions that a loader makes.
+/// The table of scripts for the functions that loaders create.
 const LOADED: &str = "loaded";
 
-/// The loader that a part of a script names, if it is a fragment with one.
+/// The loader that a part names, if it is a fragment with one.
 ///
-/// To make a function costs a script more than most of its lines do, and so does every local variable that a function knows. So the
-/// functions of fragments that few calls need are made by a function, their loader, and lie in one table.
+/// Creating a function costs a script more than most of its lines, and so does every local variable that it captures. So
+/// functions that few calls need are created by another function, their loader, and stored in one table.
 fn loader_of(part: &str) -> Option<&str> {
     let (_, rest) = part.split_once(LOADER)?;
     rest.lines().next()
@@ -158,7 +158,7 @@ fn functions_of(part: &str) -> impl Iterator<Item = &str> {
     part.lines().filter_map(function_of)
 }
 
-/// Joins parts, those that name the same loader, one behind the other, as its function.
+/// Joins parts; consecutive ones with the same loader become its function.
 fn with_loaders(parts: &[&str]) -> String {
     let (mut joined, mut loader) = (String::new(), None);
     let has_loaders = parts.iter().any(|part| loader_of(part).is_some());
@@ -213,7 +213,7 @@ macro_rules! scripts {
                 }
             };
         )*
-        /// All of them.
+        /// All scripts.
         pub static ALL: &[&Script] = &[$(&$ident),*];
     };
 }
@@ -226,7 +226,7 @@ scripts! {
     PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
     /// Takes records of the log into a queue.
     TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
-    /// Has a queue take nothing more out of the log.
+    /// Stops a queue from taking from the log.
     HOLD_QUEUE = "hold_queue", "#!lua", [];
     /// Ends queued events that are not applied.
     END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
@@ -240,15 +240,15 @@ scripts! {
     DISCARD = "discard", "#!lua flags=allow-oom", [];
     /// Puts the queue of a shard into the index.
     LIST_QUEUE = "list_queue", "#!lua", [];
-    /// Says that an empty queue is to be taken out of the index.
+    /// Reports whether a queue is empty and may be removed from the index.
     CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
-    /// Takes the queue of a shard out of the index.
+    /// Removes the queue of a shard from the index.
     UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
-    /// Has nobody record what may have the name of an erased member.
+    /// Invalidates results that were read before an erasure.
     BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
     /// Raises the barrier of a shard.
     CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
-    /// Takes a derived standing a step nearer to complete.
+    /// Brings a derived standing one step closer to complete.
     ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
     /// Sets initial scores.
     INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
@@ -266,35 +266,35 @@ scripts! {
     ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
     /// Removes a part of what an erased member has left.
     FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
-    /// Reads who was erased.
+    /// Reads which members were erased.
     ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
-    /// Reads who was hidden and brought back.
+    /// Reads which members were hidden and brought back.
     JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
-    /// Notes lines of a journal of hides by which results are to be revised.
+    /// Stores lines of a journal of hides for which results are to be revised.
     NOTE_LINES = "note_lines", "#!lua", ["generation"];
     /// Revises the result of a final period.
     REVISE_RESULT = "revise_result", "#!lua", [];
     /// Forgets a line by which results were revised.
     END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
-    /// Notes what members win.
+    /// Records what members win.
     HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
-    /// Takes back what members do not win any more.
+    /// Takes back what members no longer win.
     TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
     /// Claims what a member has won.
     CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
     /// Reads what members have won.
     READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
-    /// Makes the hidden list of a standing follow the hides.
+    /// Updates the hidden list of a standing from the hides.
     HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
-    /// Finds more members of a list that is kept short.
+    /// Finds more members for a short list.
     WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
-    /// Tells between which ids a member of another shard would stand.
+    /// Finds the ids between which a member of another shard would be.
     TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
     /// Reads pages, members, subsets and amounts.
     READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
     /// Records the result of a final period.
     RECORD_RESULT = "record_result", "#!lua", ["outbox"];
-    /// Notes the digest of a final period.
+    /// Stores the digest of a final period.
     NOTE_DIGEST = "note_digest", "#!lua", [];
     /// Counts distinct voters.
     VOTERS = "voters", "#!lua flags=allow-oom", [];
@@ -302,63 +302,63 @@ scripts! {
     EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
     /// Counts the distinct voters of several shards.
     UNION = "union", "#!lua flags=allow-oom", [];
-    /// Reads what was taken of quotas.
+    /// Reads what was taken from quotas.
     QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
-    /// Reserves what events would take of quotas.
+    /// Reserves what events would take from quotas.
     RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
     /// Keeps what was reserved, or gives it back.
     SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
     /// Reads which reservations are open.
     RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
-    /// Finds out what became of an event with a reservation, and voids the token of one that was not applied.
+    /// Finds out whether an event with a reservation was applied, and voids the token if not.
     VOID = "void", "#!lua", ["generation"];
     /// Stores a definition.
     DEFINE = "define", "#!lua", [];
     /// Decides a closing.
     DECIDE = "decide", "#!lua", [];
-    /// Notes that the results of a closing are recorded.
+    /// Records that the results of a closing are stored.
     RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
     /// Records how a cohort was decided.
     DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
-    /// Lets what was given out of the seats of tiers expire.
+    /// Sets when the counts of the seats of tiers expire.
     EXPIRE_TIERS = "expire_tiers", "#!lua", [];
-    /// Lets a period expire.
+    /// Sets when a period expires.
     EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
     /// Reads which periods have data.
     PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
-    /// Tells a shard of a definition.
+    /// Gives a shard the current version of the definition.
     SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
-    /// Notes that a board has events.
+    /// Records that a board has events.
     USE = "use", "#!lua", [];
     /// Gives one instance the lease of some work.
     LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
-    /// Reads a part of what a key holds.
+    /// Reads a part of a key's content.
     SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
-    /// Has a shard note what changes.
+    /// Makes a shard record changes.
     CAPTURE = "capture", "#!lua", ["generation"];
-    /// Tells what has changed in a shard.
+    /// Reads the changes of a shard.
     CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
-    /// Takes over data from other shards.
+    /// Copies in data of other shards.
     COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
-    /// Tells what a former shard remembers.
+    /// Reads what a former shard remembers.
     RECALL = "recall", "#!lua", [] with [results, record];
-    /// Takes a definition away.
+    /// Deletes a definition.
     DELETE = "delete", "#!lua flags=allow-oom", [];
     /// Begins a change of a board.
     BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
-    /// Tells the format of what belongs to no board.
+    /// Reads the format of data that belongs to no board, or sets it.
     FORMAT = "format", "#!lua flags=allow-oom", [];
-    /// Tells all instances that a definition has changed.
+    /// Announces to all instances that a definition has changed.
     ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
-    /// Makes, changes or deletes an API key.
+    /// Creates, changes or deletes an API key.
     API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
-    /// Notes when API keys were last used.
+    /// Stores when API keys were last used.
     API_KEY_USES = "api_key_uses", "#!lua", [];
     /// Begins a session of the console.
     BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
-    /// Writes a half of a line into the audit log.
+    /// Writes one half of a line into the audit log.
     AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
-    /// The same while Redis has no memory left, so that what frees memory leaves a trace.
+    /// Writes it even when Redis is out of memory, so that what frees memory is logged, too.
     AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
     /// Gives members pseudonyms in the audit log.
     AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
@@ -378,35 +378,35 @@ scripts! {
     WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
     /// Suggests cohorts to members.
     TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
-    /// Gives a seat back.
+    /// Gives back a seat that was suggested to a member.
     GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
     /// Seats members in cohorts.
     SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
-    /// Reads in which periods of a league somebody was seated.
+    /// Reads the periods of a league for which members have seats.
     SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
     /// Posts messages for webhooks.
     POST = "post", "#!lua", ["outbox"];
-    /// Makes, changes or deletes a webhook.
+    /// Creates, changes or deletes a webhook.
     WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
     /// Queues messages for a webhook.
     QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
     /// Gives an instance a delivery that is due.
     CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
-    /// Stores what has become of a delivery.
+    /// Stores the outcome of a delivery.
     END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
-    /// Notes when hides of a board end.
+    /// Stores when hides of a board end.
     NOTE_END = "note_end", "#!lua", [];
     /// Begins a task for all boards.
     BEGIN_TASK = "begin_task", "#!lua", [];
-    /// Notes how far a task for all boards has come.
+    /// Stores the progress of a task for all boards.
     NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
     /// Lists tasks for all boards.
     TASKS = "tasks", "#!lua flags=no-writes", [];
-    /// Has the standing order of a member forget the member's id.
+    /// Removes the member's id from its standing order.
     FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
-    /// Ends standing orders whose time has come.
+    /// Ends standing orders that have reached their end.
     END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
-    /// Tells how far behind replicas may be.
+    /// Registers and reads how far behind replicas may be.
     STALENESS = "staleness", "#!lua flags=allow-oom", [];
     /// Reads what has changed.
     NEWS = "news", "#!lua flags=no-writes", [];
@@ -414,31 +414,31 @@ scripts! {
     UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
     /// Unlinks the data of a deleted board.
     PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
-    /// Unlinks what deleted boards have left among a server's keys.
+    /// Unlinks what deleted boards have left, among all keys of a server.
     SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
-    /// Looks whether the keys of a standing agree.
+    /// Checks whether the keys of a standing agree.
     CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
-    /// The same, and mends it.
+    /// Checks and repairs the keys of a standing.
     MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
-    /// Looks whether the state of a derived series can be read.
+    /// Checks whether the state of a derived series is readable.
     CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
-    /// The same, and mends it.
+    /// Checks and repairs the state of a derived series.
     MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
-    /// Looks whether the keys of a queue agree.
+    /// Checks whether the keys of a queue agree.
     CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
-    /// The same, and mends it.
+    /// Checks and repairs the keys of a queue.
     MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
-    /// Looks whether a standing is what others say.
+    /// Checks whether a standing is the sum of others.
     CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
-    /// The same, and mends it.
+    /// Checks and repairs a standing that is the sum of others.
     MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
-    /// Looks whether keys are in their registry.
+    /// Checks whether keys are in their registry.
     CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
-    /// The same, and puts them in.
+    /// Checks whether keys are in their registry, and adds missing ones.
     MEND_KEYS = "check_keys", "#!lua", [];
-    /// Might write, and so tells whether that is refused.
+    /// Does nothing, but fails if Redis refuses writes.
     WRITABLE = "writable", "#!lua", [];
-    /// Tells which commands the user may not use.
+    /// Returns the commands that the user may not call.
     REFUSED = "refused", "#!lua flags=no-writes", [];
 }
 
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(join(&parts, &[]), expected);
     }
 
-    /// The words of code that are names in capitals.
+    /// The upper-case names in code.
     fn names(code: &str) -> impl Iterator<Item = &str> {
         let words = code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'));
         words.filter(|word| {
@@ -546,8 +546,8 @@ mod tests {
         }
     }
 
-    /// The scripts that write, and change nothing that a read of a standing shows. A script that is neither here nor notes what it
-    /// changes (`scripts/lib/changed.lua`) lets clients keep a page that has changed.
+    /// Scripts that write, but change nothing that reads of standings show. If a script is not listed here, and does not
+    /// record its changes (`scripts/lib/changed.lua`), clients may keep an outdated page.
     const UNSEEN: &[(&str, &[&str])] = &[
         (
             "what lies beside standings, also of a league",
@@ -648,7 +648,7 @@ mod tests {
     fn every_script_that_writes_notes_what_reads_see_of_it() {
         let unseen = UNSEEN.iter().flat_map(|(_, names)| *names);
         let unseen: BTreeSet<&str> = unseen.copied().collect();
-        // What ends in one of these calls.
+        // Calls, or their endings, that record a change.
         let noting = [
             "note_change()",
             "flush(",

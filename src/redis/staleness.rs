@@ -1,9 +1,9 @@
 //! How far behind the replicas may be that any instance reads from.
 //!
-//! An instance registers its bound before it reads from a replica, and renews that. A registration counts for
-//! `COUNTS_FOR`, and the instance itself believes in it for `BELIEVED_FOR` only. It takes no answer that is older than
-//! the first of the registrations that follow each other without a gap. So whoever asks for the greatest bound, and waits for
-//! that long, knows that every later answer of every instance has all that was acknowledged before.
+//! An instance registers its bound before it reads from a replica, and renews the registration. Others respect it for
+//! `COUNTS_FOR`, the instance itself relies on it for only `BELIEVED_FOR`. It uses no answer that is older than the first
+//! of its registrations without a gap. So after reading the greatest bound and waiting for that long, a caller knows that
+//! every later answer of every instance has everything that was acknowledged before.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
@@ -13,26 +13,26 @@ use parking_lot::Mutex;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 
-/// For how long a registration counts, by Redis' clock.
+/// How long a registration is valid for others, by Redis' clock.
 const COUNTS_FOR: Duration = Duration::from_secs(30);
-/// For how long an instance believes in its registration. The rest is for clocks that are not equally fast, or jump a little,
-/// and for an answer on its way.
+/// How long an instance relies on its registration. The difference allows for clocks that drift or jump a little, and for
+/// answers in flight.
 const BELIEVED_FOR: Duration = Duration::from_secs(10);
 
 /// What an instance knows of its registration.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    /// The name of the instance: another one for each process.
+    /// The name of the instance, unique to each process.
     instance: String,
     state: Mutex<Option<Registered>>,
 }
 
-/// A registration that was made.
+/// A successful registration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Registered {
-    /// When the first one was acknowledged that those after it followed without a gap.
+    /// When the first registration since the last gap was acknowledged.
     since: Instant,
-    /// Until when the instance believes in it.
+    /// Until when the instance relies on it.
     until: Instant,
 }
 
@@ -46,12 +46,12 @@ impl Default for Registration {
 }
 
 impl Registration {
-    /// Whether an answer with this age may be taken now.
+    /// Whether an answer of this age may be used now.
     pub(crate) fn covers(&self, as_of: Instant) -> bool {
         covers(*self.state.lock(), as_of, Instant::now())
     }
 
-    /// Takes note of a call that began and was answered then.
+    /// Records a successful call with the times of its beginning and its answer.
     fn renew(&self, began: Instant, answered: Instant) {
         let mut state = self.state.lock();
         *state = Some(renewed(*state, began, answered));
@@ -71,7 +71,7 @@ fn renewed(before: Option<Registered>, began: Instant, answered: Instant) -> Reg
 }
 
 impl Store {
-    /// Registers for a while how far behind the replicas may be that this instance reads from, if it does.
+    /// Registers for a while how far behind the replicas may be that this instance reads from, if any.
     pub async fn register_staleness(&self) -> Result<(), StoreError> {
         if let Some(replicas) = &self.replicas {
             let (registration, began) = (&replicas.registration, Instant::now());
@@ -82,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// How far behind the replicas may be at the most that any instance reads from; zero if none does.
+    /// The greatest registered bound of any instance; zero if no instance reads from replicas.
     pub async fn greatest_staleness(&self) -> Result<Duration, StoreError> {
         self.ask_staleness("", Duration::ZERO).await
     }

@@ -1,4 +1,4 @@
-//! Things that are stored as JSON, and are replaced only if they are still what the caller saw.
+//! Items stored as JSON, which are replaced only if they are still what the caller read.
 
 use std::marker::PhantomData;
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::call::ScriptCall;
 
-/// A kind of thing of which a hash has some, by their names.
+/// A type of item stored in a hash by name.
 pub trait Named: DeserializeOwned + Serialize {
-    /// What an error calls one of them.
+    /// What errors call it.
     const WHAT: &'static str;
-    /// How many there may be.
+    /// The most items.
     const COUNT_MAX: usize;
 }
 
-/// What is stored of something: its JSON. A newer release may have written it.
+/// A stored item as JSON. A newer release may have written it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stored<T> {
     json: String,
@@ -29,29 +29,29 @@ impl<T: Named> Stored<T> {
         Self { json, of }
     }
 
-    /// Reads it.
+    /// Parses it.
     pub fn read(&self) -> Result<T, StoreError> {
         read_json(T::WHAT, &self.json)
     }
 }
 
-/// How a change ended.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub enum Changed {
     /// It is done.
     #[serde(rename = "OK")]
     Done,
-    /// What is stored is not what the caller saw.
+    /// The stored item is not what the caller read.
     #[serde(rename = "CHANGED")]
     Not,
-    /// There are as many as there may be.
+    /// There are too many items.
     #[serde(rename = "FULL")]
     Full,
 }
 
 impl ScriptCall<'_> {
-    /// The arguments of a script that makes, changes or, without a new one, deletes one of a kind, if what is stored is what the
-    /// caller saw: its name, what was seen, the new one, and how many there may be.
+    /// The arguments of a script that creates, changes or, without a new value, deletes an item if it is still what the
+    /// caller read: name, old value, new value, and the most items.
     pub(crate) fn change<T: Named>(
         self,
         name: &str,
@@ -64,12 +64,12 @@ impl ScriptCall<'_> {
     }
 }
 
-/// The JSON of what is to be stored.
+/// An item's stored JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
-/// Reads what is stored as JSON.
+/// Parses stored JSON.
 pub(crate) fn read_json<T: DeserializeOwned>(
     what: &str,
     json: &(impl AsRef<[u8]> + ?Sized),

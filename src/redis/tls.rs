@@ -1,5 +1,5 @@
-//! Finds out whether a server speaks TLS. If the URL says otherwise, the client library can only tell that the server does
-//! not answer.
+//! Detects whether a server speaks TLS. If the URL says otherwise, the client library only reports that the server does not
+//! answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::failure::NO_TLS;
 
 /// How long a server may take to connect and to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
-/// What an answer by TLS begins with: a handshake, or an alert.
+/// The first byte of a TLS answer: a handshake, or an alert.
 const TLS_BEGINNINGS: [u8; 2] = [22, 21];
-/// What an answer of Redis begins with: a text, or an error.
+/// The first byte of a Redis answer: a text, or an error.
 const REDIS_BEGINNINGS: &[u8] = b"+-";
 
-/// Fails with [`StoreError::Unusable`] if one of the servers speaks TLS and is not meant to, or the other way round. One
-/// that does not answer is not judged.
+/// Fails with [`StoreError::Unusable`] if a server speaks TLS but should not, or vice versa. Ignores servers that do not
+/// answer.
 pub(crate) async fn check_protocol(config: &Config) -> Result<(), StoreError> {
     for server in config.server.hosts() {
         if config.tls.is_some() {
@@ -38,12 +38,12 @@ pub(crate) async fn check_protocol(config: &Config) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a client of TLS says first.
+/// The first message of a TLS client.
 fn hello() -> Option<Vec<u8>> {
     let config = ClientConfig::builder()
         .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
-    // Whatever the server is called, it answers, and no more is wanted.
+    // A server answers whatever its name is, and that is enough.
     let name = ServerName::try_from("localhost").ok()?;
     let mut client = ClientConnection::new(Arc::new(config), name).ok()?;
     let mut hello = Vec::new();
@@ -51,7 +51,7 @@ fn hello() -> Option<Vec<u8>> {
     Some(hello)
 }
 
-/// The first byte of what a server answers; zero for no answer.
+/// The first byte of a server's answer; zero if there is none.
 async fn first_byte(server: &Server, message: &[u8]) -> u8 {
     let asked = async {
         let mut stream = TcpStream::connect((&*server.host, server.port))

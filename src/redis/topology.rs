@@ -1,9 +1,9 @@
-//! Which server has which slot.
+//! The map from slots to servers.
 //!
-//! Without a cluster one server has all slots. In a cluster all nodes are asked, once a second and when a call finds
-//! that a slot lies elsewhere. A node that says that a slot is its own is believed; for other slots the majority counts. The
-//! client library could follow redirections itself. But then one node that is gone would hold up the calls to all others,
-//! writes that were under way might be sent twice, and after `ASK` replies might be mixed up.
+//! Without a cluster one server has all slots. In a cluster all nodes are asked, once a second and when a call finds that a
+//! slot is elsewhere. A node that claims a slot is believed; for other slots the majority counts. The client library could
+//! follow redirections itself, but then one dead node would hold up the calls to all others, writes in flight might be sent
+//! twice, and replies might be mixed up after `ASK`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -26,17 +26,16 @@ use crate::runtime::throttle;
 
 /// How often the nodes of a cluster are asked for their slots.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest pause between two times that they are.
+/// The shortest pause between two such rounds.
 const ASK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The longest wait for the slots of one node.
 const ASK_TIMEOUT: Duration = Duration::from_millis(300);
-/// The last slot.
 const LAST_SLOT: u16 = 16_383;
 
-/// The servers, and which of them has which slot.
+/// The servers and their slots.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// How they are reached.
+    /// How to reach them.
     pub(crate) access: Access,
     map: Arc<ArcSwap<Map>>,
     is_outdated: Arc<Notify>,
@@ -50,7 +49,7 @@ struct Map {
     slots: Vec<Range>,
 }
 
-/// Neighbouring slots that lie on one server.
+/// Consecutive slots on one server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Range {
     first: u16,
@@ -59,7 +58,7 @@ struct Range {
 }
 
 impl Topology {
-    /// Begins to connect to the servers of a configuration.
+    /// Starts connecting to the configured servers.
     pub(crate) fn connect(access: &Access) -> Result<Self, StoreError> {
         let is_cluster = access.config.server.is_clustered();
         let map = if is_cluster {
@@ -85,7 +84,6 @@ impl Topology {
         })
     }
 
-    /// The server of a slot.
     pub(crate) fn node(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
         let map = self.map.load();
         let server = map.server(slot);
@@ -94,7 +92,6 @@ impl Topology {
             .ok_or_else(|| StoreError::Unavailable(format!("no server has slot {slot}")))
     }
 
-    /// The name of the server of a slot.
     pub(crate) fn server(&self, slot: u16) -> Option<Server> {
         self.map.load().server(slot).cloned()
     }
@@ -109,24 +106,22 @@ impl Topology {
         nodes.collect()
     }
 
-    /// Whether the servers are a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         self.access.config.server.is_clustered()
     }
 
-    /// All servers.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         self.map.load().nodes.values().cloned().collect()
     }
 
-    /// Whether every slot is known to lie somewhere.
+    /// Whether the server of every slot is known.
     pub(crate) fn is_complete(&self) -> bool {
         let map = self.map.load();
         let count = |range: &Range| u32::from(range.last - range.first) + 1;
         map.slots.iter().map(count).sum::<u32>() == u32::from(LAST_SLOT) + 1
     }
 
-    /// Says that a slot was not where it was believed to be.
+    /// Reports that a slot was not where the map says.
     pub(crate) fn is_outdated(&self) {
         self.is_outdated.notify_one();
     }
@@ -145,7 +140,7 @@ impl Map {
         })
     }
 
-    /// Of a cluster only some servers are known, and not what they have.
+    /// A map of the configured servers; for a cluster without any slots yet.
     fn of_seeds(access: &Access) -> Result<Self, StoreError> {
         let seeds = access.config.server.hosts().into_iter();
         let nodes = seeds.map(|server| Ok((server.clone(), connect(access, &server)?)));
@@ -159,7 +154,7 @@ impl Map {
         owner(&self.slots, slot)
     }
 
-    /// Asks all nodes where the slots are; `None` if nobody answers.
+    /// Asks all nodes for their slots; `None` if none answers.
     async fn ask(&self) -> Option<Vec<Range>> {
         let asked = self.nodes.iter().map(async |(server, node)| {
             node.check_connected().ok()?;
@@ -173,7 +168,7 @@ impl Map {
         (!said.is_empty()).then(|| agree(&said))
     }
 
-    /// The same with other slots, and the nodes that they need.
+    /// The map with other slots, and the nodes that these need.
     fn with(&self, access: &Access, slots: Vec<Range>) -> Result<Self, StoreError> {
         let servers: BTreeSet<&Server> = slots.iter().map(|range| &range.server).collect();
         let nodes = servers.into_iter().map(|server| {
@@ -188,7 +183,7 @@ impl Map {
     }
 }
 
-/// What a node says of the slots, in their order.
+/// The slots as one node reports them, in order.
 type View<'a> = (&'a Server, Vec<Range>);
 
 fn owner(slots: &[Range], slot: u16) -> Option<&Server> {
@@ -197,7 +192,7 @@ fn owner(slots: &[Range], slot: u16) -> Option<&Server> {
     (slot <= range.last).then_some(&range.server)
 }
 
-/// Where the slots are, after what all nodes have said.
+/// The slots of all servers, from the reports of all nodes.
 fn agree(said: &[View]) -> Vec<Range> {
     let ranges = said.iter().flat_map(|(_, ranges)| ranges);
     let ends = ranges.flat_map(|range| [range.first, range.last + 1]);
@@ -220,7 +215,7 @@ fn agree(said: &[View]) -> Vec<Range> {
     agreed
 }
 
-/// The owner of a slot: the server that says so of itself, or else the one that most servers name.
+/// The owner of a slot: the server that claims it, or else the one that most servers name.
 fn most_credible<'a>(said: &'a [View], slot: u16) -> Option<&'a Server> {
     let named = said
         .iter()
@@ -234,7 +229,7 @@ fn most_credible<'a>(said: &'a [View], slot: u16) -> Option<&'a Server> {
     servers.clone().max_by_key(votes)
 }
 
-/// The slots as a node tells them, which may leave out its own host.
+/// Parses a node's slots; a node may omit its own host.
 fn read(reply: Value, from: &Server) -> Option<Vec<Range>> {
     let routing = ClusterRouting::from_cluster_slots(reply, from.host.clone()).ok()?;
     let ranges = routing.slots().iter().map(|range| Range {
@@ -250,7 +245,7 @@ fn connect(access: &Access, server: &Server) -> Result<Arc<Node>, StoreError> {
     Ok(Arc::new(Node::connect(&access.to(server))?))
 }
 
-/// Keeps a map of a cluster up to date, for ever.
+/// Keeps a cluster's map up to date.
 async fn follow(access: Access, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>) -> Infallible {
     loop {
         let known = map.load_full();
@@ -277,7 +272,7 @@ async fn follow(access: Access, map: Arc<ArcSwap<Map>>, is_outdated: Arc<Notify>
     }
 }
 
-/// The same with the servers that the cluster was found by, where they are missing: nobody else answers.
+/// The map with the configured servers added if any are missing, for when no other server answers.
 fn with_seeds(access: &Access, known: &Map) -> Result<Option<Map>, StoreError> {
     let hosts = access.config.server.hosts();
     if hosts.iter().all(|server| known.nodes.contains_key(server)) {
@@ -319,14 +314,14 @@ mod tests {
     fn a_node_is_believed_what_it_says_of_itself_and_of_others_what_most_say() {
         let whole = [(0, 99, 1), (100, LAST_SLOT, 2)];
         assert_eq!(agreed(&[(1, &whole), (2, &whole)]), ranges(&whole));
-        // Slot 50 has moved to the second, which the first and the third have not heard of.
+        // Slot 50 has moved to the second server; the first and the third don't know yet.
         let old = [(0, 99, 1), (100, LAST_SLOT, 2)];
         let gone = [(0, 49, 1), (50, 50, 4), (51, 99, 1), (100, LAST_SLOT, 2)];
         let new = [(0, 49, 1), (50, 50, 2), (51, 99, 1), (100, LAST_SLOT, 2)];
         assert_eq!(agreed(&[(1, &gone), (2, &new), (3, &gone)]), ranges(&new));
         // Two claim it: most name the first.
         assert_eq!(agreed(&[(1, &old), (2, &new), (3, &old)]), ranges(&old));
-        // The second is gone; the others say who has its slots now.
+        // The second is down; the others report the new owner of its slots.
         let taken = [(0, 99, 1), (100, LAST_SLOT, 4)];
         assert_eq!(agreed(&[(1, &taken), (3, &taken)]), ranges(&taken));
         // Slots that nobody has.

@@ -1,8 +1,8 @@
 //! A connection for writes. Redis carries out its calls in the order in which they are made.
 //!
-//! A caller puts its call at the end of a list. Every caller that changes the list then sends the next calls, as long as
-//! there are turns, under the lock of the list and without waiting for anything. So the order of the list is the order of
-//! the client's queue, whatever becomes of the tasks that wait for replies.
+//! A caller appends its call to a list. Every caller that changes the list then sends the next calls, as long as there are
+//! turns, while it holds the lock of the list and without waiting. So the client's queue has the order of the list,
+//! whatever happens to the tasks that wait for replies.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::connection::{Access, Call, Connection};
 use super::failure::Failure;
 use super::node::in_time;
 
-/// Turns of a writer, so the calls of it that may be under way at one time: enough to keep Redis busy, few enough that a
-/// read never waits behind more than some milliseconds of them. Further calls wait here, in their order.
+/// The turns of a writer, which limit its calls in flight: enough to keep Redis busy, few enough that a read never waits
+/// longer than some milliseconds of them. Further calls wait here, in order.
 const WRITES_IN_FLIGHT_MAX: u32 = 4;
-/// How many turns a write takes that waits for replicas: it holds up those behind it on its connection.
+/// The turns for a write that waits for replicas: it holds up later ones on its connection.
 const CONFIRM_TURNS: u32 = 2;
 
 /// A connection for writes, and the turns of its callers.
@@ -38,27 +38,25 @@ struct List {
     waiting: VecDeque<Waiting>,
 }
 
-/// A call that waits for its turns.
 struct Waiting {
     call: Arc<Call>,
     min_replicas: u8,
     sender: oneshot::Sender<Sent>,
 }
 
-/// A call that was sent.
 struct Sent {
     reply: BoxFuture<'static, Result<Value, Failure>>,
     _turns: Turns,
 }
 
-/// The turns of a call, which end with this value.
+/// The turns of a call, returned when this value is dropped.
 struct Turns {
     writer: Arc<Writer>,
     count: u32,
 }
 
 impl Writer {
-    /// Begins to connect, and goes on trying by itself for as long as the writer lives.
+    /// Starts connecting, and keeps trying while the writer lives.
     pub(crate) fn connect(access: &Access) -> Result<Arc<Self>, StoreError> {
         Ok(Arc::new(Self {
             connection: Connection::open(access)?,
@@ -69,9 +67,8 @@ impl Writer {
         }))
     }
 
-    /// Runs a script that writes, behind all for which this was called before; the future waits for the reply, and until
-    /// `min_replicas` replicas have it and all that was written before. A call whose future is let go before its turn is not
-    /// sent.
+    /// Runs a script that writes, after all earlier calls of this; the future waits for the reply, and until `min_replicas`
+    /// replicas have it and everything written before. If the future is dropped before its turn, the call is not sent.
     pub(crate) fn write(
         self: &Arc<Self>,
         call: Arc<Call>,
@@ -107,14 +104,14 @@ impl Writer {
             };
             let unwanted = next.sender.send(sent);
             drop(list);
-            // If nobody waits for it any more, its turns end here, which takes the lock.
+            // If no caller waits for it any more, its turns end here, which takes the lock.
             drop(unwanted);
         }
     }
 }
 
 impl List {
-    /// Takes the call whose turn it is, if there are turns for it.
+    /// Removes the next call, if there are turns for it.
     fn next(&mut self) -> Option<Waiting> {
         let is_gone = |waiting: &mut Waiting| waiting.sender.is_closed();
         while self.waiting.pop_front_if(is_gone).is_some() {}
@@ -138,7 +135,7 @@ impl Waiting {
 impl Drop for Turns {
     fn drop(&mut self) {
         self.writer.list.lock().free_turns += self.count;
-        // At the end of the program nothing is sent any more.
+        // When the program ends, nothing is sent any more.
         if Handle::try_current().is_ok() {
             self.writer.send_waiting();
         }

@@ -1,4 +1,4 @@
-//! Compares the total of a large standing with the sum of its scores, while the service goes on.
+//! Compares the total of a large standing with the sum of its scores, while the service runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,33 +12,32 @@ use crate::redis::failure::Failure;
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys};
 
-/// How often the total of a large standing is added up before it is said to change all the time.
+/// How often this is tried before the total counts as changing.
 const TOTAL_ATTEMPTS: usize = 3;
-/// The longest wait for a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// The pause between two looks whether it is there.
+/// The pause between two checks whether it is established.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the total of a large standing is, beside the sum of its scores.
+/// A total compared with the sum of its scores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Total {
-    /// Both are the same.
+    /// They agree.
     Agrees,
-    /// They are not.
+    /// They differ.
     Differs {
-        /// What is stored.
+        /// The stored total.
         stored: i128,
         /// The sum.
         sum: i128,
-        /// Whether the sum is stored now.
+        /// Whether the sum was stored.
         is_mended: bool,
     },
-    /// It has changed while it was looked at.
+    /// It changed during each attempt.
     Changing,
 }
 
-/// Compares the total of a large standing with the sum of its scores. Redis tells whether anything has changed in
-/// between (WATCH); then it begins anew, a few times.
+/// Compares the total of a large standing with the sum of its scores. Redis reports whether anything has changed meanwhile
+/// (WATCH); then it starts over, a few times.
 pub async fn check_total(
     store: &Store,
     shard: &Shard,
@@ -90,7 +89,7 @@ async fn add_up(
     let (high, low) = (sum.div_euclid(LOW), sum.rem_euclid(LOW));
     let fields = ["high", &high.to_string(), "low", &low.to_string()].map(str::to_owned);
     let write = [vec![total], fields.to_vec()].concat();
-    // A walk may meet a member twice; it misses none.
+    // A walk may see a member twice, but misses none.
     let is_exact = count == size;
     let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
     let is_mended = write.is_some();
@@ -108,15 +107,15 @@ async fn add_up(
     })
 }
 
-/// How much one of `high` is worth (`scripts/lib/standing.lua`).
+/// The value of one unit of `high` (`scripts/lib/standing.lua`).
 const LOW: i128 = 1 << 32;
 
-/// The number that is stored in these two parts.
+/// The number stored in these two parts.
 pub fn whole_of(high: i64, low: i64) -> i128 {
     i128::from(high) * LOW + i128::from(low)
 }
 
-/// Notices whether any of some keys changes. That is a matter of one connection, so it has its own.
+/// Detects changes of some keys. This is tied to a connection, so it has its own.
 struct Watch {
     connection: Connection,
     keys: Vec<String>,
@@ -135,14 +134,14 @@ impl Watch {
         Ok(Self { connection, keys })
     }
 
-    /// Watches from now on. Returns the number of the connection: one that was made anew has another, and watches nothing.
+    /// Watches from now on. Returns the id of the connection: a new connection has another id, and watches nothing.
     async fn begin(&self) -> Result<i64, StoreError> {
         let id = client_id(&self.connection).await?;
         let _: Value = self.connection.command("WATCH", self.keys.clone()).await?;
         Ok(id)
     }
 
-    /// Carries a command out if nothing has changed since the beginning. Returns whether nothing has.
+    /// Runs a command if nothing has changed since the beginning. Returns whether it did.
     async fn end(
         &self,
         id: i64,

@@ -1,4 +1,4 @@
-//! Has a new shard take data over (`scripts/copy_in.lua`).
+//! Copies data into a new shard (`scripts/copy_in.lua`).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -15,17 +15,17 @@ use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys, script};
 
-/// Data for one new shard: the keys and arguments of copy_in.lua as they come together.
+/// Data for one new shard: the keys and arguments of copy_in.lua, collected.
 pub struct CopyIn<'a> {
     shard: &'a Shard,
     keys: Vec<String>,
     args: CopyInArgs,
     strings: Vec<Bytes>,
-    /// How many entries are in it.
+    /// The number of entries.
     pub entries: usize,
 }
 
-/// A standing and some of its members, as copy_in.lua takes them.
+/// A standing and some of its members, in the form of copy_in.lua.
 type MembersArgs = (
     usize,
     i64,
@@ -54,7 +54,7 @@ struct CopyInArgs {
 }
 
 impl<'a> CopyIn<'a> {
-    /// Nothing yet, for this shard, read under this lease.
+    /// No data yet; for this shard, read under this lease.
     pub fn new(shard: &'a Shard, lease: u64) -> Self {
         let mut keys = keys::head_and_registry(shard);
         keys.push(keys::single(shard, Kind::Scratch));
@@ -83,9 +83,9 @@ impl<'a> CopyIn<'a> {
         self.strings.len() + 1
     }
 
-    /// A line of a kind, by the member that it is about or another name; `None` if there is none.
+    /// Adds a line of a kind, by member or another name; `None` if there is none.
     ///
-    /// `key`: of kinds that a shard has many keys of.
+    /// `key`: for kinds of which a shard has many keys.
     pub fn line(&mut self, kind: Kind, key: Option<String>, name: String, line: Option<Bytes>) {
         let place = line.map_or(0, |line| self.string(line));
         let key = key.map_or(0, |key| self.key(key));
@@ -93,7 +93,7 @@ impl<'a> CopyIn<'a> {
         self.args.lines.push((kind.code(), name, place, key));
     }
 
-    /// Members of the standing of this kind with this sorted set.
+    /// Adds members of the standing of this kind with this sorted set.
     pub fn members(
         &mut self,
         kind: Kind,
@@ -121,14 +121,14 @@ impl<'a> CopyIn<'a> {
         self.args.standings.push(standing);
     }
 
-    /// How many events a shard with this tag has counted.
+    /// Adds the number of events that a shard with this tag has counted.
     pub fn turnout(&mut self, key: String, expires_at_ms: i64, tag: String, count: i64) {
         let place = self.key(key);
         self.entries += 1;
         self.args.turnouts.push((place, expires_at_ms, tag, count));
     }
 
-    /// A dead letter. They come in their order, behind those that are there.
+    /// Adds a dead letter. Letters have to be added in order, after those that are there.
     pub fn letter(&mut self, letter: DeadLetter) {
         let fields = letter.fields.into_iter();
         let places = fields.map(|field| self.string(field)).collect();
@@ -136,32 +136,32 @@ impl<'a> CopyIn<'a> {
         self.args.letters.push((letter.place.to_string(), places));
     }
 
-    /// No dead letters are to be there.
+    /// Removes all dead letters.
     pub fn drop_letters(&mut self) {
         self.drop_key(keys::single(self.shard, Kind::DeadLetters));
     }
 
-    /// Voters.
+    /// Adds voters.
     pub fn voters(&mut self, key: String, expires_at_ms: i64, voters: Bytes) {
         let (place, voters) = (self.key(key), self.string(voters));
         self.entries += 1;
         self.args.voters.push((place, expires_at_ms, voters));
     }
 
-    /// The greatest barrier of the old shards, and up to where periods are final in all of them.
+    /// Adds the greatest barrier of the old shards, and the instant up to which periods are final in all of them.
     pub fn barriers(&mut self, raised: Option<Timestamp>, seen: Option<Timestamp>) {
         self.args.closed_until = raised.map(Timestamp::ms);
         self.args.final_until = seen.map(Timestamp::ms);
     }
 
-    /// What the old shards have taken out of a partition of the log.
+    /// Adds the offsets that the old shards have taken from a partition of the log.
     pub fn intake(&mut self, partition: &str, former: &[FormerOffsets]) -> Result<(), StoreError> {
         let (field, offsets) = former_field(partition, former)?;
         self.line(Kind::Intake, None, field, Some(offsets));
         Ok(())
     }
 
-    /// Which standings of a derived series are there.
+    /// Adds the list of existing standings of a derived series.
     pub fn state(&mut self, series: Series, entries: &[DerivedEntry]) -> Result<(), StoreError> {
         let packed = rmp_serde::to_vec_named(entries)
             .map_err(|error| StoreError::Unexpected(error.to_string()))?;
@@ -172,7 +172,7 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    /// A standing that is not to be there.
+    /// Removes a standing.
     pub fn drop_standing(&mut self, zset: String) {
         let hidden = keys::hidden_parts(&zset);
         for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
@@ -180,7 +180,7 @@ impl<'a> CopyIn<'a> {
         }
     }
 
-    /// A key that is not to be there.
+    /// Removes a key.
     pub fn drop_key(&mut self, key: String) {
         let place = self.key(key);
         self.entries += 1;
@@ -188,8 +188,8 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-/// Has a shard take data over; once it has been opened, it has everything. Returns whether the lease is the last one:
-/// otherwise it takes nothing, as where its board was deleted.
+/// Sends the data to its shard; if that was opened, it has everything already. Returns whether the lease is the current
+/// one: otherwise nothing is written, as when its board was deleted.
 pub async fn copy_in(store: &Store, data: CopyIn<'_>) -> Result<bool, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "UPPERCASE")]

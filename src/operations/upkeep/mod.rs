@@ -1,5 +1,5 @@
-//! What people see who look after the service: queues, memory, shards, instances and the log before the queues. `memory` of a
-//! board is an estimate of what its data takes in Redis (in code its *footprint*), by a sample of its keys.
+//! For operators: queues, memory, shards, instances and the log before the queues. `memory` of a board (in code its
+//! *footprint*) estimates the size of its data in Redis from a sample of its keys.
 
 pub mod routes;
 pub mod store;

@@ -1,5 +1,4 @@
-//! What operators see to: what waits in queues, how much memory a board takes, over how many shards it is spread, and which instances
-//! there are.
+//! For operators: the queues of boards, their memory and shards, and the instances.
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};

@@ -1,23 +1,23 @@
-//! How much memory the data of a shard takes, by a sample of its keys.
+//! The memory that the data of a shard takes, estimated from a sample of its keys.
 
 use crate::domain::shard::Shard;
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys};
 use crate::runtime::join::try_join_all;
 
-/// How much memory data takes, as far as it was looked at.
+/// An estimate of the memory that data takes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Footprint {
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: u64,
     /// About how many bytes they take.
     pub bytes: u64,
-    /// How many of them were looked at.
+    /// How many of them were measured.
     pub sampled: u64,
 }
 
 impl Footprint {
-    /// That of keys of which some were looked at: these take so many bytes. A key that was not looked at counts as the mean.
+    /// The estimate for this many keys, of which some were measured, in bytes. Other keys count as the mean.
     pub fn estimated(keys: u64, looked_at: &[u64]) -> Self {
         let sampled = looked_at.len() as u64;
         let bytes = looked_at.iter().sum::<u64>();
@@ -31,7 +31,7 @@ impl Footprint {
     }
 }
 
-/// About how much memory a shard takes, by up to `count` of its keys, which are chosen by chance.
+/// Estimates the memory of a shard from up to `count` of its keys, chosen at random.
 pub async fn estimate(store: &Store, shard: &Shard, count: usize) -> Result<Footprint, StoreError> {
     let registry = keys::registry(shard.tag(), shard.generation);
     let keys: u64 = store.command("SCARD", vec![registry.clone()]).await?;

@@ -1,5 +1,5 @@
-//! What people see who look after the service: which instances there are, how much waits in queues, since when, and how much in the log
-//! before them, and about how much memory of Redis a board takes.
+//! For operators: the instances, how much waits in queues and in the log before them, and the memory that a board takes in
+//! Redis.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,21 +18,21 @@ use crate::queue;
 use crate::queue::store::queues::{self, QueueName, QueueSize};
 use crate::runtime::join::try_join_all;
 
-/// How many queues are looked at at one time.
+/// How many queues are read at the same time.
 const AT_ONCE: usize = 16;
-/// How many keys of a board are looked at at the most; of each shard one at least.
+/// The most keys of a board that are measured; at least one of each shard.
 const KEYS_MAX: usize = 128;
 
-/// What waits in the queues of a board.
+/// The events that wait in the queues of a board.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Waiting {
-    /// How much.
+    /// How much waits.
     pub size: QueueSize,
-    /// Since when the first event waits, by the clock of Redis; `None` if none does.
+    /// Since when the first event waits, by the clock of Redis; `None` if none waits.
     pub since: Option<Timestamp>,
 }
 
-/// The instances that were heard of lately, by their ids.
+/// The instances that have reported recently, by id.
 pub async fn instances(service: &Service) -> Result<BTreeMap<String, Instance>, Error> {
     let now = service.engine.clock.now();
     let mut instances = jobs::store::all(&service.engine.store).await?;
@@ -40,7 +40,7 @@ pub async fn instances(service: &Service) -> Result<BTreeMap<String, Instance>, 
     Ok(instances)
 }
 
-/// About how much memory a board takes, by a sample of its keys.
+/// Estimates the memory that a board takes from a sample of its keys.
 pub async fn footprint(service: &Service, id: &BoardId) -> Result<Footprint, Error> {
     let live = service.engine.live_board(id).await?;
     let count = (KEYS_MAX / live.shards.len()).max(1);
@@ -62,8 +62,8 @@ pub async fn queue(service: &Service, id: &BoardId) -> Result<Waiting, Error> {
     waiting(service, &names.collect::<Vec<_>>()).await
 }
 
-/// What waits on all boards, behind one: of `count` of those whose queues are in the index. Boards with a queue that can't be read
-/// are left out.
+/// What waits on the next `count` boards after `after` in the index of queues. Boards with an unreadable queue are left
+/// out.
 pub async fn queues(
     service: &Service,
     after: Option<&BoardId>,
@@ -82,7 +82,7 @@ pub async fn queues(
         match waiting(service, names).await {
             Ok(waiting) if waiting.size.events == 0 => {}
             Ok(waiting) => items.push((id.clone(), waiting)),
-            // It is told by the job that looks how much waits.
+            // Reported by the job that measures the queues.
             Err(error) if error.is_fault() => {}
             Err(error) => return Err(error),
         }
@@ -91,7 +91,7 @@ pub async fn queues(
     Ok(Part { items, next })
 }
 
-/// How much of the log of queued events was not taken yet, by partition; nothing where events are not queued in a log.
+/// The part of the log that was not taken yet, by partition; empty if events are not queued in a log.
 pub async fn backlog(service: &Service) -> Result<Vec<Backlog>, Error> {
     match &queue::of(&service.engine).log {
         Some(log) => log.backlog().await,

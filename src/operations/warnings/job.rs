@@ -1,4 +1,4 @@
-//! Warnings about Redis: each is logged when it begins and when it is over.
+//! Logs each warning about Redis when it begins and when it ends.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use super::store;
 use crate::core::{Engine, Error};
 
-/// What the log has been told of, and is not over.
+/// The warnings that were logged and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 
-/// Asks Redis what is wrong with it, and logs what is new.
+/// Reads the current warnings of Redis, and logs the changes.
 pub(crate) async fn log_new(engine: &Engine) -> Result<(), Error> {
     let found: BTreeSet<String> = store::current(&engine.store).await.into_iter().collect();
     gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));

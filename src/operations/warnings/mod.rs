@@ -1,5 +1,5 @@
-//! Warnings about a Redis that works but needs attention: it may lose data, or refuses writes just now. Each is logged when it
-//! begins and when it is over.
+//! Warnings about a Redis that works but needs attention: it may lose data, or currently refuses writes. Each is logged
+//! when it begins and when it ends.
 
 pub(crate) mod job;
 pub mod store;

@@ -1,4 +1,4 @@
-//! Finds what is wrong with a server that works: it may lose data, or refuses writes just now.
+//! Finds problems of a server that works: it may lose data, or currently refuses writes.
 
 use futures::future::join;
 
@@ -9,8 +9,8 @@ use crate::redis::reply::info_fields;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::join_all;
 
-/// What somebody should look after, in words for people: settings by which a primary may lose data, and primaries that
-/// take no writes or can't be reached. All is asked of them anew.
+/// Warnings for people: settings with which a primary may lose data, and primaries that take no writes or can't be reached.
+/// Always reads the current state.
 pub async fn current(store: &Store) -> Vec<String> {
     let is_cluster = store.topology.is_cluster();
     let primaries = store.topology.primaries();
@@ -28,7 +28,7 @@ pub async fn current(store: &Store) -> Vec<String> {
     warnings.concat()
 }
 
-/// Whether the audit log is about to lose lines before their time. Where Redis does not tell, other warnings do.
+/// Whether the audit log is about to lose lines early. If Redis does not report it, other warnings do.
 async fn of_audit(store: &Store) -> Option<String> {
     let [_, _, size] = keys::AUDIT_LINES;
     let bytes = store.command::<Option<u64>>("GET", vec![size.to_owned()]);
@@ -52,7 +52,7 @@ async fn of_node(node: &Node) -> Vec<String> {
     warnings
 }
 
-/// Settings by which it may lose data.
+/// Settings with which it may lose data.
 async fn of_settings(node: &Node) -> Vec<String> {
     let sections = ["memory", "persistence"].map(str::to_owned).to_vec();
     let info: String = match node.readers.command("INFO", sections).await {
@@ -80,7 +80,7 @@ async fn of_settings(node: &Node) -> Vec<String> {
     warnings
 }
 
-/// Whether there are no snapshots either.
+/// Whether snapshots are disabled, too.
 async fn of_snapshots(node: &Node) -> Option<String> {
     let asked = vec!["GET".to_owned(), "save".to_owned()];
     match node.readers.command::<Vec<String>>("CONFIG", asked).await {

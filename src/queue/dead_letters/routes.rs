@@ -1,4 +1,4 @@
-//! Dead letters: queued events that could not be applied. Listing them, putting their events back into their queues, and deleting them.
+//! Dead letters: listing them, replaying their events, and deleting them.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -68,7 +68,7 @@ pub struct DeadLetterList {
     pub next: Option<String>,
 }
 
-/// What an audit line says of a dead letter: nothing of persons.
+/// What an audit line says about a dead letter: no personal data.
 fn audited(letter: &FoundLetter) -> Value {
     json!({
         "reason": letter.reason,
@@ -110,7 +110,7 @@ impl DeadEvent {
     }
 }
 
-/// The id of a path. What is none names no letter.
+/// The id in a path. An invalid id names no letter.
 impl<S: Send + Sync> FromRequestParts<S> for LetterId {
     type Rejection = Problem;
 

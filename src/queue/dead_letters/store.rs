@@ -1,5 +1,5 @@
-//! Dead letters: queued events that could not be applied. They are made by `scripts/end_queued.lua`; here they are read, replayed and
-//! discarded.
+//! Dead letters: queued events that could not be applied. `scripts/end_queued.lua` creates them; here they are read,
+//! replayed and discarded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,22 +17,22 @@ use crate::redis::entry::{EntryId, StreamEntry};
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys, script};
 
-/// How many dead letters of a shard there may be.
+/// The most dead letters of a shard.
 pub const DEAD_LETTERS_MAX: u32 = 1_000;
-/// For how long a dead letter is kept. Redis may have older ones, which are not shown.
+/// How long a dead letter is kept. Redis may have older ones, which are not shown.
 pub const DEAD_LETTERS_KEPT: Span = Span::days(7);
 
 /// A dead letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadLetter {
-    /// Where it stands among the others of its shard.
+    /// Its place in the list of its shard.
     pub place: EntryId,
-    /// Names and values, one behind the other: its own, and then those that its event had in the queue.
+    /// Names and values in turn: its own fields, then those that its event had in the queue.
     pub fields: Vec<Bytes>,
 }
 
 impl DeadLetter {
-    /// The letter as it is in another shard: queued there before everything else.
+    /// The letter as it is stored in another shard: at this place, as if queued before everything else.
     #[must_use]
     pub fn moved_to(&self, place: EntryId) -> Self {
         let mut fields = self.fields.clone();
@@ -43,7 +43,7 @@ impl DeadLetter {
         Self { place, fields }
     }
 
-    /// Whether it is not about to be removed, since its member was erased.
+    /// False if it is about to be removed because its member was erased.
     pub fn is_told(&self) -> bool {
         !self.fields.is_empty()
     }
@@ -59,26 +59,26 @@ impl DeadLetter {
 words! {
     /// Why a queued event is a dead letter.
     pub enum DeadReason {
-        /// It can't be read.
+        /// The event can't be read.
         Unreadable = "unreadable",
-        /// It has waited for too long.
+        /// The event has waited for too long.
         TooOld = "too-old",
-        /// It can't be applied, by a fault of the service or of the stored data.
+        /// A fault of the service or of the stored data prevents the event.
         Failed = "failed",
     }
 }
 
 impl DeadReason {
-    /// Whether it waits where there is no room, because it could be applied later. Others push out the oldest dead letters.
+    /// Whether the event stays queued if there is no room, to be applied later. Others evict the oldest dead letters.
     pub(crate) const fn waits(self) -> bool {
         matches!(self, Self::Failed)
     }
 }
 
-/// Names a dead letter, also beside those of other boards: `1795305600123-0_3_16.1_28080000123456`.
+/// Identifies a dead letter among those of all boards: `1795305600123-0_3_16.1_28080000123456`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LetterId {
-    /// Where it stands among the others of its shard.
+    /// Its place in the list of its shard.
     pub place: EntryId,
     /// Its shard.
     pub shard: ShardId,
@@ -87,7 +87,7 @@ pub struct LetterId {
 }
 
 impl LetterId {
-    /// That of a letter of a shard.
+    /// The id of a letter of a shard.
     pub fn of(shard: &Shard, letter: &DeadLetter) -> Self {
         Self {
             place: letter.place,
@@ -122,20 +122,20 @@ impl FromStr for LetterId {
             })
         };
         let id: Option<Self> = read();
-        // A number can be written in more than one way.
+        // Only the canonical form is valid: a number can be written in more than one way.
         id.filter(|id| id.to_string() == text)
             .ok_or("is no id of a dead letter")
     }
 }
 
-/// What became of a dead letter that was to be replayed.
+/// The outcome of a replay.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Replayed {
-    /// Its event is in the queue, which has so many bytes more. If it waited there already, it has none.
+    /// Its event is in the queue, which has grown by this many bytes: 0 if it waited there already.
     Done(u64),
     /// There is no such letter.
     Gone,
-    /// Something is left of its member, who was erased.
+    /// Its member was erased, and some of that member's data is not removed yet.
     Erasing,
     /// Its member was erased after the event was queued.
     Erased(Timestamp),
@@ -143,15 +143,15 @@ pub enum Replayed {
     NoRoom,
 }
 
-/// All dead letters of a shard, in their order, whatever its version.
+/// All dead letters of a shard, in order, whatever its version.
 pub async fn all(store: &Store, shard: &Shard) -> Result<Vec<DeadLetter>, StoreError> {
     let letters = keys::single(shard, Kind::DeadLetters);
     let found: Vec<StreamEntry> = decode(store.command("XRANGE", [&letters, "-", "+"]).await?)?;
     Ok(found.into_iter().map(DeadLetter::from).collect())
 }
 
-/// The first dead letters of a shard from a place on, in their order; at most so many. Those without fields are about to be removed,
-/// since their member was erased.
+/// Up to `count` dead letters of a shard from a place on, in order. Those without fields are about to be removed, since
+/// their member was erased.
 pub async fn list(
     store: &Store,
     shard: &Shard,
@@ -168,7 +168,7 @@ pub async fn list(
     Ok(found.into_iter().map(DeadLetter::from).collect())
 }
 
-/// Puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter, in one step.
+/// Puts the event of a dead letter back into the queue of its shard, unchanged, and removes the letter, in one step.
 pub async fn replay(
     store: &Store,
     shard: &Shard,

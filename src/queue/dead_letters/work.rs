@@ -1,4 +1,4 @@
-//! Lists dead letters of boards, replays and discards them.
+//! Lists, replays and discards the dead letters of boards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ const PART_MAX: usize = 100;
 pub struct FoundLetter {
     /// Its id.
     pub id: LetterId,
-    /// Why it is one: the name of a `DeadReason`, or of another one of a newer release.
+    /// Why it is dead: the name of a `DeadReason`, or one of a newer release.
     pub reason: String,
-    /// The same for people.
+    /// Details for people.
     pub detail: String,
-    /// Since when it is one.
+    /// When it became a dead letter.
     pub died_at: Timestamp,
     /// Its event, if it can be read.
     pub event: Option<QueuedEvent>,
@@ -46,16 +46,16 @@ impl FoundLetter {
     }
 }
 
-/// The letters of a shard, which are read part by part.
+/// The letters of a shard, read in parts.
 struct Letters<'a> {
     shard: &'a Shard,
-    /// Where those begin that are not read yet; `None` at the end.
+    /// Where the unread ones begin; `None` at the end.
     from: Option<EntryId>,
     read: VecDeque<DeadLetter>,
 }
 
 impl<'a> Letters<'a> {
-    /// Those that are kept, behind one if its id is given. An id of another sharding only tells since when; then some may come twice.
+    /// The letters kept, after the given id. An id of another sharding only gives the time; then some may be listed twice.
     fn of(shard: &'a Shard, kept: EntryId, after: Option<&LetterId>) -> Self {
         let from = after.map(|after| {
             let is_of_these =
@@ -75,7 +75,7 @@ impl<'a> Letters<'a> {
         }
     }
 
-    /// Makes sure that the next letter is there, if there is one.
+    /// Loads the next letter, if there is one.
     async fn read_on(&mut self, store: &Store, count: usize) -> Result<(), Error> {
         while let (true, Some(from)) = (self.read.is_empty(), self.from) {
             let read = store::list(store, self.shard, from, count).await?;
@@ -88,7 +88,7 @@ impl<'a> Letters<'a> {
     }
 }
 
-/// Lists dead letters of a board: up to `count` of them, behind `after`, the oldest first. With the board.
+/// Lists up to `count` dead letters of a board after `after`, oldest first. Also returns the board.
 pub async fn list(
     service: &Service,
     board: &BoardId,
@@ -128,7 +128,7 @@ pub async fn list(
         .await
 }
 
-/// Puts the event of a dead letter back into its queue, as it was, and removes the letter. Returns that, with its board.
+/// Puts the event of a dead letter back into its queue, unchanged, and removes the letter. Returns it, with its board.
 pub async fn replay(
     service: &Service,
     board: &BoardId,
@@ -138,7 +138,7 @@ pub async fn replay(
     Ok((live, FoundLetter::new(*letter, &replayed)))
 }
 
-/// Removes a dead letter, which is returned. Its event never counts.
+/// Removes and returns a dead letter. Its event never counts.
 pub async fn discard(
     service: &Service,
     board: &BoardId,

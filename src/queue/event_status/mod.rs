@@ -1,4 +1,4 @@
-//! What became of an event, by its id.
+//! The outcome of an event, by its id.
 
 pub mod routes;
 pub mod work;

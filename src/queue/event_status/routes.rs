@@ -1,4 +1,4 @@
-//! What became of events.
+//! The outcome of events.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Finds out what became of events, by their ids.
+//! Finds the outcome of events by their ids.
 
 use std::sync::Arc;
 
@@ -24,29 +24,29 @@ use crate::runtime::join::try_join_all;
 /// Which events are looked for.
 #[derive(Clone, Debug)]
 pub struct EventsRequest {
-    /// Of which board.
+    /// The board.
     pub board: BoardId,
-    /// Under which id.
+    /// The id.
     pub id: EventId,
-    /// Of which member; without one, all shards are asked.
+    /// The member; without one, all shards are asked.
     pub member: Option<MemberId>,
 }
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub enum EventStatus {
     /// It waits to be applied.
     Queued(Box<QueuedEvent>),
-    /// It was taken.
+    /// It was accepted.
     Applied {
         /// How it ended.
         status: Status,
         /// The instant that it counted for.
         at: Timestamp,
-        /// The scores that its member had then, in the order of the windows. None if somebody was erased who may be its member.
+        /// The scores that its member had then, in the order of the windows. Empty if its member may have been erased.
         scores: Vec<(Window, Score)>,
     },
-    /// A rule has refused it when it was to be applied.
+    /// It was rejected when it was to be applied.
     Rejected {
         /// The instant that it would have counted for.
         at: Timestamp,
@@ -57,7 +57,7 @@ pub enum EventStatus {
     Dead(Box<FoundLetter>),
 }
 
-/// What shards know of an id.
+/// What shards know about an id.
 #[derive(Default)]
 struct Found {
     waiting: Vec<QueuedEvent>,
@@ -72,7 +72,7 @@ impl Found {
         !is_known && self.refused.is_empty() && self.letters.is_empty()
     }
 
-    /// Leaves out what waits, or is dead, of other members than this one. (Nothing else that is known tells its member.)
+    /// Drops waiting and dead events of other members. (Nothing else that is known says its member.)
     fn keep_own(&mut self, member: &MemberId) {
         self.waiting.retain(|event| event.member == *member);
         let is_own = |letter: &FoundLetter| {
@@ -82,7 +82,7 @@ impl Found {
         self.letters.retain(is_own);
     }
 
-    /// Leaves out what is told of an event in two places, since it counts, or waits again.
+    /// Drops waiting events that were accepted, and dead letters of events that were accepted or wait again.
     fn tell_once(&mut self) {
         let taken = self.known.iter().map(|known| known.fingerprint);
         let taken: Vec<u64> = taken.collect();
@@ -97,8 +97,8 @@ impl Found {
     }
 }
 
-/// Finds the events that wait under an id, the one that was taken, and those that were refused, as long as they are remembered, and
-/// dead letters; in this order. With the board.
+/// Finds, in this order, the events that wait under an id, the one that was accepted, those that were refused, as long as
+/// they are remembered, and dead letters. Also returns the board.
 pub async fn find(
     service: &Service,
     request: &EventsRequest,
@@ -115,7 +115,7 @@ async fn find_events(
     let mut found = look_for_id(service, &live, request).await?;
     if found.is_empty() {
         let in_log = look_in_log(service, &live, request).await?;
-        // A dead letter may have been put back in between, where it had been looked for before; or it has come out of the log.
+        // Meanwhile a dead letter may have been replayed behind the search, or an event taken from the log.
         found = look_for_id(service, &live, request).await?;
         if found.is_empty() {
             found.waiting = in_log;
@@ -133,7 +133,7 @@ async fn find_events(
     for known in found.known {
         events.push(applied(service, &live, request.member.as_ref(), known).await?);
     }
-    // An event that was refused blocks no other under its id.
+    // A refused event doesn't reserve its id.
     for refused in found.refused.iter().filter(|_| !is_taken) {
         events.push(refusal(refused)?);
     }
@@ -142,7 +142,7 @@ async fn find_events(
     Ok((live, events))
 }
 
-/// The events of the id that wait in the log, and were not taken before this began.
+/// The events with this id that wait in the log, and were not taken before this began.
 async fn look_in_log(
     service: &Service,
     live: &LiveBoard,
@@ -160,7 +160,7 @@ async fn look_in_log(
         let known = shards.map(|shard| intake::store::known_offsets(store, shard, &partition));
         let known = try_join_all(known).await?;
         let least = known.iter().map(KnownOffsets::taken).min().flatten();
-        // A shard that says nothing of a partition has had nothing of it that lies before the floor.
+        // A shard that knows nothing of a partition has taken no record of it before the floor.
         let least = match least {
             None => intake::store::floor(store, &partition).await?,
             least => least,
@@ -177,12 +177,12 @@ async fn look_in_log(
     let events = log.find(sought).await?.into_iter();
     let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
     let events = events.filter(is_of_board);
-    // What can't be read by its board will be dead, and is told where those are.
+    // An event that its board can't read will be dead, and is reported with the dead records.
     let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
     Ok(events.collect())
 }
 
-/// What all shards know that may know of the event.
+/// Everything that the shards know about the event.
 async fn look_for_id(
     service: &Service,
     live: &LiveBoard,
@@ -192,7 +192,7 @@ async fn look_for_id(
     let (store, mut found) = (&service.engine.store, Found::default());
     let of_shards = shards_for(live, member).into_iter();
     let of_shards = of_shards.map(async |shard| {
-        // In this order: what is applied, or dies, between two of these is met twice, and not missed.
+        // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
         let waiting = queues::find(store, shard, id).await?;
         let known = events::known(store, shard, id).await?;
         let refused = queued::refused(store, shard, &[id]).await?;
@@ -212,10 +212,10 @@ async fn look_for_id(
     Ok(found)
 }
 
-/// An event that was taken; without its scores if they may be from before an erasure of its member.
+/// An accepted event; without its scores if they may be from before an erasure of its member.
 ///
-/// What is remembered of an event does not tell its member, so the one that is asked for may be another. But no two erasures of
-/// different members have the same number. So if there is one, it tells the member.
+/// The record of an event does not name its member, so it may be another one than was asked for. But erasures of different
+/// members have different numbers, so if the record has one, it identifies the member.
 async fn applied(
     service: &Service,
     live: &LiveBoard,
@@ -238,20 +238,20 @@ async fn applied(
     })
 }
 
-/// Whether any member was ever erased of whom an event may be that is found under this member, or under none.
+/// Whether an erased member may own the event. `member` is the one that was asked for, if any.
 async fn has_erased(
     service: &Service,
     live: &LiveBoard,
     member: Option<&MemberId>,
 ) -> Result<bool, Error> {
-    // Members that were together in a former shard may be in any by now.
+    // Members of one former shard may be in any shard now.
     let member = member.filter(|_| live.former.is_empty());
     let asked = current_shards(live, member).into_iter();
     let asked = asked.map(|shard| erasures::has_erased(&service.engine.store, shard));
     Ok(try_join_all(asked).await?.contains(&true))
 }
 
-/// An event that was refused, as that is stored.
+/// Parses a stored refusal.
 fn refusal(json: &str) -> Result<EventStatus, Error> {
     let read = serde_json::from_str::<Refusal>(json);
     let refusal = read.map_err(|error| {
@@ -264,7 +264,7 @@ fn refusal(json: &str) -> Result<EventStatus, Error> {
     })
 }
 
-/// The shards, also former ones, that may know of an event of a member, or of any.
+/// The shards, including former ones, that may know an event of this member, or of any member.
 fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
     let former = live.former.iter();
     let former = former.flat_map(|former| former.shards_for(member));
@@ -274,7 +274,7 @@ fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Sha
         .collect()
 }
 
-/// The same without former ones.
+/// The current shards that may know an event of this member, or of any member.
 fn current_shards<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
     // In a league, any cohort may remember it.
     match member {

@@ -1,12 +1,12 @@
-//! Passing: shards that get no records are told the position of a consumer, too.
+//! Passing: giving the position of a consumer also to shards that get no records.
 //!
-//! - Nothing can be concluded from a shard that had no record for long. So a consumer begins where the shard that is farthest behind says, and
-//!   it has all shards come up to its position in *rounds*, also to find out if one has gone back.
-//! - A shard that says nothing of a partition is new, or Redis has lost its first word. After each round the *floor* of the partition rises to the
-//!   position of the round before: then no record that lies before it is of such a shard, unless Redis has lost more than the time
-//!   between two rounds.
-//! - A closing waits until its shards have come up to the ends of the log. It puts their names into a set, and takes them out; consumers
-//!   have these pass at once.
+//! - A shard that had no record for long has a stale offset. So a consumer begins at the smallest offset of all shards, and
+//!   makes all of them catch up in *rounds*, which also detects a shard whose Redis has lost writes.
+//! - A shard without an offset for a partition is new, or Redis has lost its first one. After each round the *floor* of the
+//!   partition rises to the position of the round before: no record before it is of such a shard, unless Redis has lost
+//!   more than the time between two rounds.
+//! - A closing waits until its shards have reached the ends of the log. It adds them to a set, and removes them later;
+//!   consumers pass them at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::core::{ATTEMPTS_MAX, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
 use crate::queue::store::queues::QueueName;
 
-/// The pause between two rounds is at least this, since Redis may lose its last second or two,
+/// The least pause between two rounds, since Redis may lose its last second or two.
 const ROUND_PAUSE_MIN: Duration = Duration::from_secs(5);
-/// at the most this,
+/// The longest pause between two rounds.
 const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// and in between so much for each shard.
+/// The pause for each shard, between these bounds.
 const ROUND_PAUSE_PER_SHARD: Duration = Duration::from_millis(1);
 
 impl Intake {
-    /// Has shards note the position: now those that a closing waits for, and from time to time all. To be called about every
+    /// Makes shards store the position: those that a closing waits for now, and from time to time all. Call it about every
     /// [`PASS_INTERVAL`], also while records wait.
     ///
     /// # Errors
     ///
-    /// [`Outdated::Intake`] is as [`Taking::GoneBack`](super::Taking::GoneBack). Otherwise some shards could not be reached. The next call
-    /// tries again; so an error is only to be told.
+    /// [`Outdated::Intake`] means [`Taking::GoneBack`](super::Taking::GoneBack). Otherwise some shards could not be
+    /// reached; the next call tries again, so the error need only be reported.
     pub async fn pass(&mut self) -> Result<(), Error> {
         self.pass_wanted().await?;
         if self.round_due > Instant::now() {
@@ -44,18 +44,18 @@ impl Intake {
         self.pass_all().await
     }
 
-    /// Has all shards of all boards note the position.
+    /// Makes all shards of all boards store the position.
     ///
     /// # Errors
     ///
-    /// As of [`Intake::pass`].
+    /// Like [`Intake::pass`].
     pub async fn pass_all(&mut self) -> Result<(), Error> {
         self.round_due = Instant::now() + PASS_INTERVAL;
         let ids = start::all_boards(&self.engine).await?;
         let shards = self.pass_boards(&ids, |_, _| true).await?;
         let pause = ROUND_PAUSE_PER_SHARD.saturating_mul(shards);
         self.round_due = Instant::now() + pause.clamp(ROUND_PAUSE_MIN, ROUND_PAUSE_MAX);
-        // All shards have come so far. What is not there any more need not be known, and what comes was given nothing.
+        // All shards have reached this position. Deleted ones don't matter, and new ones were given nothing.
         self.since = self.position;
         self.boards.retain(|id, _| ids.contains(id));
         if let Some(floor) = self.last_round {
@@ -66,7 +66,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Has those shards note the position that closings wait for.
+    /// Makes those shards store the position that closings wait for.
     async fn pass_wanted(&mut self) -> Result<(), Error> {
         let wanted = store::wanted(&self.engine.store).await?;
         if wanted.is_empty() {
@@ -78,7 +78,7 @@ impl Intake {
             wanted.contains(&name)
         };
         self.pass_boards(&ids, is_wanted).await?;
-        // Those of boards that are gone, or have moved; their closings are gone, too, or wait for other shards.
+        // Those of boards that were deleted or have moved: their closings are gone, too, or wait for other shards.
         let is_gone = |name: &QueueName| {
             let live = self.engine.boards.get(&name.id);
             let mut shards = live.iter().flat_map(|live| &live.shards);
@@ -90,7 +90,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Has shards of these boards note the position, and returns how many did. What can't be reached holds up no other.
+    /// Makes the shards of these boards store the position, and returns how many did. Unreachable ones hold up no others.
     async fn pass_boards(
         &mut self,
         ids: &BTreeSet<BoardId>,
@@ -124,7 +124,7 @@ impl Intake {
                 break;
             }
             for id in &left {
-                // Whoever reads it next tells the error.
+                // The next read reports the error.
                 let _ = self.engine.reload(id).await;
             }
         }
@@ -134,7 +134,7 @@ impl Intake {
         failed.map_or(Ok(count), Err)
     }
 
-    /// The boards of these that have queues.
+    /// Those of these boards that have queues.
     async fn load(
         &self,
         ids: &BTreeSet<BoardId>,

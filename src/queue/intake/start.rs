@@ -13,7 +13,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::intake::{Extent, Partition};
 use crate::queue::store::queues::QueueName;
 
-/// How many boards, or shards, are asked side by side.
+/// How many boards or shards are asked at the same time.
 pub(super) const AT_ONCE: usize = 64;
 
 /// What the shards of all boards know of a partition.
@@ -21,17 +21,17 @@ pub(super) const AT_ONCE: usize = 64;
 pub struct Start {
     /// The partition.
     pub partition: Partition,
-    /// Up to this offset all records were taken; `None`: that is not known.
+    /// All records before this offset were taken; `None` if unknown.
     pub taken: Option<i64>,
-    /// Up to this offset some were: no shard has a higher one.
+    /// Some records before this offset were taken: the highest offset of any shard.
     pub taken_max: Option<i64>,
-    /// The shards that know something of the partition. If one of them says nothing later, Redis has lost what it knew.
+    /// The shards that know the partition. If one of them no longer does later, Redis has lost writes.
     pub known: HashSet<QueueName>,
 }
 
 impl Start {
-    /// The offset from which on records are to be read, and how many offsets that were to be read were removed from the log. Fails if
-    /// the log is another one: it has fewer records than shards have taken of the one that had its name.
+    /// The offset to read from, and how many offsets from there on were already removed from the log. Fails if the log is
+    /// another one: it has fewer records than shards have taken from the one of that name.
     pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), Error> {
         if let Some(taken) = self.taken_max.filter(|taken| *taken > log.end) {
             return Err(Error::Log(format!(
@@ -39,21 +39,21 @@ impl Start {
                 self.partition, log.end
             )));
         }
-        // Of a log of which nothing is known, nobody has missed what is not there any more.
+        // If nothing is known of a log, records that were removed were not missed.
         let known = self.taken.or(self.taken_max).unwrap_or(log.first);
         let from = self.taken.unwrap_or(log.first).max(log.first);
         Ok((from, (log.first - known).max(0)))
     }
 }
 
-/// Asks the shards of all boards what they know of a partition. What the log has ([`Extent`]) is to be asked after this, so that it is no
+/// Asks the shards of all boards what they know of a partition. Ask the log for its [`Extent`] afterwards, so that it is no
 /// older.
 ///
 /// # Errors
 ///
-/// Redis does not answer: to begin without knowing all of them would lose events.
+/// Redis does not answer: beginning without knowing all shards would lose events.
 pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error> {
-    // First: it may rise meanwhile, and shards with it.
+    // First, because it may rise meanwhile, and the shards' offsets with it.
     let floor = store::floor(&engine.store, partition).await?;
     let boards = stream::iter(all_boards(engine).await?);
     let boards = boards.map(|id| async move { placement_of(engine, &id).await });
@@ -75,7 +75,7 @@ pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error
             of_shards.insert(QueueName::of(&shard));
         }
         taken_max = taken_max.max(of_shard);
-        // A shard that says nothing has had no record that lies before the floor. `None` is the least.
+        // A shard that knows nothing has taken no record before the floor. `None` is the least.
         taken = taken.min(of_shard.or(floor));
     }
     Ok(Start {
@@ -86,14 +86,14 @@ pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error
     })
 }
 
-/// The boards that there are. One may lack in the list where a server has gone back.
+/// All boards. The list may lack one whose server has lost writes.
 pub(super) async fn all_boards(engine: &Engine) -> Result<BTreeSet<BoardId>, Error> {
     let mut all = boards::all_ids(&engine.store).await?;
     all.extend(engine.boards.ids());
     Ok(all)
 }
 
-/// A board with its placement, also if the rest of it can't be read; `None` if it is not there any more.
+/// A board with its placement, even if the rest of it can't be read; `None` if it does not exist any more.
 async fn placement_of(engine: &Engine, id: &BoardId) -> Result<Option<Arc<Board>>, Error> {
     if let Some(live) = engine.boards.get(id) {
         return Ok(Some(Arc::clone(&live.board)));

@@ -1,4 +1,4 @@
-//! What shards take out of the log, and what they know of its partitions (`scripts/lib/intake.lua`).
+//! What shards take from the log, and what they know of its partitions (`scripts/lib/intake.lua`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys, script};
 
-/// What stands before the partition in the name of the field with the offsets of former shards.
+/// Prefix of the fields with the offsets of former shards; the partition follows.
 const FORMER: &str = "former:";
-/// The field with what a closing waits for.
+/// The field with the ends of the log that a closing waits for.
 const ENDS: &str = "ends";
 
-/// What a shard is to take out of a partition: all of its records that lie from `base` to `upto`, but for those that it was given by the same
-/// consumer before.
+/// What a shard is to take from a partition: all of its records from `base` up to `upto`, except those that this consumer
+/// gave it before.
 #[derive(Clone, Debug)]
 pub struct Take<'a> {
     /// The partition.
     pub partition: &'a Partition,
-    /// From which offset on,
+    /// The offset from which the records are complete.
     pub base: i64,
-    /// and up to which.
+    /// The offset at which they end, exclusive.
     pub upto: i64,
     /// The first offset that the log had when the consumer began.
     pub first: i64,
     /// Whether the shard has answered the consumer before.
     pub is_known: bool,
-    /// The records with their offsets, which ascend.
+    /// The records with their offsets, ascending.
     pub events: &'a [(i64, QueuedEvent)],
 }
 
-/// What a shard has taken.
+/// What a shard took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Taken {
-    /// All that lies before this offset. If that is less than was asked for, there is no room for the event that lies there.
+    /// All records before this offset. If it is less than `upto`, there is no room for the event at it.
     Upto {
         /// The offset.
         offset: i64,
-        /// How many bytes the queue has more.
+        /// The number of bytes by which the queue grew.
         bytes: u64,
     },
-    /// Nothing: its board moves, and takes nothing until it has.
+    /// Nothing: its board moves, and takes nothing until the move ends.
     Held,
-    /// Nothing: there is a gap between what it has taken and what it was given.
+    /// Nothing: there is a gap between the records that it has taken and the given ones.
     GoneBack,
 }
 
-/// Has a shard take records. Without events only its next offset moves on.
+/// Makes a shard take records. Without events only its next offset moves.
 pub async fn take(
     store: &Store,
     shard: &Shard,
@@ -94,7 +94,7 @@ pub async fn take(
             .field("offsets", &offsets)
             .args(events.iter().cloned());
         let reply = if events.is_empty() {
-            // If that is lost, the records in between are read again.
+            // If this is lost, the records in between are read again.
             call.derive().await?
         } else {
             call.write().await?
@@ -137,7 +137,7 @@ pub async fn known_offsets(
     })
 }
 
-/// What a shard knows of all partitions, by their texts.
+/// What a shard knows of all partitions, by their names.
 pub async fn all_known_offsets(
     store: &Store,
     shard: &Shard,
@@ -158,7 +158,7 @@ pub async fn all_known_offsets(
     Ok(known)
 }
 
-/// Up to where shards have taken the records of a partition that know nothing of it; `None` if that is not known.
+/// The offset up to which shards without an offset are known to have no records; `None` if unknown.
 pub async fn floor(store: &Store, partition: &Partition) -> Result<Option<i64>, StoreError> {
     let args = [keys::INTAKE, &partition.to_string()];
     let floor: Option<f64> = store.command("ZSCORE", args).await?;
@@ -166,7 +166,7 @@ pub async fn floor(store: &Store, partition: &Partition) -> Result<Option<i64>, 
     Ok(floor.map(|floor| floor as i64))
 }
 
-/// Raises this; it never falls.
+/// Raises the floor; it never falls.
 pub async fn raise_floor(
     store: &Store,
     partition: &Partition,
@@ -178,7 +178,7 @@ pub async fn raise_floor(
         .await
 }
 
-/// Asks for consumers to have shards come up to their positions, or not any more.
+/// Asks consumers to make shards reach their position, or withdraws that.
 pub async fn want(
     store: &Store,
     shards: Vec<QueueName>,
@@ -193,13 +193,13 @@ pub async fn want(
     store.command(command, args).await
 }
 
-/// The shards of which that is asked. What is no name of one is left out.
+/// The shards that closings wait for. Invalid names are left out.
 pub async fn wanted(store: &Store) -> Result<Vec<QueueName>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::INTAKE_WANTED]).await?;
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Has the queues of a board that moves take nothing more out of the log. Stale: not all of them know the version.
+/// Stops the queues of a board that moves from taking from the log. Stale: not all of them know the version.
 pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreError> {
     for shard in board.shards() {
         let held = store
@@ -211,7 +211,7 @@ pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreE
     Ok(())
 }
 
-/// Which shard of a former sharding each event was in.
+/// The index of the shard of a former sharding that each event was in.
 fn former_places(sharding: &str, events: &[(i64, QueuedEvent)]) -> Result<Vec<usize>, StoreError> {
     let parsed: Result<Sharding, _> = sharding.parse();
     let sharding = parsed
@@ -225,7 +225,7 @@ fn read_former(packed: &[u8]) -> Result<Vec<FormerOffsets>, StoreError> {
     rmp_serde::from_slice(packed).map_err(|error| StoreError::Unexpected(error.to_string()))
 }
 
-/// The field with these offsets of former shards, and its value.
+/// The field with the offsets of former shards, and its value.
 pub(crate) fn former_field(
     partition: &str,
     former: &[FormerOffsets],

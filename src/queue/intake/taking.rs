@@ -1,8 +1,8 @@
 //! Taking records: each consumer of a partition has an [`Intake`].
 //!
-//! What it tells a shard is true whatever others do, and however late it does so: "here are all records of yours from this offset up to that
-//! one, but for those that I have had you take". So it remembers for each shard up to where that has answered, and for shards that have not
-//! answered yet from where on it has read.
+//! A call says: "here are all records of yours from this offset up to that one, except those that you have taken from me".
+//! This must be true whatever other consumers do, and however late the call is. So the intake remembers for each shard the
+//! offset of its last answer, and for shards that have not answered yet the offset at which it began to read.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -31,17 +31,17 @@ const CALL_EVENTS_MAX: usize = 200;
 pub struct Intake {
     pub(super) engine: Arc<Engine>,
     pub(super) partition: Partition,
-    /// The first offset that the log had at the beginning.
+    /// The first offset in the log at the beginning.
     first: i64,
     removed: i64,
     pub(super) position: i64,
-    /// The records that are being taken: all that can be read and lie between the position and `upto`, but for dead ones.
+    /// The records being taken: the readable ones from the position up to `upto`, without dead ones.
     batch: Vec<LogEvent>,
     upto: i64,
-    /// Boards that are not in `boards` were given nothing that lies behind this.
+    /// Boards that are not in `boards` were given nothing after this.
     pub(super) since: i64,
     pub(super) boards: HashMap<BoardId, Given>,
-    /// The shards that knew something of the partition at the beginning, and have not answered yet.
+    /// The shards that knew the partition at the beginning, and have not answered yet.
     known: HashSet<QueueName>,
     /// The position of the last round through all shards, and when the next one is due.
     pub(super) last_round: Option<i64>,
@@ -53,9 +53,9 @@ pub struct Intake {
 pub(super) struct Given {
     generation: u64,
     sharding: Sharding,
-    /// Shards that have not answered were given nothing that lies behind this.
+    /// Shards that have not answered were given nothing after this.
     since: i64,
-    /// Up to where each has taken records.
+    /// The offset up to which each shard has taken records.
     taken: Vec<Option<i64>>,
 }
 
@@ -69,17 +69,17 @@ pub(super) struct Task {
     upto: i64,
 }
 
-/// What came of it.
+/// The outcome of a task.
 pub(super) struct Outcome {
     pub(super) live: Arc<LiveBoard>,
     index: usize,
-    /// Up to where it has taken records, if it has answered.
+    /// The offset up to which it has taken records, if it has answered.
     taken: Option<i64>,
-    /// Where it fails, it is to be tried again after a pause; [`Outdated::Board`]: at once, once the board was read.
+    /// A failure is to be retried after a pause; [`Outdated::Board`] at once, after reading the board.
     pub(super) end: Result<(), Error>,
 }
 
-/// The events of a board that are to be taken, with their offsets, by shards.
+/// The events of a board to be taken, with their offsets, by shard.
 struct OfBoard {
     live: Arc<LiveBoard>,
     shards: Vec<Vec<(i64, QueuedEvent)>>,
@@ -109,20 +109,20 @@ impl Intake {
         })
     }
 
-    /// The offset of the next record that is to be given: all before it were taken, or are dead. At the beginning the consumer reads from
-    /// here.
+    /// The offset of the next record to give: all before it were taken, or are dead. At the beginning the consumer reads
+    /// from here.
     pub fn position(&self) -> i64 {
         self.position
     }
 
-    /// How many offsets, at the most, were removed from the log before their records were taken. 0 unless [`Intake::position`] was where the
-    /// log begins. Their events are lost, so it is to be told loudly.
+    /// At most this many offsets were removed from the log before their records were taken. If not 0, [`Intake::position`]
+    /// was where the log begins. Their events are lost, so report it loudly.
     pub fn removed(&self) -> i64 {
         self.removed
     }
 
-    /// Takes the next records, in the order of their offsets. `upto`: the offset behind the last one that was read, also of those that could
-    /// not be, and of what Kafka keeps for itself. May be without events: then only the position moves on.
+    /// Takes the next records, in the order of their offsets. `upto`: the offset after the last one read, including
+    /// unreadable records and Kafka's own. Without events only the position moves.
     ///
     /// # Panics
     ///
@@ -136,7 +136,7 @@ impl Intake {
         self.resume().await
     }
 
-    /// Goes on with the records of the last [`Intake::take`].
+    /// Continues with the records of the last [`Intake::take`].
     pub async fn resume(&mut self) -> Taking {
         for _ in 0..ATTEMPTS_MAX {
             match self.try_to_take().await {
@@ -206,7 +206,7 @@ impl Intake {
         Ok(Taking::Done)
     }
 
-    /// The events that are to be taken, by boards and shards, and the dead ones. `waits`: why some have to wait.
+    /// The events to be taken, by board and shard, and the dead ones. `waits` is set to why some have to wait.
     async fn sort(
         &mut self,
         waits: &mut Option<Error>,
@@ -246,7 +246,7 @@ impl Intake {
         Ok((boards, dead))
     }
 
-    /// A board, as it is at the earliest when records of this generation were written; `None` if there is none.
+    /// A board, at least as new as when records of this generation were written; `None` if it does not exist.
     async fn board_of(
         &self,
         id: &BoardId,
@@ -260,7 +260,7 @@ impl Intake {
         self.engine.find_board(id).await
     }
 
-    /// The shard of an event, and how it is to stand in the queue there; `None` if it was taken.
+    /// The shard of an event, and the event as it is to be queued; `None` if it was taken.
     fn judge(
         &self,
         live: Option<&LiveBoard>,
@@ -291,7 +291,7 @@ impl Intake {
         Ok(Some((shard, queued)))
     }
 
-    /// Leaves out the events that the board remembers from before a move: by the time that their turn comes, they may be forgotten.
+    /// Leaves out events that the board knows from before a move, as it may forget them before the queue reaches them.
     async fn leave_known(
         &self,
         live: &LiveBoard,
@@ -312,7 +312,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Takes note of a board as it is. If it has moved, its new shards may have records of which the former ones were given some.
+    /// Registers the current state of a board. If it has moved, former shards may have been given records of the new ones.
     pub(super) fn know(&mut self, live: &LiveBoard) {
         let (generation, sharding) = (live.board.generation, live.board.placement.current);
         let given = |since| Given {
@@ -329,7 +329,7 @@ impl Intake {
         }
     }
 
-    /// What a shard of a board is to take that is known as it is ([`Intake::know`]).
+    /// What a shard is to take, of a board in a registered state ([`Intake::know`]).
     pub(super) fn task(
         &self,
         live: &Arc<LiveBoard>,
@@ -350,7 +350,6 @@ impl Intake {
         }
     }
 
-    /// Has a shard take what it is to take.
     pub(super) async fn run(&self, task: Task) -> Outcome {
         let Task {
             live,
@@ -363,7 +362,7 @@ impl Intake {
         let engine = &self.engine;
         let (store, shard) = (&engine.store, &live.shards[index].shard);
         let mut taken = None;
-        // Without events there is one part, too.
+        // Even without events there is one part.
         let mut parts = events.chunks(CALL_EVENTS_MAX).peekable();
         let end = loop {
             let part = parts.next().unwrap_or_default();
@@ -403,7 +402,7 @@ impl Intake {
         }
     }
 
-    /// Takes note of what a shard has answered.
+    /// Records a shard's answer.
     pub(super) fn note(&mut self, outcome: &Outcome) {
         let board = &outcome.live.board;
         let given = self.boards.get_mut(&board.id);

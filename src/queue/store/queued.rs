@@ -1,5 +1,5 @@
-//! Events that come out of queues: read in their order, and ended if they are not applied. Those that are applied leave the queue with
-//! that (`events.rs`). What becomes of dead letters is told in `dead_letters.rs`.
+//! Reading queued events in order, and ending those that are not applied. Others leave the queue when they are applied
+//! (`core/write/store/events.rs`).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,27 +16,27 @@ use crate::redis::kinds::Kind;
 use crate::redis::protocol::{ends, queues};
 use crate::redis::{StoreError, keys, script};
 
-/// An entry of a queue as it lies there.
+/// An entry of a queue as it is stored.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QueueEntry {
-    /// The id of its event, as it lies there.
+    /// The stored id of its event.
     pub event_id: Bytes,
-    /// What else there is of the event.
+    /// The rest of the event.
     pub event: Bytes,
-    /// Whether it comes out of the log.
+    /// Whether it comes from the log.
     pub is_logged: bool,
-    /// If it was appended there behind the ends that a closing waits for: the barrier of that closing.
+    /// The barrier of a closing, if the event was appended to the log after the ends that the closing waits for.
     pub late: Option<Timestamp>,
 }
 
 impl QueueEntry {
-    /// How many bytes it counts.
+    /// The size that it counts for.
     pub fn bytes(&self) -> usize {
         bytes_of_entry(self.event_id.len(), self.event.len())
     }
 }
 
-/// How many bytes an entry counts (`scripts/lib/queue.lua`) whose id has so many, and what else there is of its event.
+/// The size that an entry counts for (`scripts/lib/queue.lua`), by the lengths of its id and of the rest of its event.
 pub(crate) fn bytes_of_entry(id: usize, event: usize) -> usize {
     event + 2 * id + queues::QUEUE_ENTRY_BYTES
 }
@@ -46,28 +46,28 @@ pub(crate) fn bytes_of_entry(id: usize, event: usize) -> usize {
 pub enum End {
     /// It was taken elsewhere.
     Known,
-    /// A rule has refused it: under its id it is told for so long why.
+    /// It is rejected; the reason is kept under its id.
     Refused {
         /// Its id.
         id: EventId,
         /// Why.
         why: String,
-        /// For how many milliseconds that is told.
+        /// How many milliseconds the reason is kept.
         told_ms: u64,
-        /// If a closing did not wait for it: the periods that it would have counted for, with their ends. It is counted in those that are
-        /// final.
+        /// If a closing did not wait for it: the periods that it would have counted for, with their ends. It is counted in
+        /// those that are final.
         cut_off: Vec<(Period, Timestamp)>,
     },
-    /// An operator has to look at it.
+    /// It becomes a dead letter.
     Dead {
-        /// Of what kind that is.
+        /// The kind of dead letter.
         reason: DeadReason,
         /// What is wrong.
         detail: String,
     },
 }
 
-/// What was said to an end.
+/// The outcome of ending an event.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Ended {
@@ -76,7 +76,7 @@ pub enum Ended {
     Done,
     /// It is not in the queue.
     Gone,
-    /// It is still in the queue: there are as many dead letters as there may be.
+    /// It is still in the queue, because there are too many dead letters.
     Full,
 }
 
@@ -88,7 +88,7 @@ enum EndArg<'a> {
     Dead(u8, EntryId, &'static str, &'a str, u8),
 }
 
-/// The first entries of a queue, or those behind one, in their order; at most so many.
+/// Up to `count` entries of a queue in order: the first ones, or those after `after`.
 pub async fn read(
     store: &Store,
     shard: &Shard,
@@ -102,8 +102,8 @@ pub async fn read(
     Ok(found.into_iter().map(entry).collect())
 }
 
-/// Ends events of a queue under the lease with this number; the answers are in their order. Stale: the lease has another
-/// number.
+/// Ends events of a queue under the lease with this number; answers are in the order of the events. Stale: the lease has
+/// another number.
 pub async fn end(
     store: &Store,
     shard: &Shard,
@@ -128,7 +128,7 @@ pub async fn end(
     Ok(ended)
 }
 
-/// What is told of events with these ids that a rule has refused; `None` for those of which nothing is told (any more).
+/// The stored refusals of events with these ids; `None` for those without one (any more).
 pub async fn refused(
     store: &Store,
     shard: &Shard,

@@ -1,8 +1,8 @@
-//! Queues of shards, in which events wait to be applied, and the index that says which of them may have some.
+//! Queues of shards, in which events wait to be applied, and the index of queues that may have events.
 //!
-//! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*, and
-//! its state says whether it is *indexed*. A queue is put into the index before it gets the first event, and taken out only if
-//! nothing was put in meanwhile (`scripts/put.lua`):
+//! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*,
+//! and its state says whether it is *indexed*. A queue is listed in the index before it gets its first event, and removed
+//! only if nothing was put in meanwhile (`scripts/put.lua`):
 //!
 //! ```text
 //! putter                         shard                         index                     worker
@@ -17,9 +17,9 @@
 //! put, epoch 5 ────────────────▶ indexed 1: the event is in
 //! ```
 //!
-//! If Redis loses its last writes, the index may lack a queue; so each board that comes into memory is looked at once
-//! (`listing.rs`). An empty queue is listed again, too, if it takes itself for indexed: its server may have lost the step that
-//! took it out, and the index, on another server, not.
+//! If Redis loses its last writes, the index may lack a queue; so each board that is loaded into memory is checked once
+//! (`listing.rs`). An empty queue whose state says *indexed* is listed again, too: its server may have lost the step that
+//! removed it, while the index on another server did not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,9 +46,9 @@ use crate::redis::reply::{info_fields, require};
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::{join_all, try_join_all};
 
-/// How many queues are asked for their sizes at one time.
+/// How many queues are measured at the same time.
 const SIZES_AT_ONCE: usize = 16;
-/// How often a queue is put into the index for one call: others may take it out at the same moment.
+/// How often one call may put its queue into the index: others may remove it at the same moment.
 pub(crate) const LISTINGS_MAX: usize = 8;
 
 /// Greater than any epoch of a queue.
@@ -61,7 +61,7 @@ pub struct QueueName {
     pub id: BoardId,
     /// The shard.
     pub shard: ShardId,
-    /// The generation of the board.
+    /// The board's generation.
     pub generation: u64,
 }
 
@@ -102,38 +102,38 @@ impl FromStr for QueueName {
 /// A queue that the index names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IndexedQueue {
-    /// Which.
+    /// The queue.
     pub name: QueueName,
-    /// The epoch under which it was put into the index.
+    /// The epoch under which it was listed.
     pub epoch: u64,
 }
 
 /// How much room there is for events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
-    /// How many bytes the queue of one shard may have.
+    /// The limit for the queue of one shard, in bytes.
     pub queue_bytes_max: u64,
-    /// How many bytes there is room for in all queues together.
+    /// The remaining bytes for all queues together.
     pub bytes: u64,
 }
 
-/// What became of an event that was to be put into a queue.
+/// The outcome of putting an event into a queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Put {
-    /// It is in the queue, where it counts for so many bytes.
+    /// It was appended, and counts for this many bytes.
     Queued(usize),
-    /// It was in the queue, as this event.
+    /// It was there already, as this event.
     Known(Arc<QueuedEvent>),
-    /// It was in the queue, as one that can't be read: why.
+    /// It was there already, but can't be read, for this reason.
     Unreadable(String),
-    /// It lies before the barrier of the shard, and is not in the queue.
+    /// Not put: it is before the barrier of the shard.
     BeforeBarrier,
-    /// There is no room for it, and it is not in the queue.
+    /// Not put: there is no room.
     NoRoom,
 }
 
 impl Put {
-    /// How many bytes it has added to the queue.
+    /// The number of bytes that it has added to the queue.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Queued(bytes) => *bytes,
@@ -145,14 +145,14 @@ impl Put {
 /// How much waits in a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueueSize {
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// How many bytes they count for.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
 impl QueueSize {
-    /// Counts another one, too.
+    /// Adds another size.
     pub fn add(&mut self, other: Self) {
         self.events += other.events;
         self.bytes += other.bytes;
@@ -162,32 +162,32 @@ impl QueueSize {
 /// The queues of a server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueuesOfServer {
-    /// How much waits in them together.
+    /// Their total size.
     pub size: QueueSize,
     /// The `maxmemory` of the server, if it has one.
     pub memory_max: Option<u64>,
 }
 
-/// How much waits in some queues.
+/// A sample of the sizes of queues.
 #[derive(Debug, Default)]
 pub struct QueueSample {
-    /// The queues of each server, by its name, also of those without; `None` for a server that did not answer.
+    /// Totals by server name, including servers without queues; `None` for a server that did not answer.
     pub servers: BTreeMap<String, Option<QueuesOfServer>>,
-    /// What came of each queue. Those that can't be read count for nothing.
+    /// Whether each queue could be read. Unreadable ones count as empty.
     pub queues: Vec<(QueueName, Result<(), StoreError>)>,
 }
 
-/// What put.lua says.
+/// The reply of put.lua.
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum PutReply {
-    /// Places of events, from 1, and what became of these. The others are in the queue now.
+    /// Events, by their places from 1, that were not simply put. All others are in the queue now.
     Ok(Tail<Flat<(usize, Told)>>),
-    /// The index may not name the queue, whose epoch is this.
+    /// The index may lack the queue, whose epoch is this.
     Unindexed(String),
 }
 
-/// What put.lua tells of an event.
+/// What put.lua reports of an event.
 #[derive(Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 enum Told {
@@ -196,15 +196,15 @@ enum Told {
     NoRoom,
 }
 
-/// Why a call ends that has put its queue into the index so often.
+/// The error of a call that had to list its queue too often.
 pub(crate) fn index_changes() -> StoreError {
     StoreError::Unavailable("the index of queues changes too fast".to_owned())
 }
 
 impl ScriptCall<'_> {
-    /// The fields of scripts that put something into the queue of a shard, which was put into the index under this epoch.
+    /// The fields of scripts that put something into the queue of a shard, which was listed under this epoch.
     pub(crate) fn put_fields(self, shard: &Shard, epoch: &str, room: Room) -> Self {
-        // For so many milliseconds an id is remembered at least that is known when an event is put under it: until its turn has come.
+        // A known id stays known at least until the queue has reached an event put under it.
         let remember = AGE_MAX.ms() + shard.definition.idempotency.ms();
         self.field("version", shard.version())
             .field("epoch", epoch)
@@ -214,8 +214,8 @@ impl ScriptCall<'_> {
     }
 }
 
-/// Puts events into the queue of a shard. The answers are in their order. The first call is behind those for which this was called
-/// before, whenever its future is polled.
+/// Puts events into the queue of a shard; answers are in the order of the events. Calls are sent in the order of these
+/// calls, no matter when their futures are polled.
 pub fn put<'a>(
     store: &'a Store,
     shard: &'a Shard,
@@ -251,7 +251,7 @@ pub fn put<'a>(
     }
 }
 
-/// All queues that the index names. What is no name of one is left out.
+/// All queues in the index. Invalid names are left out.
 pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
     let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
     let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
@@ -262,7 +262,7 @@ pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
     Ok(queues.collect())
 }
 
-/// Puts a queue into the index; returns whether that did not have it.
+/// Puts a queue into the index; returns whether it was missing.
 pub(crate) async fn enlist(
     store: &Store,
     name: &QueueName,
@@ -277,7 +277,7 @@ pub(crate) async fn enlist(
     Ok(is_new)
 }
 
-/// Takes the queue of a shard that is in use out of the index, if nothing is in the queue; returns whether it did.
+/// Removes the queue of a shard in use from the index if it is empty; returns whether it did.
 pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
     let cleared = store
         .call_shard(&script::CLEAR_QUEUE, shard)
@@ -294,7 +294,7 @@ pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Takes a queue out of the index into which nothing can be put any more, since its board, or its sharding, is gone.
+/// Removes a queue from the index that can't get events any more, since its board or sharding is gone.
 pub async fn unlist(store: &Store, name: &QueueName) -> Result<(), StoreError> {
     unlist_at(store, name, ANY_EPOCH).await
 }
@@ -308,8 +308,8 @@ async fn unlist_at(store: &Store, name: &QueueName, last_epoch: &str) -> Result<
     unlisted.write::<Done>().await.map(drop)
 }
 
-/// Puts the queue of a shard into the index if there is something in it, or if it takes itself for one that the index has, as when
-/// its server has gone back behind the step that took it out; returns whether it was missing there.
+/// Puts the queue of a shard into the index if it has events, or if its state says that it is indexed (its server may have
+/// lost the step that removed it). Returns whether it was missing.
 pub async fn relist(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
     let name = QueueName::of(shard);
     let state = keys::single(shard, Kind::QueueState);
@@ -322,8 +322,7 @@ pub async fn relist(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
     enlist(store, &name, &epoch).await
 }
 
-/// Whether nothing waits in the queues of a board that moves, and nothing will, as none of its shards takes a call that was made
-/// before the move.
+/// Whether the queues of a board that moves are empty and stay so, because its shards refuse calls from before the move.
 pub async fn are_empty(store: &Store, board: &Arc<Board>) -> Result<bool, StoreError> {
     let shards = board.shards();
     let sizes = shards
@@ -346,7 +345,7 @@ pub async fn size(store: &Store, name: &QueueName) -> Result<QueueSize, StoreErr
     })
 }
 
-/// Since when the first event of a queue waits, by the clock of Redis; `None` if none does.
+/// Since when the first event of a queue waits, by the clock of Redis; `None` if the queue is empty.
 pub async fn waiting_since(
     store: &Store,
     name: &QueueName,
@@ -358,14 +357,14 @@ pub async fn waiting_since(
     Ok(found.first().map(|first| first.id.at()))
 }
 
-/// The server that a shard lies on, by its name.
+/// The name of the server of a shard.
 pub fn server_of(store: &Store, shard: &Shard) -> String {
     store
         .server_of_key(&keys::head(shard.tag()))
         .map_or_else(String::new, |server| server.to_string())
 }
 
-/// How much waits in these queues. One that can't be read, or a server that is away, keeps no other from being told.
+/// Measures these queues. Unreadable queues and servers that are away don't prevent the others.
 pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
     let primaries = store.topology.primaries();
     let of_servers = primaries.iter().map(async |(server, node)| {
@@ -400,8 +399,8 @@ pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
     QueueSample { servers, queues }
 }
 
-/// The events of a shard that wait under an id: more than one may. Those that can't be read are left out, and those that go with an
-/// erasure which is under way.
+/// The events of a shard that wait under an id: there may be several. Without unreadable ones, and those that an erasure in
+/// progress removes.
 pub async fn find(
     store: &Store,
     shard: &Shard,
@@ -418,13 +417,13 @@ pub async fn find(
         .collect())
 }
 
-/// The `maxmemory` of a server, if it has one, as `INFO` tells it.
+/// The `maxmemory` in the reply of `INFO`, if the server has one.
 fn memory_max(info: &str) -> Option<u64> {
     let max = info_fields(info).get("maxmemory")?.parse();
     max.ok().filter(|max| *max > 0)
 }
 
-/// What became of events that have so many bytes each in the queue, beside their ids; put.lua tells of some.
+/// The outcome for events, given with their sizes without the id, from those that put.lua reports.
 fn answers(
     events: &[Arc<QueuedEvent>],
     lengths: &[usize],

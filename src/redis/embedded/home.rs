@@ -20,13 +20,12 @@ const SERVICE_LOCK: &str = "lock";
 /// Locked by the server, through its standard input.
 const SERVER_LOCK: &str = "server.lock";
 const SOCKET_NAME: &str = "redis.sock";
-/// The longest path of a unix socket, in bytes, less the NUL that ends it. Redis would cut a longer
-/// one off without a word.
+/// The longest path of a unix socket, in bytes, without the final NUL. Redis silently truncates longer ones.
 const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
-/// The pause between two looks at a left-over that is shutting down.
+/// The pause between two checks of a left-over that is shutting down.
 const CLAIM_POLL: Duration = Duration::from_millis(50);
 
-/// A data directory that this service, and no other, uses until the value is dropped.
+/// A data directory that only this service uses until the value is dropped.
 #[derive(Debug)]
 pub(super) struct Home {
     /// The canonical path, as the server itself reports it.
@@ -37,7 +36,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Creates the directory if need be, and locks it.
+    /// Creates the directory if necessary, and locks it.
     pub(super) fn open(data_dir: &Path) -> Result<Self, EmbeddedError> {
         let failed = |error| EmbeddedError::DataDir(data_dir.into(), error);
         create_dir(data_dir).map_err(failed)?;
@@ -51,7 +50,7 @@ impl Home {
         Ok(Self { dir, socket, lock })
     }
 
-    /// The right to start a server here, once no other one is left: the lock that it is to hold while it lives.
+    /// Waits until no other server is left, and returns the lock that a new server has to hold while it lives.
     ///
     /// A server that answers on our socket is shut down; one that only holds the lock (it is
     /// ending, or its socket was deleted) is waited for, for `wait_max` in all.
@@ -78,15 +77,15 @@ impl Home {
         }
     }
 
-    /// Asks the server on our socket, if there is one, to shut down. `Ok` says that nobody listens
-    /// there any more, `Err` who does.
+    /// Asks the server on our socket, if there is one, to shut down. `Ok`: nothing listens there any more; `Err`: which
+    /// process does.
     ///
-    /// A server closes its socket only after its file is written and fsynced, so a refused
-    /// connection is proof that it won't write again, even if it didn't inherit our lock.
+    /// A server closes its socket only after it has written and fsynced its file, so a refused connection proves that it
+    /// won't write again, even if it didn't inherit our lock.
     async fn dismiss(&self) -> Result<(), String> {
         let peer = match UnixStream::connect(&self.socket).await {
             Ok(stream) => stream.peer_cred().ok().and_then(|peer| peer.pid()),
-            // Nobody listens.
+            // Nothing listens.
             Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => return Ok(()),
             Err(error) => return Err(format!("{}: {error}", self.socket.display())),
         };
@@ -98,7 +97,7 @@ impl Home {
                 "{who} has its socket, but for the directory {dir:?}"
             ));
         }
-        // NOSAVE is about snapshots, not about the append-only file. Success has no reply.
+        // NOSAVE concerns snapshots, not the append-only file. Success has no reply.
         match wire::ask(&self.socket, "SHUTDOWN NOSAVE").await {
             Ok(refusal) if !refusal.is_empty() => Err(format!("{who} goes on: {refusal}")),
             _ => Err(format!("{who} was asked to shut down")),
@@ -109,24 +108,24 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if let Some(socket_dir) = self.socket.parent().filter(|parent| *parent != self.dir) {
-            // It isn't empty if a server was killed; the next start uses it again then.
+            // Fails if the directory isn't empty, as after a kill; the next start uses it again then.
             let _ = fs::remove_dir(socket_dir);
         }
-        // Closing would do, unless another thread has just forked, with a copy of the descriptor.
+        // Closing would be enough, unless another thread has just forked, with a copy of the descriptor.
         let _ = self.lock.unlock();
     }
 }
 
-/// Creates a directory, and those above it, for this user alone; one that exists stays as it is.
+/// Creates a directory and its parents, accessible to this user alone; an existing one stays unchanged.
 fn create_dir(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(dir) {
-        // "File exists" would puzzle a user who has named a file.
+        // "File exists" would puzzle a user who gave the path of a file.
         Err(error) if error.kind() == AlreadyExists => Err(NotADirectory.into()),
         created => created,
     }
 }
 
-/// The file, opened and locked; `None` if someone else has the lock.
+/// Opens and locks a file; `None` if it is locked already.
 fn lock_file(path: &Path) -> io::Result<Option<File>> {
     let file = File::options()
         .read(true)
@@ -142,7 +141,7 @@ fn lock_file(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Best effort: the number serves messages, never decisions.
+/// Best effort: the number is only used in messages.
 pub(super) fn write_pid(mut file: &File, pid: u32) {
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{pid}"));
 }
@@ -180,8 +179,8 @@ fn private_dir(dir: &Path, temp_dir: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() == AlreadyExists => {}
         created => return created.map(|()| private),
     }
-    // Anyone may create names in a temporary directory, so one that exists is looked at (not
-    // through a link) before it is trusted. Our user id is that of a socket's peer, if we are it.
+    // Anyone may create names in a temporary directory, so an existing one is checked (without following links) before it
+    // is trusted. Our user id is that of a socket's peer, if we are it.
     let found = private.symlink_metadata()?;
     let our_uid = UnixStream::pair()?.0.peer_cred()?.uid();
     if found.is_dir() && found.uid() == our_uid && found.mode() & 0o777 == 0o700 {

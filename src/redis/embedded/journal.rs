@@ -1,20 +1,20 @@
 //! Checks the server's append-only file before a server is started on it.
 //!
-//! The writes of a script are in the file as one block, `MULTI … EXEC`. A server that is killed while it writes
-//! may leave the first part of a block. The client has no answer to this write, so the whole block must be removed. Redis 7
-//! and Valkey before 9.1.2 do so only if the file ends exactly behind a command. If it ends within a command, they cut
-//! off only this command, and leave a `MULTI` without its `EXEC`. They start well. But what they write
-//! afterwards lies within that block: the next start carries out the old half together with the next script, or
-//! forgets everything behind it. [`mend`] cuts such a file where its open block begins.
+//! The writes of a script are in the file as one block, `MULTI … EXEC`. A server that is killed while it writes may leave
+//! the first part of a block. The client has no answer to this write, so the whole block must be removed. Redis 7 and
+//! Valkey before 9.1.2 do so only if the file ends exactly after a command. If it ends within a command, they cut off only
+//! this command, and leave a `MULTI` without its `EXEC`. They start, but everything that they write afterwards is within
+//! that block: the next start either carries out the old half together with the next script, or drops everything after it.
+//! [`mend`] cuts such a file where its open block begins.
 //!
-//! After a kill only the last file can end like that: at a rewrite the server goes on in a new file, and has written
-//! the old one completely by then. If another file is torn, the machine has lost power, and a part in the middle of
-//! the history is gone. The server would cut that file, too, and refuse to start, but accept it the next time or the
-//! one after. So this is an error, and nothing is changed.
+//! After a kill only the last file can end like that: a rewrite continues in a new file only once the old one is written
+//! completely. If another file is torn, the machine has lost power, and data in the middle of the history is lost. The
+//! server would cut that file, too, and refuse to start, but accept it the next time or the one after. So this is an error,
+//! and nothing is changed.
 //!
-//! Two other losses would have the server start without data, and soon write over what is left: no manifest beside files
-//! that have data, and a snapshot without a byte. Both are errors, too. A file that is damaged in any other way is left
-//! to the server, which refuses it and says where.
+//! Two other losses would make the server start without data, and soon overwrite the rest: a missing manifest next to files
+//! with data, and an empty snapshot file. Both are errors, too. A file that is damaged in any other way is left to the
+//! server, which refuses it and says where.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
@@ -24,29 +24,29 @@ use tokio::fs::{self, File};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tracing::warn;
 
-/// Where the server keeps its files, below its directory.
+/// The folder of the server's files, below its directory.
 const FOLDER: &str = "appendonlydir";
-/// Lists them.
+/// The list of these files.
 const MANIFEST: &str = "appendonly.aof.manifest";
-/// What the names of all of them begin with.
+/// The prefix of all their names.
 const PREFIX: &str = "appendonly.aof.";
-/// The snapshot of no data with which a server begins. It is written before the first manifest.
+/// The snapshot without data with which a server begins. It is written before the first manifest.
 const FIRST_SNAPSHOT: &str = "appendonly.aof.1.base.rdb";
-/// How much of a file is in memory at a time, in bytes.
+/// The size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
-/// The longest line that is read as one, in bytes; those of a sound file have 22 at the most.
+/// The longest line that is read as one, in bytes; a sound file's have at most 22.
 const LINE_BYTES_MAX: u64 = 1024;
 /// As long as `MULTI`, the longest name that matters, in bytes.
 const NAME_BYTES_MAX: u64 = 5;
 
-/// Cuts off the block at the end of the last file in a server's directory that has begun and not ended.
+/// Cuts off an incomplete block at the end of the last file in a server's directory.
 ///
-/// To be called only while no server has the directory. The files are read once, at about the speed of the disk;
-/// dropping the future leaves them as they are.
+/// Call this only while no server uses the directory. It reads the files once, at about the speed of the disk; dropping the
+/// future leaves them unchanged.
 ///
 /// # Errors
 ///
-/// A file can't be read or cut, one is torn that is not the last one, or data is lost that the server would not miss.
+/// A file can't be read or cut, a file before the last is torn, or data is lost without the server noticing.
 pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     let folder = dir.join(FOLDER);
     let manifest = match fs::read(folder.join(MANIFEST)).await {
@@ -77,7 +77,7 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
         match end {
             End::Whole | End::Malformed => {}
             End::InBlock(begins_at) if number == names.len() => cut(&path, begins_at)?,
-            // The server cuts this one rightly.
+            // The server cuts this one correctly.
             End::InCommand if number == names.len() => {}
             End::InBlock(_) | End::InCommand => {
                 return Err(io::Error::other(format!(
@@ -90,8 +90,8 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that a folder without a manifest has no data: a server would begin anew in it, and write over what is there.
-/// A first start that was interrupted leaves a snapshot of no data, and an empty file of commands.
+/// Checks that a folder without a manifest has no data: a server would start from scratch there, and overwrite it. An
+/// interrupted first start leaves a snapshot without data, and an empty file of commands.
 async fn has_no_data(folder: &Path) -> io::Result<()> {
     let mut files = match fs::read_dir(folder).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -111,8 +111,8 @@ async fn has_no_data(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of the files of a type, out of the lines of the manifest: `file NAME seq 1 type i`. The types are the
-/// snapshot that the commands follow, `b`, files of commands, `i`, and files that are no longer needed, `h`.
+/// The names of the files of a type, from the manifest's lines: `file NAME seq 1 type i`. Types: `b`, the snapshot that the
+/// commands follow; `i`, files of commands; `h`, files that are no longer needed.
 fn names<'a>(manifest: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
     manifest.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -121,7 +121,7 @@ fn names<'a>(manifest: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
             fields.find_map(|pair| (pair[0] == name).then_some(pair[1]))
         };
         let is_of_kind = field("type")? == kind;
-        // The server refuses a name that leads out of its folder.
+        // The server refuses a name outside of its folder.
         field("file").filter(|name| is_of_kind && !name.contains('/'))
     })
 }
@@ -129,7 +129,7 @@ fn names<'a>(manifest: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
 fn cut(path: &Path, begins_at: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let bytes = file.metadata()?.len().saturating_sub(begins_at);
-    // At once, rather than by another thread that may still be at it when the server writes.
+    // Not in another thread, which could still be at it when the server writes.
     file.set_len(begins_at)?;
     file.sync_all()?;
     warn!(
@@ -144,13 +144,13 @@ fn cut(path: &Path, begins_at: u64) -> io::Result<()> {
 /// How a file of commands ends.
 #[derive(Debug, PartialEq)]
 enum End {
-    /// Behind a command, and outside of a block.
+    /// After a command, and outside of a block.
     Whole,
     /// In the middle of a command outside of a block.
     InCommand,
-    /// Within a block, the outermost if there are several, that begins at this offset.
+    /// Within a block that begins at this offset; the outermost, if there are several.
     InBlock(u64),
-    /// Something else than a command is in it.
+    /// It has something that is not a command.
     Malformed,
 }
 
@@ -180,25 +180,24 @@ async fn end_of(file: impl AsyncBufRead + Unpin) -> io::Result<End> {
     }
 }
 
-/// Reads the commands of a file, and keeps no more than the name of the current one.
+/// Reads the commands of a file, keeping only the name of the current one.
 ///
 /// It is as lenient as the server, so that both see the same commands.
 struct Commands<F> {
     file: F,
-    /// Of what is read next.
+    /// The offset of what is read next.
     offset: u64,
     line: Vec<u8>,
-    /// Empty where it is longer than any that matters.
+    /// Empty if it is longer than any that matters.
     name: Vec<u8>,
 }
 
-/// Why a command can't be read: the file ends in the middle of it, or something else is there. No error of the disk is of
-/// such a kind.
+/// The error for a torn file, or for something other than a command. Disk errors never have this kind.
 const TORN: ErrorKind = ErrorKind::UnexpectedEof;
 const MALFORMED: ErrorKind = ErrorKind::InvalidData;
 
 impl<F: AsyncBufRead + Unpin> Commands<F> {
-    /// Whether there is another command: `*2`, and then `$4`, `INCR`, `$1`, `n`, each with a line end.
+    /// Reads the next command, such as `*2`, `$4`, `INCR`, `$1`, `n`, each with a line end. Returns whether there is one.
     async fn next(&mut self) -> io::Result<bool> {
         self.read_line().await?;
         while self.line.first() == Some(&b'#') {
@@ -236,7 +235,7 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
         Ok(())
     }
 
-    /// The number in the line, behind this mark.
+    /// The number after this mark in the line.
     fn number(&self, mark: u8) -> io::Result<u64> {
         let rest = match &self.line[..] {
             [first, rest @ .., b'\n'] if *first == mark => rest,
@@ -273,7 +272,7 @@ impl<F: AsyncBufRead + Unpin> Commands<F> {
 mod tests {
     use super::*;
 
-    /// A file of commands, the offsets behind each, and the block that is open there.
+    /// A file of commands, the offset after each, and the block that is open there.
     #[derive(Default)]
     struct Sample {
         bytes: Vec<u8>,
@@ -407,7 +406,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_file_is_cut_where_its_open_block_begins() {
         let sample = sample();
-        // Behind the sixth command, the second block begins.
+        // The second block begins after the sixth command.
         let (block, _) = sample.behind[5];
         for (length, left) in [
             (block + 14, block + 14),

@@ -13,17 +13,17 @@ use tokio::time::timeout;
 
 use super::EmbeddedError;
 
-/// The names that a server program goes by, the preferred one first.
+/// The names of server programs, the preferred one first.
 const PROGRAM_NAMES: [&str; 2] = ["redis-server", "valkey-server"];
-/// Where a program without an installer may lie, below the current directory.
+/// A directory for programs without an installer, below the current directory.
 const TOOLS_DIR: &str = ".tools";
-/// The oldest major version that serves: Redis 7.0. Valkey began with 7.2.
+/// The oldest usable major version: Redis 7.0. Valkey began with 7.2.
 const VERSION_MAJOR_MIN: u32 = 7;
 /// How long a program may take to print its version.
 const VERSION_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The program to run: `explicit` and no other, or the first usable one on the PATH, then in the
-/// tools directory. Where none is usable, the error is that of the first.
+/// The program to run: only `explicit` if given; otherwise the first usable one on the PATH, then in the tools directory.
+/// If none is usable, the error is that of the first.
 pub(super) async fn find_program(explicit: Option<&Path>) -> Result<PathBuf, EmbeddedError> {
     let candidates = match explicit {
         Some(program) => vec![program.to_path_buf()],
@@ -63,10 +63,10 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The program's absolute path, if its version will do.
+/// The program's absolute path, if its version is usable.
 ///
-/// Links are not resolved: Debian's `redis-server` is a link to `redis-check-rdb`, which decides by
-/// the name that it is called by which of the two it is.
+/// Links are not resolved: Debian's `redis-server` is a link to `redis-check-rdb`, which goes by the name that it was
+/// called with.
 async fn check(program: &Path) -> Result<PathBuf, EmbeddedError> {
     let unusable = |error| EmbeddedError::ProgramUnusable(program.into(), error);
     let absolute = std::path::absolute(program).map_err(unusable)?;
@@ -88,7 +88,7 @@ async fn check(program: &Path) -> Result<PathBuf, EmbeddedError> {
     }
 }
 
-/// The major version and the whole one, out of `Redis server v=7.0.15 sha=…`.
+/// The major version and the full one, from `Redis server v=7.0.15 sha=…`.
 pub(super) fn version(text: &str) -> Option<(u32, &str)> {
     let version = text
         .split_whitespace()

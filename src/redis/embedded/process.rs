@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use super::home::{Home, write_pid};
 use super::{EmbeddedError, wire};
 
-/// How long a server may be silent, from its start or from its last word, before it serves.
+/// How long a server may be silent before it serves: from its start, or since its last output.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// How long a server may take to write and fsync its file before it is killed.
 const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ const LOG_LINE_BYTES_MAX: u64 = 4096;
 /// How long the last log line of an ended server may take to arrive.
 const LOG_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// Everything but the paths. With arguments alone, a server reads no configuration file.
+/// All settings but the paths. With arguments alone, a server reads no configuration file.
 const SETTINGS: [(&str, &str); 15] = [
     ("--daemonize", "no"),
     ("--port", "0"),
@@ -40,7 +40,7 @@ const SETTINGS: [(&str, &str); 15] = [
     ("--appendonly", "yes"),
     ("--appendfsync", "everysec"),
     ("--aof-load-truncated", "yes"),
-    // Boards must never be evicted, whatever memory costs.
+    // Boards must never be evicted, no matter how much memory they take.
     ("--maxmemory", "0"),
     ("--maxmemory-policy", "noeviction"),
     ("--lazyfree-lazy-expire", "yes"),
@@ -66,12 +66,12 @@ const NOT_WARNINGS: [&str; 6] = [
 pub(super) struct Server {
     pub(super) pid: u32,
     child: Child,
-    /// Ends with the process, and then has the last line of its log that is not empty.
+    /// Ends with the process, and returns the last line of its log that is not empty.
     log: JoinHandle<String>,
 }
 
 impl Server {
-    /// Starts a server, which takes the lock of its home with it, as its standard input.
+    /// Starts a server, which inherits the lock of its home as its standard input.
     pub(super) fn spawn(program: &Path, home: &Home, lock: File) -> Result<Self, EmbeddedError> {
         let failed = |error| EmbeddedError::ProgramUnusable(program.into(), error);
         // The lock is held while either is open.
@@ -91,9 +91,9 @@ impl Server {
         command.process_group(0).kill_on_drop(true);
         set_environment(&mut command);
         let child = command.spawn().map_err(failed)?;
-        // A child has an id until it is waited for, and nobody has.
+        // A child has an id until it was waited for.
         let pid = child.id().unwrap_or_default();
-        // For the message of whoever finds it left over.
+        // For the message if this server is left over.
         write_pid(&note, pid);
         Ok(Self {
             pid,
@@ -102,8 +102,7 @@ impl Server {
         })
     }
 
-    /// Returns once the server serves; to be called once. Loading a large file takes its time and
-    /// has no limit, silence has one.
+    /// Returns once the server serves; call it only once. Loading a large file has no time limit; silence has one.
     pub(super) async fn serves(&mut self, socket: &Path) -> Result<(), EmbeddedError> {
         let status = tokio::select! {
             biased;
@@ -117,8 +116,7 @@ impl Server {
         )))
     }
 
-    /// Returns when the process has ended, with its exit status in words. It can be dropped and
-    /// called again.
+    /// Waits for the process to end, and returns its exit status in words. May be dropped and called again.
     pub(super) async fn exited(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),
@@ -126,12 +124,12 @@ impl Server {
         }
     }
 
-    /// Shuts the server down, with its file written and fsynced; kills it if that takes too long.
+    /// Shuts the server down after it has written and fsynced its file; kills it if that takes too long.
     pub(super) async fn stop(&mut self, socket: &Path) {
         let ended = async {
             loop {
-                // Asked again and again, since it may not listen yet. NOSAVE is about snapshots,
-                // not about the append-only file; without it, a server busy with a script refuses.
+                // Asked repeatedly, since it may not listen yet. NOSAVE concerns snapshots, not the append-only file;
+                // without it, a server busy with a script refuses.
                 let answer = wire::ask(socket, "SHUTDOWN NOSAVE").await;
                 debug!(?answer, "asked the embedded Redis server to shut down");
                 if timeout(SHUTDOWN_RETRY, self.exited()).await.is_ok() {
@@ -148,13 +146,13 @@ impl Server {
         }
     }
 
-    /// Kills the process, if it still runs, and returns when it is gone.
+    /// Kills the process if it still runs, and waits for its end.
     pub(super) async fn kill(&mut self) {
         let _ = self.child.kill().await;
     }
 }
 
-/// The service's environment, less what isn't the server's business.
+/// The service's environment, without variables that don't concern the server.
 fn set_environment(command: &mut Command) {
     // Our settings hold API keys.
     for (name, _) in env::vars_os() {
@@ -166,14 +164,14 @@ fn set_environment(command: &mut Command) {
     command.env("LC_ALL", "C");
 }
 
-/// Returns once PING is answered with PONG, or with the refusal of a server that serves, but can't write to its disk.
+/// Returns once PING gets PONG, or the error of a server that serves but can't write to its disk.
 async fn answers(socket: &Path) -> Result<(), EmbeddedError> {
     let mut heard_at = Instant::now();
     let mut told_at = heard_at;
     loop {
         match wire::ask(socket, "PING").await {
             Ok(reply) if reply == "+PONG" || reply.starts_with("-MISCONF") => return Ok(()),
-            // Clients may be quicker than we are to find a restarted server, and keep it busy.
+            // Clients may find a restarted server before we do, and keep it busy.
             Ok(reply) if reply.starts_with("-LOADING") || reply.starts_with("-BUSY") => {
                 heard_at = Instant::now();
             }
@@ -204,10 +202,9 @@ async fn tell_progress(socket: &Path) {
     );
 }
 
-/// Passes a server's output on to our log, and returns its last line.
+/// Copies a server's output to our log, and returns its last line.
 ///
-/// It goes on until every process that holds the other end has ended: while the server lives, the
-/// pipe must be read, for a full one would stop it.
+/// It continues until every process with the other end of the pipe has ended: a full pipe would block the server.
 async fn relay(output: pipe::Receiver) -> String {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();

@@ -1,5 +1,4 @@
-//! These need a `redis-server` or `valkey-server` on the PATH. They send signals to servers that
-//! they started, and to no other process.
+//! These tests need a `redis-server` or `valkey-server` on the PATH. They only send signals to servers that they started.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -18,14 +17,13 @@ use super::*;
 
 /// How long anything may take before a test fails.
 const DEADLINE: Duration = Duration::from_mins(3);
-/// Names the directory for [`a_service_that_crashes`], which is a test only in name. By its prefix
-/// it is also a setting that the server must not see.
+/// Names the directory for [`a_service_that_crashes`], which is a test only in name. Because of its prefix it is also a
+/// setting that the server must not see.
 const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
 
 impl EmbeddedServer {
-    /// What the server is doing now.
     fn state(&self) -> ServerState {
-        // The watcher alone holds the sender: without one, the runtime has dropped the watcher.
+        // Only the watcher holds the sender: if it is closed, the runtime has dropped the watcher.
         if self.state.has_changed().is_err() {
             return ServerState::Stopped;
         }
@@ -320,7 +318,7 @@ async fn a_dropped_handle_shuts_the_server_down() {
     let states = server.watch_state();
     drop(server);
     until_state(states, |state| *state == ServerState::Stopped).await;
-    // A clean shutdown removes the socket, a killed server would have left it.
+    // A clean shutdown removes the socket; a kill leaves it.
     assert!(!dir.path().join("redis.sock").exists());
 }
 
@@ -406,8 +404,8 @@ async fn a_restarted_server_does_not_go_on_from_half_a_transaction() {
     server.stop().await;
 }
 
-/// A rewrite that the death of the server ends leaves two files of commands. Data in the middle is lost if the first is
-/// torn: the server would refuse it once or twice, and then take it.
+/// If the server dies during a rewrite, there are two files of commands. If the first is torn, data in the middle is lost:
+/// the server would refuse it once or twice, and then take it.
 #[tokio::test]
 async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -646,7 +644,7 @@ fn log_lines_are_split_into_severity_and_message() {
     }
 }
 
-/// Run in a process of its own by [`crash_a_service`]; does nothing else where it runs as a test.
+/// Runs in a separate process, started by [`crash_a_service`]; as an ordinary test it does nothing.
 #[tokio::test]
 async fn a_service_that_crashes() {
     let Some(dir) = std::env::var_os(CRASH_DIR) else {
@@ -663,7 +661,7 @@ async fn a_service_that_crashes() {
     std::process::exit(0);
 }
 
-/// A server that a crashed service left over. Dropping it shuts down what is left of it.
+/// A server left over by a crashed service. Dropping it shuts the server down.
 struct LeftOver {
     pid: u32,
     socket: PathBuf,
@@ -677,7 +675,7 @@ impl Drop for LeftOver {
     }
 }
 
-/// Starts a service on the directory in another process, and lets that end without any clean-up.
+/// Starts a service on the directory in another process, which ends without any clean-up.
 async fn crash_a_service(dir: &Path) -> LeftOver {
     let module = module_path!().split_once("::").unwrap().1;
     let mut service = tokio::process::Command::new(std::env::current_exe().unwrap());
@@ -696,7 +694,7 @@ async fn crash_a_service(dir: &Path) -> LeftOver {
     }
 }
 
-/// A server that somebody else started. Dropping it ends it.
+/// A server started by someone else. Dropping it ends the server.
 struct ByHand {
     child: std::process::Child,
     socket: PathBuf,
@@ -765,8 +763,8 @@ impl Fragile {
     }
 }
 
-/// Writes an executable script. Another process writes it, since a file that this one has open for
-/// writing, even in a child that another thread has just forked, can't be run.
+/// Writes an executable script, in another process: a file that this process has open for writing, even in a child that
+/// another thread has just forked, can't be run.
 fn script(dir: &Path, name: &str, body: &str) -> PathBuf {
     let file = dir.join(name);
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 700 "$0""#;
@@ -781,7 +779,7 @@ fn script(dir: &Path, name: &str, body: &str) -> PathBuf {
     file
 }
 
-/// A directory that ends with the first value, and its path as the server sees it.
+/// A directory that is deleted with the first value, and its path as the server sees it.
 fn canonical_dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap();
@@ -799,17 +797,16 @@ async fn start(data_dir: &Path) -> EmbeddedServer {
     EmbeddedServer::start(config(data_dir)).await.unwrap()
 }
 
-/// Why it does not start.
+/// The error of a start that fails.
 async fn refused(config: EmbeddedConfig) -> String {
     EmbeddedServer::start(config).await.unwrap_err().to_string()
 }
 
-/// What the server replies.
+/// The server's reply.
 async fn tell(server: &EmbeddedServer, command: &str) -> String {
     ask(server.socket(), command).await.unwrap()
 }
 
-/// Waits until the server is in such a state.
 async fn until_state(
     mut states: watch::Receiver<ServerState>,
     is_reached: impl FnMut(&ServerState) -> bool,
@@ -823,7 +820,7 @@ async fn until_restarting(server: &EmbeddedServer, attempt: u32) {
     until_state(server.watch_state(), restarts).await;
 }
 
-/// Waits until the server runs, as another process than this one.
+/// Waits until the server runs in another process than this one.
 async fn until_running(server: &EmbeddedServer, killed: u32) {
     let runs = |state: &_| matches!(state, ServerState::Running { pid } if *pid != killed);
     until_state(server.watch_state(), runs).await;
@@ -844,16 +841,16 @@ async fn until_written(server: &EmbeddedServer) {
     until(written).await;
 }
 
-/// Where a new server writes its commands.
+/// The file of commands of a new server.
 const INCREMENTAL: &str = "appendonlydir/appendonly.aof.1.incr.aof";
 
-/// Counts one more in three keys, by a script whose writes are one block of the file.
+/// Increments three keys in a script, whose writes are one block of the file.
 async fn add(server: &EmbeddedServer) {
     let script = "redis.call('INCR', 'a') redis.call('RPUSH', 'b', 'x') redis.call('INCR', 'c')";
     assert_eq!(tell(server, &format!("EVAL \"{script}\" 0")).await, "$-1");
 }
 
-/// How often [`add`] was carried out; its keys have to agree on that.
+/// How often [`add`] was carried out; its keys have to agree.
 async fn count(server: &EmbeddedServer) -> u32 {
     let [a, c] = [get(server, "a").await, get(server, "c").await];
     let b = tell(server, "LLEN b").await;
@@ -861,14 +858,14 @@ async fn count(server: &EmbeddedServer) -> u32 {
     a.parse().unwrap()
 }
 
-/// Where the last block of the file begins.
+/// The offset of the last block in the file.
 fn last_block(file: &[u8]) -> usize {
     let multi = b"*1\r\n$5\r\nMULTI\r\n";
     let begins = file.windows(multi.len()).rposition(|bytes| bytes == multi);
     begins.unwrap()
 }
 
-/// A directory with the append-only file of another one.
+/// A directory with a copy of another one's append-only file.
 fn copy_of(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     let folder = copy.path().join("appendonlydir");

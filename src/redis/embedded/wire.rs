@@ -1,4 +1,4 @@
-//! The few commands that are exchanged with a server before a client exists.
+//! Sends commands to a server before a client exists.
 
 use std::io;
 use std::path::Path;
@@ -8,17 +8,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// How long a server may take over one reply.
+/// How long a server may take for one reply.
 const REPLY_WAIT_MAX: Duration = Duration::from_secs(2);
 /// The longest reply that is read, in bytes; `INFO persistence` has about 1,500.
 const REPLY_BYTES_MAX: u64 = 64 * 1024;
 
-/// Sends one command, its words parted by spaces, and returns the reply as the protocol has it,
-/// less its last line end: `+PONG`. It is empty if the server hung up instead.
+/// Sends one command, its words separated by spaces, and returns the raw reply without the last line end: `+PONG`. It is
+/// empty if the server hung up instead.
 pub(super) async fn ask(socket: &Path, command: &str) -> io::Result<String> {
     let exchange = async {
         let mut stream = UnixStream::connect(socket).await?;
-        // QUIT makes the server hang up, so that the end of the reply needs no parser.
+        // After QUIT the server hangs up, so the end of the reply needs no parser.
         stream
             .write_all(format!("{command}\r\nQUIT\r\n").as_bytes())
             .await?;
