@@ -22,7 +22,7 @@
 --   shows only if the call is aborted.
 --
 -- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue `queue:open`,
---                     `final_until` and `queue:number` (src/store/keys.rs has the form of every key)
+--                     `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that hold the board's data
 -- KEYS[3…] in any order, named by their index in the arguments: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered

@@ -9,7 +9,7 @@
 --         (format.lua), which is noted with the first stamp
 -- ARGV[1] board id
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- Reply: the stamp, text
 -- Example: KEYS st:{boards}:stamp st:{boards}:begun st:{boards}:format  ARGV 'b'  reply '28080000123456'
 

@@ -6,7 +6,7 @@
 --         then the fields of that entry
 -- KEYS[7…] where the reasons of refusals are stored: strings; how many events of a period were cut off, by the tags of shards: hashes
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   lease        text; the number of the lease of the queue, under which the caller works
 --   tag          the tag of the shard, under which it counts what was cut off

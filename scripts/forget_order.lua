@@ -4,7 +4,7 @@
 -- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted set,
 --         by ms (begin_task.lua)
 -- ARGV[1] the member
--- ARGV[2] its name from now on (src/store/orders.rs)
+-- ARGV[2] its name from now on (src/moderation/orders/store.rs)
 --
 -- Reply: {'OK'}, even if there is no such order
 -- Example: KEYS st:{boards}:orders st:{boards}:order-members st:{boards}:orders-end  ARGV 'ann' '\30' .. '2c26b46b…'

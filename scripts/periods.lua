@@ -2,8 +2,8 @@
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] index of the unit
 -- ARGV[1] version
--- ARGV[2] from which key on, ARGV[3] up to which, as ZRANGE BYLEX takes them; the first is the later one with ARGV[4]
--- ARGV[4] '1': the newest first, '0': the oldest
+-- ARGV[2], ARGV[3] the first and the last key, as ZRANGE BYLEX takes them; with ARGV[4] the first is the later one
+-- ARGV[4] '1': newest first, '0': oldest first
 -- ARGV[5] how many keys the reply has at most, ARGV[6] how many lines of the index the script looks at
 --
 -- Reply: {'STALE'} | {'OK', where to go on ('' at the end), key, …}

@@ -1,7 +1,7 @@
--- queue_deliveries.lua: queues messages for a webhook. One that is there already, in whatever state, stays as it is.
+-- queue_deliveries.lua: queues messages for a webhook. One that exists already, in whatever state, is left unchanged.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
--- ARGV[1] version of the webhooks that the caller chose by; '' if the webhook itself is what matters
+-- ARGV[1] version of the webhooks by which the caller has chosen this one; '' if that does not matter
 -- ARGV[2] name
 -- ARGV[3] status of the deliveries
 -- ARGV[4] now, ms

@@ -1,4 +1,4 @@
--- reserved.lua: reads a part of the reservations that are open (reserve.lua).
+-- reserved.lua: reads some of the open reservations (reserve.lua).
 --
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note

@@ -60,14 +60,14 @@ local function keep_hide(registry, erasure, hide)
   store_erasure(registry, erasure)
 end
 
--- Whether of two lines of one member this is the later one.
+-- Whether of two lines of one member this one is the later.
 local function is_later_line(erasure, other)
   if erasure.number ~= other.number then return erasure.number > other.number end
   return erasure.changes > other.changes
 end
 
--- The erasures of the members among these who were erased, by their numbers, with `name` and `is_pending`: whether something
--- of the member may be left. `key`: the field `erased` of the head.
+-- The erasures of those of these members that were erased, by their numbers, with `name` and `is_pending`: whether data of the
+-- member may remain. `key`: the field `erased` of the head.
 local function load_erasures(registry, key, names)
   local hashed, found, members, ids = {}, {}, {}, {}
   for m, id in ipairs(names) do hashed[m] = erased_name(key, id) end

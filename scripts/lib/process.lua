@@ -1,4 +1,4 @@
--- lib/process.lua: the id of this process of Redis. Another process has its tables in another order, and may have begun
+-- lib/process.lua: the id of this process of Redis. Another process orders its hash tables differently, and may have started
 -- with older data.
 
 local function process_id()
