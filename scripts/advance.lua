@@ -9,8 +9,8 @@
 -- S(i) = R(i) + I, and is built from scratch for each period. The script walks the members of every term with a cursor
 -- (lib/cursor.lua), and lists each unlisted member with its sum. A cursor visits every member that does not change. It may
 -- miss one that has an event meanwhile, but apply.lua lists that member with the event. So when the walk ends, all members
--- are listed. In a closed period, I is what the initial scores were when it was closed, and the walk also visits the members
--- whose initial scores have changed since (lib/past_initial.lua).
+-- are listed. In a closed period, I is what the initial scores were when it was closed, and the walk also visits the
+-- members whose initial scores have changed since (lib/past_initial.lua).
 --
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
 -- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
@@ -143,8 +143,8 @@ local function newest_time(id)
   end
 end
 
--- Members on the walk are parallel lists: their ids, and their scores, times and data in the walked term. The list of data is
--- nil unless the layout has data.
+-- Members on the walk are parallel lists: their ids, and their scores, times and data in the walked term. The list of data
+-- is nil unless the layout has data.
 
 -- The members among these that the standing does not list, but may.
 local function unlisted_of(target, ids, scores, times, data)
@@ -195,8 +195,8 @@ local function settle(entry, terms, walked, target, ids, scores, times, data)
   if layout.data then target.data, target.old_data = {}, {} end
 end
 
--- Walks about `count` members further; returns true at the end. `present`: the terms that have members. After the terms come
--- the members whose initial scores have changed since the period was closed.
+-- Walks about `count` members further; returns true at the end. `present`: the terms that have members. After the terms
+-- come the members whose initial scores have changed since the period was closed.
 local function walk_on(entry, terms, present, target, count)
   local walk = entry.walk
   while count > 0 and walk.term <= #terms do

@@ -8,21 +8,21 @@
 --   An event is whole. Everything that can refuse an event is checked before the event changes anything. A call that ends
 --   without an error has written all events that it has taken, and their ids.
 --   A call is one transaction in the append-only file and for replicas. A crash of Redis loses all of it or nothing.
---   Before its first write, a call can be refused, so that nothing has changed: if memory, the disk or replicas are missing,
---   or on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
+--   Before its first write, a call can be refused, so that nothing has changed: if memory, the disk or replicas are
+--   missing, or on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
 --   (`require_slot`); if a key that is read or written has the wrong type or can't be read (keys that are only written are
 --   checked as well, see below); and by SCRIPT KILL, which Redis refuses after a write. Redis does not abort a call because
 --   it takes long.
---   Halfway, a call can be aborted: if the user has lost the right to a command; if an invariant does not hold; and by a bug
---   in this script. Redis rolls nothing back: what the call has written stays. Ids are written last. So the ids of such a
---   call are not remembered, and an event that is sent again counts twice in the standings that have it already. The caller
---   gets an error, never an outcome. `standings check` finds keys of one standing that disagree, and derived standings that
---   differ from their terms. It does not find that one period has an event that another lacks.
+--   Halfway, a call can be aborted: if the user has lost the right to a command; if an invariant does not hold; and by a
+--   bug in this script. Redis rolls nothing back: what the call has written stays. Ids are written last. So the ids of such
+--   a call are not remembered, and an event that is sent again counts twice in the standings that have it already. The
+--   caller gets an error, never an outcome. `standings check` finds keys of one standing that disagree, and derived
+--   standings that differ from their terms. It does not find that one period has an event that another lacks.
 --   An event that takes from the log of a quota, or reports ranks, writes before the script checks the next events. This
 --   shows only if the call is aborted.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue `queue:open`,
---                     `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue
+--                     `queue:open`, `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that hold the board's data
 -- KEYS[3…] in any order, named by their index in the arguments: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered
@@ -42,8 +42,8 @@
 --   layout      list, see lib/standing.lua
 --   routes      list of {writes, sums = list of indexes in `sums`, turnouts = list of indexes in `turnouts.periods`,
 --               seats = of a cohort: the key index of its seats (see seat.lua)}
---     writes    five numbers each: key index of a standing; column in `amounts`; code of the window; reported (0 | 1); expires
---               (ms since the epoch, 0: never)
+--     writes    five numbers each: key index of a standing; column in `amounts`; code of the window; reported (0 | 1);
+--               expires (ms since the epoch, 0: never)
 -- ARGV[2]  of the events, in columns:
 --   names       ids of the members
 --   members     numbers of members
@@ -52,8 +52,8 @@
 --   fingerprints
 --   on_routes   indexes in `routes`
 --   details     what is to be reported: STATUS_ALONE, WITH_STANDINGS, WITH_RANKS
---   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is known
---               or a score would pass the bound. The list ends with the last event that may be refused
+--   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is
+--               known or a score would pass the bound. The list ends with the last event that may be refused
 --   amounts     list of columns of stored scores: the event's own, and what it carries over
 -- ARGV[3]  what only some boards or events need: MessagePack of a map, most of whose fields are absent:
 --   sums        list of {state, code, reported (0 | 1), column, start (ms: the event's period), base (standing), expires,
@@ -61,8 +61,8 @@
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …}, the terms that it is the sum of, empty where it was not sent}
 --   data        of the events: canonical JSON, empty for none
---   follow_until   of the events, with `update` 'last_…': a tie key of `ties: first` up to which (exclusive) the event may be
---               moved to follow its member's entry; 0: it may not
+--   follow_until   of the events, with `update` 'last_…': a tie key of `ties: first` up to which (exclusive) the event may
+--               be moved to follow its member's entry; 0: it may not
 --   recalled    of the events, in a league: whether the event's id was looked up in all shards
 --   turnouts    where voters are counted:
 --     periods     list of {events, voters (keys), expires}: where the events of a period and their voters are counted
@@ -87,7 +87,8 @@
 --                 refuses them, whatever instant they count for. (Events that only wait in the queue are removed by the
 --                 erasure itself: forget.lua)
 --
--- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
+-- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none;
+--   lib/changed.lua)}:
 --   record               taken: what is remembered of it
 --   {TAKEN, record, remaining…}   taken, on request with what remains of each quota, as text
 --   {DUPLICATE, record}  what was remembered
@@ -98,20 +99,21 @@
 --   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete, or in a standing whose hidden
 --                        list is behind, or has to be widened (lib/hidden.lua): nothing done, complete it
 --   {NO_QUOTA, quota, ms, taken, allowed, amount}   this quota has too little left: when a sliding window would take the
---                        event, 0: unknown; how much was taken, how much is allowed, and how much the event would take: texts
+--                        event, 0: unknown; how much was taken, how much is allowed, and how much the event would take:
+--                        texts
 --   {VOID}               the event's reservation is void: nothing done, reserve again
 --   {CLOSED, barrier}    refused: the event is before the barrier of the shard (close_shard.lua): ms since the epoch, text
---   {ERASED, instant}    refused: the event counts for, or was appended to the log at, an instant not after the last erasure
---                        of its member, which is at this instant: a tie key of `ties: first`, text
+--   {ERASED, instant}    refused: the event counts for, or was appended to the log at, an instant not after the last
+--                        erasure of its member, which is at this instant: a tie key of `ties: first`, text
 --   {ERASING}            data of the erased member remains: nothing done, remove it (forget.lua)
 --   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated again:
 --                        nothing done, look it up in all shards (recall.lua)
 --   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
 --   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
---   {WAITING, at, queued}   the event also waits in the queue, and counts for another instant there, or the caller has refused
---                        it: nothing done, plan it with these times. Two texts, microseconds since the epoch
---   {BEHIND, instant}    the event has to follow its member's entry, and so belongs to another period: nothing done, plan it
---                        for this instant or a later one: text, microseconds since the epoch
+--   {WAITING, at, queued}   the event also waits in the queue, and counts for another instant there, or the caller has
+--                        refused it: nothing done, plan it with these times. Two texts, microseconds since the epoch
+--   {BEHIND, instant}    the event has to follow its member's entry, and so belongs to another period: nothing done, plan
+--                        it for this instant or a later one: text, microseconds since the epoch
 -- A duplicate that was taken before the last erasure of its member comes without what it reported.
 -- src/redis/protocol.rs has the layout of a record.
 --
@@ -331,12 +333,12 @@ local function follow(e, m, targets)
   if quotas then quotas.instants[e] = math.floor((at - TIE_KEY_OF_EPOCH) / 1000) end
 end
 
--- The result of an event in each target, by the target's index: the new score, time and data, and the score before (false if
--- the member was not listed). The lists are reused for all events.
+-- The result of an event in each target, by the target's index: the new score, time and data, and the score before (false
+-- if the member was not listed). The lists are reused for all events.
 local new_scores, new_times, new_data, befores = {}, {}, {}, {}
 
--- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or nil
--- and whether anything changes.
+-- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or
+-- nil and whether anything changes.
 local function compute(route, e, m)
   local targets, tie_key, data, is_changed = route.targets, layout.hashed and ats[e] or nil, event_data and event_data[e], false
   for index = 1, #targets do

@@ -4,8 +4,8 @@
 --         pseudonym -> member
 -- ARGV[1] '+' for the newest lines; '(' and an id for those before that one
 -- ARGV[2] how many lines are looked at
--- ARGV[3] only lines of this caller, '' for all; ARGV[4] only lines that name this board, '' for all; ARGV[5] only lines that
---         name this member, '' for all
+-- ARGV[3] only lines of this caller, '' for all; ARGV[4] only lines that name this board, '' for all; ARGV[5] only lines
+--         that name this member, '' for all
 --
 -- Reply: {the id of the last line that was looked at ('' if no older line exists), {id, intent, outcome ('' for none),
 --         pseudonym, member ('' for one that is forgotten), …}, …}

@@ -13,8 +13,8 @@
 -- ARGV[5] how many standing orders there may be
 -- ARGV[6] the name of the member if it was erased (forget_order.lua)
 --
--- Reply: {'OK', the number of the task, the member's order before, '' for none} | {'FULL'} there are too many standing orders;
---   nothing done
+-- Reply: {'OK', the number of the task, the member's order before, '' for none} | {'FULL'} there are too many standing
+--   orders; nothing done
 -- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks st:{boards}:task-number st:{boards}:orders
 --     st:{boards}:order-members st:{boards}:orders-end
 --   ARGV '{…}' 'ann' '{…}' '' '10000' '\30' .. '2c26b46b…'  reply {'OK', 1, ''}

@@ -1,8 +1,8 @@
 -- check.lua: checks whether the keys of one standing agree with each other (lib/standing.lua), and repairs what follows
 -- from other keys. It checks a small standing as a whole, and a large one part by part (lib/cursor.lua).
 --
--- The sorted set follows from the hash, the distinct scores from the sorted set, and the total from both. The script repairs
--- nothing while the shard's data is being copied elsewhere.
+-- The sorted set follows from the hash, the distinct scores from the sorted set, and the total from both. The script
+-- repairs nothing while the shard's data is being copied elsewhere.
 --
 -- KEYS[1]  head of the shard, or board
 -- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
@@ -22,7 +22,7 @@
 --   registry   of the shard: the key of the journal of hides follows from it (lib/hides.lua)
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys exists | {'ENDING'} they are about to expire |
---   {'OK', next phase ('': this was the last part), next cursor, 1 if it was checked as a whole, otherwise 0, difference, …}
+--   {'OK', next phase ('': this was the last part), next cursor, 1 if it was checked as a whole, else 0, difference, …}
 -- A difference is {code, 1 if it was repaired, otherwise 0, …}:
 --   type         key, type, the type that it should have
 --   no_state     the series' state lacks this standing
@@ -385,7 +385,8 @@ local WALKS = {
     scan = 'ZSCAN', check = check_hidden_list},
 }
 
--- The phases in their order. In a truncated list strays are removed first: only then does it show which members are missing.
+-- The phases in their order. In a truncated list strays are removed first: only then does it show which members are
+-- missing.
 local phases = {'zset'}
 if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end

@@ -4,10 +4,12 @@
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to repair;
 --          count: a queue with more entries is not checked
 --
--- Reply: {'STALE'} | {'OK', how many entries there are, '1': they were checked, '0': too many, difference, …}, as in check.lua:
+-- Reply: {'STALE'} | {'OK', how many entries there are, '1': they were checked, '0': too many, difference, …}, as in
+--   check.lua:
 --   queue_bytes  stored bytes; bytes of the entries
 --   queue_id     id of an event; its entries as stored; its entries in the stream
--- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state  reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
+-- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
+--   reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
 
 if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR check_queue.lua: 4 keys, 1 argument') end
 local HEAD, QUEUE, IDS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,7 +1,7 @@
--- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the sum
--- of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over. The
--- script checks some of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs; the
--- service builds it again when it is needed.
+-- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the
+-- sum of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over.
+-- The script checks some of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs;
+-- the service builds it again when it is needed.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or the head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
@@ -167,8 +167,8 @@ local function compare(walked, ids)
   end
 end
 
--- Some of the members, without the erased ones that are being removed from one standing after the other, and without lines of
--- erased members (lib/nameless.lua): of derived standings only a sum with initial scores has them.
+-- Some of the members, without the erased ones that are being removed from one standing after the other, and without lines
+-- of erased members (lib/nameless.lua): of derived standings only a sum with initial scores has them.
 local function present_of(ids, first, last)
   local some = {unpack(ids, first, math.min(#ids, last))}
   if not ERASING or #some == 0 then return some end

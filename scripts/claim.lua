@@ -9,7 +9,7 @@
 --
 -- Reply: {'STALE'} | {'BEHIND'} the result has to be revised first | {'NONE'} the member has not won it, or is hidden |
 --   {'NEW', entry} claimed by this call | {'SAME', entry} claimed before, under the same name | {'TAKEN', entry} claimed
---   before, under another name | {'REVOKED', entry} claimed before, and no longer won. The entry is that of the line, MessagePack
+--   before, under another name | {'REVOKED', entry} claimed before, and no longer won. The entry is the line's, MessagePack
 --
 -- Example: KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0}  reply {'NEW', …}

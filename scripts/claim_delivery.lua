@@ -6,8 +6,8 @@
 -- ARGV[2] now, ms
 -- ARGV[3] until when no other instance gets it, ms
 --
--- Reply: {'OK', the webhook as JSON, id of the delivery, the delivery as JSON} | {'NONE'} nothing is due, or the webhook was
---   deleted or disabled
+-- Reply: {'OK', the webhook as JSON, id of the delivery, the delivery as JSON} | {'NONE'} nothing is due, or the webhook
+--   was deleted or disabled
 -- Example: KEYS as in webhook.lua  ARGV 'site' '1795305600123' '1795305630123'  reply {'OK', '{…}', 'msg_5f…', '{…}'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 3 then return redis.error_reply('ERR claim_delivery.lua: 7 keys, 3 arguments') end

@@ -1,7 +1,7 @@
 -- copy_in.lua: writes data of a board that moves to other shards into a new shard, as the old ones have it.
 --
--- Later calls replace what earlier calls have written; voters are united. Once the shard has been opened, the script refuses
--- calls.
+-- Later calls replace what earlier calls have written; voters are united. Once the shard has been opened, the script
+-- refuses calls.
 --
 -- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which exists only during the call
 -- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, keys to drop
@@ -9,9 +9,9 @@
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
---   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one key of
---               the kind}: of hides, erasing members and rewards by member, of erasures by name, of the intake by field. Of
---               two lines of one erasure the later one stays
+--   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one
+--               key of the kind}: of hides, erasing members and rewards by member, of erasures by name, of the intake by
+--               field. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -30,7 +30,8 @@
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
---   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
+--   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}
+--   reply {'OK'}
 
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]

@@ -3,8 +3,8 @@
 -- The barriers of the board's shards follow it, and then the results. The next closing is decided when all results of the
 -- last one are recorded. An earlier decision stays.
 --
--- KEYS[1] board: hash with `version`, `closing_until`: the instant for which a closing was decided last, `results_until`: the
---         results of all periods that end up to it are recorded, `pinned`: JSON (src/domain/closing.rs); instants in ms
+-- KEYS[1] board: hash with `version`, `closing_until`: the instant for which a closing was decided last, `results_until`:
+--         the results of all periods that end up to it are recorded, `pinned`: JSON (src/domain/closing.rs); instants in ms
 -- ARGV[1] the version of the definition that the closing pins
 -- ARGV[2] the instant, ms since the epoch
 -- ARGV[3] what is pinned with it, JSON

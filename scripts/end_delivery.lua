@@ -10,7 +10,8 @@
 -- ARGV[7] now, ms
 --
 -- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw, or was dropped
--- Example: KEYS as in webhook.lua  ARGV 'site' 'msg_5f…' '{…}' '{…}' 'pending' '1795305605123' '1795305600123'  reply {'OK'}
+-- Example: KEYS as in webhook.lua  ARGV 'site' 'msg_5f…' '{…}' '{…}' 'pending' '1795305605123' '1795305600123'
+--   reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 7 then return redis.error_reply('ERR end_delivery.lua: 7 keys, 7 arguments') end
 local DELIVERIES = KEYS[4]

@@ -1,10 +1,11 @@
--- end_queued.lua: ends queued events that are not applied. Why a rule has refused an event is stored for a while; events that
--- an operator can fix become dead letters.
+-- end_queued.lua: ends queued events that are not applied. Why a rule has refused an event is stored for a while; events
+-- that an operator can fix become dead letters.
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
--- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and
---         then the fields of that entry
--- KEYS[7…] where the reasons of refusals are stored: strings; how many events of a period were cut off, by the tags of shards: hashes
+-- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue),
+--         and then the fields of that entry
+-- KEYS[7…] where the reasons of refusals are stored: strings; how many events of a period were cut off, by the tags of
+--         shards: hashes
 --
 -- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
@@ -13,15 +14,16 @@
 --   letters_max  how many dead letters there may be, and kept_ms: for how long each is kept
 --   ends         list of
 --     {ENDED, entry}                        it was taken elsewhere
---     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  `why` (text) is stored for `ms` (text). Of an event before
---                                           `final_until`, its periods with their ends (ms): the event counts as cut off in
+--     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  `why` (text) is stored for `ms` (text). Of an event
+--                                           before `final_until`, its periods with their ends (ms): the event counts as cut off in
 --                                           those that are final by now, if it is not after the mark of the closing
 --     {DEAD, entry, reason, detail, 0 | 1}  1: it does not displace another dead letter
 --
 -- Reply: {'STALE'} the lease has another number | {'OK', one for each: 'OK' it has ended, 'GONE' it is not in the
 --   queue, 'FULL' there is no room}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
+--   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000,
+--          ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
 
 if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)

@@ -1,7 +1,7 @@
 -- erase.lua: erases a member of a board (lib/erasures.lua).
 --
--- From this step on no read shows the member, and what was written of it before does not count. forget.lua removes it. A hide
--- of the member stays, under the keyed hash. The member need not have a score.
+-- From this step on no read shows the member, and what was written of it before does not count. forget.lua removes it. A
+-- hide of the member stays, under the keyed hash. The member need not have a score.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  MessagePack of a map:
@@ -13,10 +13,11 @@
 --   tag, salt of the lines that stay in final standings (lib/nameless.lua)
 --   revised   the number of the journal's line up to which all results of the board were revised; absent if not known
 --
--- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: the results have to be revised first, since the member can't be found later; nothing done
+-- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: the results have to be revised first, since the member can't be found later;
+--   nothing done
 --
--- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x', tag='05af', salt='y'}
---   reply {'OK'}
+-- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x',
+--   tag='05af', salt='y'} reply {'OK'}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erase.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
@@ -59,8 +60,8 @@ store_erasure(REGISTRY, {
   has_data = false, hide = hide or before and before.hide or '',
 })
 
--- A hidden member leaves no line in final standings. Others leave one in those that are final by now, however late the removal
--- comes. If an earlier erasure is still in progress, that decision stands.
+-- A hidden member leaves no line in final standings. Others leave one in those that are final by now, however late the
+-- removal comes. If an earlier erasure is still in progress, that decision stands.
 local stays = pending and string.sub(pending, string.find(pending, ' ') or #pending + 1) or hide and ''
 redis.call('HSET', erasing, member, first_cursor() .. (stays or table.concat({'', args.tag, args.salt, head[4] or ''}, ' ')))
 redis.call('SADD', REGISTRY, erasing)

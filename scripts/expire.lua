@@ -14,7 +14,8 @@
 --
 -- Reply: {'STALE'} | {'OK', cursor, text}
 -- Example: KEYS st:{b} st:{b}:1:s:day:2026-11-21 st:{b}:1:turnout:day:2026-11-21 st:{b}:1:voters:day:2026-11-21
---   ARGV {version='1-1', layout={…}, now=…, standings=1, expires=1795910400000, by_member=false, count=300} '0'  reply {'OK', '0'}
+--   ARGV {version='1-1', layout={…}, now=…, standings=1, expires=1795910400000, by_member=false, count=300} '0'
+--   reply {'OK', '0'}
 
 if #KEYS < 4 or #ARGV ~= 2 then return redis.error_reply('ERR expire.lua: 4 keys or more, 2 arguments') end
 local BOARD, EVENTS, VOTERS, cursor = KEYS[1], KEYS[#KEYS - 1], KEYS[#KEYS], ARGV[2]

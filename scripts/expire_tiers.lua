@@ -1,5 +1,5 @@
--- expire_tiers.lua: lets a shard's data of the tiers of a league's period expire at an instant: how many of their seats were
--- given out (take_seat.lua).
+-- expire_tiers.lua: lets a shard's data of the tiers of a league's period expire at an instant: how many of their seats
+-- were given out (take_seat.lua).
 --
 -- KEYS[1] head of the shard; KEYS[2…] the keys
 -- ARGV[1] version, as in apply.lua; ARGV[2] the instant, ARGV[3] now: ms since the epoch

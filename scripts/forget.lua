@@ -1,10 +1,10 @@
 -- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
 --
--- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time. The
--- script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua), and
--- removes the member from each standing that is named there, and in a league from the data of its seats. The walk visits every
--- key that existed when the member was erased. Nothing of the member is added meanwhile: apply.lua and initial.lua refuse it,
--- and advance.lua leaves it out.
+-- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
+-- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),
+-- and removes the member from each standing that is named there, and in a league from the data of its seats. The walk
+-- visits every key that existed when the member was erased. Nothing of the member is added meanwhile: apply.lua and
+-- initial.lua refuse it, and advance.lua leaves it out.
 --
 -- In final standings of windows the member's line and its rewards stay, under an id that belongs to no member
 -- (lib/nameless.lua), unless the member was hidden: then it has none.
@@ -18,16 +18,17 @@
 --   parts       the kinds of the other keys of a standing: code -> true
 --   count       about how many names of the registry one call looks at
 --   barrier     the barrier (ms; '' for none) by which the caller has found out what is final: that of the erasure
---   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the names
---               of its rewards begin with, if it is the one that windows show; with initial scores also events, derived:
---               the names of the series of the events, and of the sums; state: key of the state of the sums}
+--   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the
+--               names of its rewards begin with, if it is the one that windows show; with initial scores also events,
+--               derived: the names of the series of the events, and of the sums; state: key of the state of the sums}
 --   league      whether the board is one: then the member is a player, too
---   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes before them
---   places      absent if no other shard has entries of the board. Otherwise the ids of other shards between which the member
---               is: sorted set of the standing -> {id before, id after}, '' for none (ties.lua)
+--   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes
+--               before them
+--   places      absent if no other shard has entries of the board. Otherwise the ids of other shards between which the
+--               member is: sorted set of the standing -> {id before, id after}, '' for none (ties.lua)
 --   initial     the sorted set of the initial scores, if windows count them; closes, kept_from: as in initial.lua
--- Reply: {'STALE'} | {'MORE'} | {'DONE'}: no data remains | {'BARRIER', the barrier}: it is another one | {'PLACES', for each
---   standing that `places` lacks: sorted set, stored score, tie key ('' for none)}: nothing done
+-- Reply: {'STALE'} | {'MORE'} | {'DONE'}: no data remains | {'BARRIER', the barrier}: it is another one | {'PLACES', for
+--   each standing that `places` lacks: sorted set, stored score, tie key ('' for none)}: nothing done
 --
 -- Example: ann, who is in the only standing of a board:
 --   KEYS  st:{b}  st:{b}:1:keys
@@ -61,10 +62,10 @@ local function keep_cursor(next_cursor)
   return {'MORE'}
 end
 
--- First, in parts, what the member had in the queue when it was erased. The cursor is `queue/from/mark`: where the walk goes on,
--- and the last entry at that time. Then it is `dead/from/mark`: dead letters of entries up to the mark. Meanwhile an entry can only
--- go from the queue to the dead letters (replay.lua refuses the way back), so the two walks meet all of them. Unreadable entries
--- belong to no member.
+-- First, in parts, what the member had in the queue when it was erased. The cursor is `queue/from/mark`: where the walk
+-- goes on, and the last entry at that time. Then it is `dead/from/mark`: dead letters of entries up to the mark. Meanwhile
+-- an entry can only go from the queue to the dead letters (replay.lua refuses the way back), so the two walks meet all of
+-- them. Unreadable entries belong to no member.
 
 local function is_members_own(event)
   local parts = read_event(event)
@@ -118,7 +119,8 @@ local function key_named(kind, ...)
   return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
 end
 
--- The end of the id of the member's line. With initial scores all of its lines share it, since one is the sum of the others.
+-- The end of the id of the member's line. With initial scores all of its lines share it, since one is the sum of the
+-- others.
 local function id_behind(text, key)
   return text .. NAMELESS .. tag .. string.sub(redis.sha1hex(salt .. (args.initial and '' or key)), 1, 16)
 end
@@ -199,7 +201,8 @@ local function leave_final(final, kind, zset, period)
   if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
 end
 
--- The standings in which lines of the member stay because of this key: list of {final, kind, sorted set, key of the period}.
+-- The standings in which lines of the member stay because of this key: list of {final, kind, sorted set, key of the
+-- period}.
 local function finals_of(key, kind, name)
   local series, period = string.match(name, '^([^:]*):(.*)$')
   local found = {}

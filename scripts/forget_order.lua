@@ -1,8 +1,8 @@
--- forget_order.lua: replaces the id of a member that is about to be erased, in its standing order, by a name made of a keyed
--- hash.
+-- forget_order.lua: replaces the id of a member that is about to be erased, in its standing order, by a name made of a
+-- keyed hash.
 --
--- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted set,
---         by ms (begin_task.lua)
+-- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted
+--         set, by ms (begin_task.lua)
 -- ARGV[1] the member
 -- ARGV[2] its name from now on (src/moderation/orders/store.rs)
 --

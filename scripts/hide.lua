@@ -17,7 +17,8 @@
 --
 -- Example: ann is hidden permanently:
 --   KEYS  st:{b} st:{b}:1:keys
---   ARGV  {version='1-1', member='ann', hide={id='hide_8f…', reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
+--   ARGV  {version='1-1', member='ann', hide={id='hide_8f…', reason='cheating', by='mod', since=1795305600123},
+--         hidden_max=100000}
 --   reply {'HIDDEN', …, ''}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end

@@ -1,7 +1,8 @@
 -- hide_again.lua: notes that an erased member has data again, and gives it back the hide that is stored with its erasure
--- (lib/return.lua). In a league this is called on the shard with the journal by which results are revised, before the member
--- has data in any other. Nothing is done for a member that was not erased, or that has had data since. While data of the erased
--- member remains in the shard, nothing is done: the end of the removal (forget.lua) would take the hide out of the journal.
+-- (lib/return.lua). In a league this is called on the shard with the journal by which results are revised, before the
+-- member has data in any other. Nothing is done for a member that was not erased, or that has had data since. While data of
+-- the erased member remains in the shard, nothing is done: the end of the removal (forget.lua) would take the hide out of
+-- the journal.
 --
 -- KEYS[1]  head of the shard; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  version, as in apply.lua

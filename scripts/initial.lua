@@ -1,8 +1,8 @@
 -- initial.lua: sets or removes the initial scores of some members.
 --
--- All existing standings that count initial scores follow at once, complete or not, except those of closed periods: these still
--- count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a standing that
--- follows, the script changes nothing.
+-- All existing standings that count initial scores follow at once, complete or not, except those of closed periods: these
+-- still count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a
+-- standing that follows, the script changes nothing.
 --
 -- KEYS[1]  board, KEYS[2] registry
 -- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
@@ -57,12 +57,12 @@ load(own, members)
 local before = {}
 for m = 1, #names do before[m] = own.score[m] or false end
 
--- The changes to make: {entry, standing, m, score, time, data}. If a score drops in a truncated list, the standing is dropped,
--- and built again when it is needed.
+-- The changes to make: {entry, standing, m, score, time, data}. If a score drops in a truncated list, the standing is
+-- dropped, and built again when it is needed.
 local changes, states = {}, {}
 
--- Whether an entry's period is closed. An entry of an earlier release does not say when its period ends: if it may be closed,
--- its standing is dropped, and built again when it is needed.
+-- Whether an entry's period is closed. An entry of an earlier release does not say when its period ends: if it may be
+-- closed, its standing is dropped, and built again when it is needed.
 local function is_closed(entry)
   if not barrier then return false end
   entry.is_dropped = not entry.ends and entry.start < barrier

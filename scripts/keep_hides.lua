@@ -1,7 +1,7 @@
 -- keep_hides.lua: stores hides for erased members on a new board, to hold once they have data there (lib/erasures.lua).
 --
--- The ids of these members are no longer known, so neither is the shard of the board that they will be in: the hides are stored
--- in each shard. A hide that is stored there already stays.
+-- The ids of these members are no longer known, so neither is the shard of the board that they will be in: the hides are
+-- stored in each shard. A hide that is stored there already stays.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:

@@ -8,10 +8,11 @@
 -- ARGV[4] the number of the last line that this call notes
 -- ARGV[5…] the lines between: member, number
 --
--- Reply: {'STALE'} the board was deleted | {'OK', the number of the last line that is noted now}: if it is not ARGV[4], another
---   caller has noted lines since, and nothing is done
+-- Reply: {'STALE'} the board was deleted | {'OK', the number of the last line that is noted now}: if it is not ARGV[4],
+--   another caller has noted lines since, and nothing is done
 -- Example: ann was hidden:
---   KEYS st:{b} st:{b}:1:results-keys st:{b}:1:revised st:{b}:1:to-revise  ARGV '1' 'b' '0' '1' 'ann' '1'  reply {'OK', '1'}
+--   KEYS st:{b} st:{b}:1:results-keys st:{b}:1:revised st:{b}:1:to-revise  ARGV '1' 'b' '0' '1' 'ann' '1'
+--   reply {'OK', '1'}
 
 if #KEYS ~= 4 or #ARGV < 4 or #ARGV % 2 ~= 0 then
   return redis.error_reply('ERR note_lines.lua: 4 keys, 4 arguments and two for each line')

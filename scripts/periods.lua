@@ -7,7 +7,8 @@
 -- ARGV[5] how many keys the reply has at most, ARGV[6] how many lines of the index the script looks at
 --
 -- Reply: {'STALE'} | {'OK', where to go on ('' at the end), key, …}
--- Example: KEYS st:{b} st:{b}:1:periods:day  ARGV '1-1' '(2026-11-20' '+' '0' '1' '1000'  reply {'OK', '2026-11-21', '2026-11-21'}
+-- Example: KEYS st:{b} st:{b}:1:periods:day  ARGV '1-1' '(2026-11-20' '+' '0' '1' '1000'
+--   reply {'OK', '2026-11-21', '2026-11-21'}
 
 if #KEYS ~= 2 or #ARGV ~= 6 then return redis.error_reply('ERR periods.lua: 2 keys, 6 arguments') end
 local BOARD, INDEX, version, from, to = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]

@@ -5,8 +5,8 @@
 -- KEYS[2] board, or head of the shard
 -- ARGV[1] the generation of the board
 -- ARGV[2] how many keys one call unlinks at most
--- ARGV[3] '1' if the board was deleted: then the head is unlinked too, if it still is that board's; '0' if it has moved away:
---         then the head stays, but no longer notes changes or names hides and erasures
+-- ARGV[3] '1' if the board was deleted: then the head is unlinked too, if it still is that board's; '0' if it has moved
+--         away: then the head stays, but no longer notes changes or names hides and erasures
 --
 -- Reply: {'MORE'} | {'DONE'} no key is left
 -- Example: KEYS st:{b}:1:keys st:{b}  ARGV '1' '100' '1'  reply {'DONE'}

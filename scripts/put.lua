@@ -1,10 +1,10 @@
 -- put.lua: puts events into the queue of a shard, in which they wait to be applied.
 --
--- The script only sees this slot. Before a queue has entries, the index of queues, in another slot, has to name it. So while the
--- index may not name it, the script does nothing and replies UNINDEXED with the epoch of the queue. The caller adds the queue to
--- the index under this epoch (list_queue.lua), and calls again. A caller that removes the queue from the index first raises the
--- epoch (clear_queue.lua), and removes only what was added under an earlier one (unlist_queue.lua). So a slow caller is refused
--- here, or removes nothing there.
+-- The script only sees this slot. Before a queue has entries, the index of queues, in another slot, has to name it. So
+-- while the index may not name it, the script does nothing and replies UNINDEXED with the epoch of the queue. The caller
+-- adds the queue to the index under this epoch (list_queue.lua), and calls again. A caller that removes the queue from the
+-- index first raises the epoch (clear_queue.lua), and removes only what was added under an earlier one (unlist_queue.lua).
+-- So a slow caller is refused here, or removes nothing there.
 --
 -- KEYS[1]  board     hash: `version`, `used`, `closed_until`
 -- KEYS[2]  registry  set: names of the keys that hold the board's data
@@ -24,7 +24,8 @@
 --   ids           of the events
 -- ARGV[2…] the events without their ids, as the queue stores them
 --
--- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, its outcome, …}. Events without an outcome are now queued:
+-- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, its outcome, …}. Events without an outcome are
+--   now queued:
 --   {'KNOWN', event}  it was in the queue, under this id and with this content: the event as stored
 --   'BEFORE_BARRIER'  it is before the barrier of the shard (close_shard.lua), and is not in the queue
 --   'NO_ROOM'         there is no room for it, and it is not in the queue

@@ -9,7 +9,8 @@
 -- ARGV[6], ARGV[7] id and JSON of a delivery, and so on for more
 --
 -- Reply: {'OK'} | {'STALE'} a webhook has changed | {'FULL'} there are too many
--- Example: KEYS as in webhook.lua  ARGV '1795305600123456' 'site' 'pending' '1795305600123' '10000' 'msg_5f…' '{…}'  reply {'OK'}
+-- Example: KEYS as in webhook.lua  ARGV '1795305600123456' 'site' 'pending' '1795305600123' '10000' 'msg_5f…' '{…}'
+--   reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV < 7 or #ARGV % 2 == 0 then
   return redis.error_reply('ERR queue_deliveries.lua: 7 keys, 7 arguments or more')

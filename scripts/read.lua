@@ -8,10 +8,11 @@
 -- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
---   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it also shows hidden
---               members, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is final, it
---               keeps the lines of erased members}
---   erasing     absent, or the index of the key of erasing members: present if a standing also shows hidden members, or ends
+--   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it also shows
+--               hidden members, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is
+--               final, it keeps the lines of erased members}
+--   erasing     absent, or the index of the key of erasing members: present if a standing also shows hidden members, or
+--               ends
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of
@@ -38,8 +39,8 @@
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
 -- shard (`final_until`: ms, '' for none), an answer to each query, the field
--- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones too,
--- otherwise 0}:
+-- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones
+-- too, otherwise 0}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             data of erased members that the query would show may remain
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -58,8 +59,8 @@
 --   positions {total, positions}
 --   changed   {0}
 --   with data {total, the answer, the data of its entries in their order, '' for none}
--- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
--- and sums are text. A member after the last listed one has the rank 0.
+-- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores.
+-- Scores and sums are text. A member after the last listed one has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
@@ -91,8 +92,8 @@ if head[2] then
   open_hides(head[2], nil, args.followed)
 end
 
--- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is behind,
--- `is_too_short` one whose list is too short without the hidden members.
+-- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is
+-- behind, `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
   local first, state, start, shows_hidden, ranking, ends = unpack(described, 1, 6)
@@ -252,7 +253,8 @@ answers[AMOUNTS] = function(standing, counts)
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
--- How many of the entries that a standing lists come before a mark. Merging treats entries after those of all shards as absent.
+-- How many of the entries that a standing lists come before a mark. Merging treats entries after those of all shards as
+-- absent.
 local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
   local member = id ~= '' and prefix_of(layout, time) .. id or nil

@@ -7,8 +7,8 @@
 --   count      how many entries of it at most
 --   member     absent, or whose entries are asked for; then there is no range
 --
--- Reply: {'STALE'} | {'OK', {name in the index, what it stands for, …}}: an entry as MessagePack, or a change. Without the names
---   if a member's entries are asked for
+-- Reply: {'STALE'} | {'OK', {name in the index, what it stands for, …}}: an entry as MessagePack, or a change. Without the
+--   names if a member's entries are asked for
 --
 -- Example: ann has won by the first rule:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21

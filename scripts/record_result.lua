@@ -10,8 +10,8 @@
 --         '*': all names come from the result that the caller has seen
 -- ARGV[6…] of each message about it: its id and its body (lib/outbox.lua)
 --
--- Reply: {'STALE'}: also if the result may name a member that was erased meanwhile, or if the stored one is not what the caller
---   has seen | {'OK'}: it is recorded, by this call or before; or the caller has seen none, and there is one
+-- Reply: {'STALE'}: also if the result may name a member that was erased meanwhile, or if the stored one is not what the
+--   caller has seen | {'OK'}: it is recorded, by this call or before; or the caller has seen none, and there is one
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:final-periods:day st:{b}:1:outbox
 --   ARGV  '1-1' '2026-11-21' '' '{"total":3,…}' '' 'msg_1' '{"type":"period.final",…}'

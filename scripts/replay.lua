@@ -1,7 +1,8 @@
 -- replay.lua: puts the event of a dead letter back into the queue of its shard, unchanged, and removes the letter.
 --
--- Both are one step. So a caller that repeats the call after a lost reply finds no letter. An event that already waits under its
--- id with its content is not put in twice. An event that the script can't read is put back as stored: another release may read it.
+-- Both are one step. So a caller that repeats the call after a lost reply finds no letter. An event that already waits
+-- under its id with its content is not put in twice. An event that the script can't read is put back as stored: another
+-- release may read it.
 --
 -- KEYS[1]  board         hash: `version`, `used`, `erased`
 -- KEYS[2]  registry      set: names of the keys that hold the board's data; the key of the erasures follows from it
@@ -13,13 +14,16 @@
 --   version, epoch, bytes_max, room, remember   as in put.lua
 --   letter   its entry among the dead letters
 --
--- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
+-- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was
+--   done:
 --   {'GONE'}             there is no such letter, or it is empty
 --   {'ERASING'}          data of its erased member remains: remove it (forget.lua)
---   {'ERASED', instant}  its member was erased after the event was queued, at this instant: a tie key of `ties: first`, text
+--   {'ERASED', instant}  its member was erased after the event was queued, at this instant: a tie key of `ties: first`,
+--                        text
 --   {'NO_ROOM'}          there is no room for it in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}  reply {'OK', 154}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}
+--   reply {'OK', 154}
 
 if #KEYS ~= 6 or #ARGV ~= 1 then return redis.error_reply('ERR replay.lua: 6 keys, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)

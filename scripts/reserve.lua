@@ -1,9 +1,10 @@
 -- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to undo that.
 --
 -- The script runs in the slot of the counts, on boards of several shards. There an event takes three steps. This script
--- reserves what the event would take from each quota, in the slot of the counts. apply.lua applies the event in its member's
--- slot. settle.lua keeps what was reserved if the event was taken, and otherwise gives it back. The script refuses an event only
--- for what others have taken. If it depends on open reservations whether a quota is used up, the event has to wait.
+-- reserves what the event would take from each quota, in the slot of the counts. apply.lua applies the event in its
+-- member's slot. settle.lua keeps what was reserved if the event was taken, and otherwise gives it back. The script refuses
+-- an event only for what others have taken. If it depends on open reservations whether a quota is used up, the event has to
+-- wait.
 --
 -- KEYS[1]  board      head of the shard's counts (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire

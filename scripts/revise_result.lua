@@ -10,8 +10,8 @@
 -- ARGV[8] what the field `forgetting` of the board was, as in record_result.lua
 -- ARGV[9…] the lines of journals that it follows from, at least one: the line, the member that was hidden or brought back
 --
--- Reply: {'STALE'}: also if the member may have been erased meanwhile, or if another result is stored by now | {'OK'}: it is
---   revised
+-- Reply: {'STALE'}: also if the member may have been erased meanwhile, or if another result is stored by now | {'OK'}: it
+--   is revised
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:revisions:day st:{b}:1:revised-members:day
 --         st:{b}:1:revised-periods

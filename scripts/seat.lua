@@ -1,19 +1,19 @@
--- seat.lua: seats members in cohorts whose data is in this shard, and lists those that have joined. Repeating the call has no
--- effect: a seated member keeps its seat, and a listed one its entry.
+-- seat.lua: seats members in cohorts whose data is in this shard, and lists those that have joined. Repeating the call has
+-- no effect: a seated member keeps its seat, and a listed one its entry.
 --
--- Before the call the member's home shard knows the seat, and take_seat.lua has suggested it to no other member. So it is free,
--- unless it was that of an erased member that is not removed here yet.
+-- Before the call the member's home shard knows the seat, and take_seat.lua has suggested it to no other member. So it is
+-- free, unless it was that of an erased member that is not removed here yet.
 --
 -- KEYS[1] head of the shard; KEYS[2] registry
--- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score, as
---          stored in a standing, separated by a space; and then its standing (`layout.width` keys)
+-- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score,
+--          as stored in a standing, separated by a space; and then its standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map:
 --   version  as in apply.lua
 --   now      ms since the epoch
 --   layout   see lib/standing.lua
 --   names    the members
---   cohorts  list of {key index of its seats, how many seats it has, when its period ends, when its keys expire (ms since the
---            epoch; 0: never), numbers of members}
+--   cohorts  list of {key index of its seats, how many seats it has, when its period ends, when its keys expire (ms since
+--            the epoch; 0: never), numbers of members}
 -- and in columns:
 --   taken     when the seats were taken, tie keys
 --   openings  stored scores
@@ -24,10 +24,11 @@
 --   {'OK', when it joined: microseconds since the epoch, text; whether this call has listed it (0 | 1)}
 --   {'FULL'}             all seats of the cohort are taken: nothing done, an erased member is still being removed
 --   {'CLOSED', barrier}  refused: the barrier of the shard (close_shard.lua) is not before the end of the period: ms, text
---   {'ERASED', instant}  refused: the seat was not taken after the last erasure of the member, at this instant: a tie key, text
+--   {'ERASED', instant}  refused: the seat was not taken after the last erasure of the member, at this instant: a tie key,
+--                        text
 --   {'ERASING'}          data of the erased member remains: remove it (forget.lua)
--- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys and of the cohort 1-17, whose sorted set is st:{b:16:7}:1:s:week:2026-11-16/1-17: …:seats
---   … …:members …:total
+-- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys and of the cohort 1-17, whose sorted set is
+--   st:{b:16:7}:1:s:week:2026-11-16/1-17: …:seats … …:members …:total
 --   ARGV {version='1-1', …, names={'ann'}, cohorts={{3, 100, …, 0, {1}}}, taken={4004294400000000}, openings={-20},
 --   joined={1795305600000000}, listed={4004294400000000}}
 --   reply {'OK', {'OK', '1795305600000000', 1}}

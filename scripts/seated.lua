@@ -1,10 +1,11 @@
--- seated.lua: reads in which periods of a league members were seated: from the index of a shard (lib/periods.lua), or from the
--- list of the final periods of the board. Both name cohorts of periods, as `2026-11-16/1-17`; the reply has each period once.
+-- seated.lua: reads in which periods of a league members were seated: from the index of a shard (lib/periods.lua), or from
+-- the list of the final periods of the board. Both name cohorts of periods, as `2026-11-16/1-17`; the reply has each period
+-- once.
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] the index, or the final periods: a sorted set whose scores are all zero
 -- ARGV[1] version, as in apply.lua
--- ARGV[2] the key of the first period that is wanted, or the place that the last reply returned; ARGV[3] the key of the first
---         one after the range
+-- ARGV[2] the key of the first period that is wanted, or the place that the last reply returned; ARGV[3] the key of the
+--         first one after the range
 -- ARGV[4] '1' for an index, whose standings may have been deleted, '0' for the final periods
 -- ARGV[5] how many lines the script looks at
 --

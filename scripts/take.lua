@@ -1,11 +1,12 @@
 -- take.lua: takes records of a partition of the log into the queue of a shard, each once, whoever calls, and however often.
 --
--- The caller has all records of this shard from the offset `base` up to `upto`, except those that it has had taken before. The
--- shard skips what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller has to read
--- again. So nothing is lost or taken twice, whatever is committed to the log, and whichever instances read the same partition.
+-- The caller has all records of this shard from the offset `base` up to `upto`, except those that it has had taken before.
+-- The shard skips what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller has to
+-- read again. So nothing is lost or taken twice, whatever is committed to the log, and whichever instances read the same
+-- partition.
 --
--- No barrier refuses a record: a closing waits for the ends of the log (close_shard.lua). Records from these ends on are noted as
--- late for the closing, so that they do not count for what it makes final, whenever they are applied.
+-- No barrier refuses a record: a closing waits for the ends of the log (close_shard.lua). Records from these ends on are
+-- noted as late for the closing, so that they do not count for what it makes final, whenever they are applied.
 --
 -- KEYS[1]  board     hash: `version`, `used`, `queue:held`, `final_until`, `queue:ends`
 -- KEYS[2]  registry  set: names of the keys that hold the board's data
@@ -26,14 +27,14 @@
 --   ids, offsets
 -- ARGV[2…] the events without their ids, as the queue stores them
 --
--- Reply: {'OK', next offset of the partition, by how many bytes the queue grew}: if the offset is less than `upto`, there is no
---   room for the event there | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
+-- Reply: {'OK', next offset of the partition, by how many bytes the queue grew}: if the offset is less than `upto`, there
+--   is no room for the event there | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
 --   {'HELD'}         the board moves, and takes nothing until it has moved
 --   {'FORMER', sharding, …}   `former` lacks these
 --   {'GONE_BACK'}    there is a gap
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:intake
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9, first=0, is_known=false,
---     former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9,
+--     first=0, is_known=false, former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
 
 if #KEYS ~= 6 or #ARGV < 1 then return redis.error_reply('ERR take.lua: 6 keys, 1 argument or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, INTAKE = unpack(KEYS)

@@ -1,12 +1,12 @@
--- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to at most as many members as it
--- has seats. The newest one is filled before the next is opened; late in the period, seats that were given back in the others
--- are used as well.
+-- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to at most as many members
+-- as it has seats. The newest one is filled before the next is opened; late in the period, seats that were given back in
+-- the others are used as well.
 --
 -- A suggestion is remembered: later calls for the same member return the same, unless it was given back (give_back.lua).
 --
 -- KEYS[1] head of the shard of the tier; KEYS[2] registry
--- KEYS[3] tiers: hash: `taken`: how many seats were given out, one cohort after the other; `free`: the numbers of the cohorts
---         in which seats were given back, separated by spaces
+-- KEYS[3] tiers: hash: `taken`: how many seats were given out, one cohort after the other; `free`: the numbers of the
+--         cohorts in which seats were given back, separated by spaces
 -- KEYS[4] taking: hash, member -> the number of the cohort that was suggested to it
 -- ARGV[1] MessagePack of a map:
 --   version  as in apply.lua

@@ -1,5 +1,5 @@
--- tasks.lua: lists tasks for all boards: the unfinished ones in the order in which they were begun, or the others, latest end
--- first.
+-- tasks.lua: lists tasks for all boards: the unfinished ones in the order in which they were begun, or the others, latest
+-- end first.
 --
 -- KEYS[1] tasks: hash, number -> JSON
 -- KEYS[2] the numbers of those that are asked for: sorted set, by themselves, or by the ms at which each ended

@@ -1,6 +1,8 @@
--- waiting.lua: reads the events that wait under an id, except those of erasing members that are about to be removed (forget.lua).
+-- waiting.lua: reads the events that wait under an id, except those of erasing members that are about to be removed
+-- (forget.lua).
 --
--- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see lib/queue.lua
+-- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
+--         lib/queue.lua
 -- ARGV[1] the id
 --
 -- Reply: list of the events without their ids, as stored

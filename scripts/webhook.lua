@@ -1,4 +1,5 @@
--- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Its deliveries are deleted with it.
+-- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Its deliveries are deleted with
+-- it.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
@@ -8,7 +9,8 @@
 -- ARGV[5] now, ms
 --
 -- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw | {'FULL'} there are too many
--- Example: KEYS st:{boards}:webhooks st:{boards}:webhooks-version st:{boards}:webhooks-due st:{boards}:webhook-deliveries:site …
+-- Example: KEYS st:{boards}:webhooks st:{boards}:webhooks-version st:{boards}:webhooks-due
+--   st:{boards}:webhook-deliveries:site …
 --   ARGV 'site' '' '{…}' '100' '1795305600123'  reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 5 then return redis.error_reply('ERR webhook.lua: 7 keys, 5 arguments') end

@@ -1,8 +1,9 @@
 -- lib/announce.lua: announces to all instances that something has changed; they learn it through news.lua.
 --
--- Each kind of thing that is announced has four keys: the ids of all that exist, all under score 0; ids by the sequence number
--- of their last change; the last sequence number; the epoch of these numbers. The numbers begin again if the epoch is lost, and
--- if the changes are forgotten because too many of them are of deleted things. In a new epoch every instance reads everything.
+-- Each kind of thing that is announced has four keys: the ids of all that exist, all under score 0; ids by the sequence
+-- number of their last change; the last sequence number; the epoch of these numbers. The numbers begin again if the epoch
+-- is lost, and if the changes are forgotten because too many of them are of deleted things. In a new epoch every instance
+-- reads everything.
 
 local DELETED_MAX = 10000
 

@@ -3,8 +3,8 @@
 -- During that time the shard's head has the field `moving`, MessagePack of the names of two keys, {changes, copied}
 -- (capture.lua). Every script that changes the shard notes the change there in the same step (src/moves/mod.rs):
 --   changes   hash: `kind␟key`, or of a standing `kind␟sorted set␟member` -> how often that was noted
---   copied    hash: sorted set of a standing that was copied -> 'done'; 'dropped' once it was dropped, since a standing that is
---             built in its place later is not noted
+--   copied    hash: sorted set of a standing that was copied -> 'done'; 'dropped' once it was dropped, since a standing
+--             that is built in its place later is not noted
 -- purge.lua removes both keys and the field: later scripts must not make the keys again.
 
 local changes, copied

@@ -1,9 +1,9 @@
 -- lib/check.lua: what the steps of `standings check` have in common.
 -- Uses: lib/changed.lua, lib/standing.lua, lib/derived.lua
 --
--- A step compares and repairs in one script. So it never mistakes a change for a contradiction, nor repairs what is consistent
--- again. Each difference is a list: its code, 1 if it was repaired, otherwise 0, and what is stored on each side, as text ('' for
--- nothing).
+-- A step compares and repairs in one script. So it never mistakes a change for a contradiction, nor repairs what is
+-- consistent again. Each difference is a list: its code, 1 if it was repaired, otherwise 0, and what is stored on each
+-- side, as text ('' for nothing).
 
 local differences = {}
 

@@ -5,8 +5,8 @@
 -- KEYS[2] version: differs after each change of a webhook
 -- KEYS[3] due: sorted set, names of webhooks by the ms at which a delivery is due, or has been kept for long enough
 -- KEYS[4] deliveries of this webhook: hash, id of the message -> delivery, JSON (src/domain/delivery.rs)
--- KEYS[5], KEYS[6], KEYS[7] its deliveries that are pending, dead, delivered: sorted sets, ids by the ms at which they are due,
---         or got that status
+-- KEYS[5], KEYS[6], KEYS[7] its deliveries that are pending, dead, delivered: sorted sets, ids by the ms at which they are
+--         due, or got that status
 
 local DELIVERY_KEYS, KEPT_MS, DEAD_MAX, DELIVERED_MAX = 7, 30 * 86400000, 10000, 1000
 

@@ -2,25 +2,26 @@
 -- Uses: lib/keys.lua, lib/capture.lua, lib/hides.lua
 -- Loader: load_hides
 --
--- An *erasure* has a number, which is a stamp, and an instant. Everything that was written of the member before counts as absent
--- from then on; forget.lua removes it in bounded steps. Later data starts from nothing. A shard has two keys for this:
---   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard has
---             to forget the id. '>I7I7I4B': number; instant, as a tie key of `ties: first`; how often the remaining fields have
---             changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua stores it, or
---             nothing. The number 0 is for a member that was never erased here: the line has nothing but a hide, ordered for
---             all boards before the member was erased (keep_hides.lua)
---   erasing   hash: member whose data may remain -> cursor of the walk over the registry, or before that how far the walks over
---             the queue and the dead letters have come (forget.lua); and, if its lines in final standings stay, their tag,
---             their salt (lib/nameless.lua), and the barrier of the shard when the member was erased ('' for none), each
---             after a space: lines stay of periods that were closed by then
+-- An *erasure* has a number, which is a stamp, and an instant. Everything that was written of the member before counts as
+-- absent from then on; forget.lua removes it in bounded steps. Later data starts from nothing. A shard has two keys for
+-- this:
+--   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard
+--             has to forget the id. '>I7I7I4B': number; instant, as a tie key of `ties: first`; how often the remaining
+--             fields have changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua
+--             stores it, or nothing. The number 0 is for a member that was never erased here: the line has nothing but a
+--             hide, ordered for all boards before the member was erased (keep_hides.lua)
+--   erasing   hash: member whose data may remain -> cursor of the walk over the registry, or before that how far the walks
+--             over the queue and the dead letters have come (forget.lua); and, if its lines in final standings stay, their
+--             tag, their salt (lib/nameless.lua), and the barrier of the shard when the member was erased ('' for none),
+--             each after a space: lines stay of periods that were closed by then
 -- The field `erased` of the head has the key for the names, and so has the line of `erased` without a name. If the field is
 -- absent, no member was ever erased, and no script looks further.
 --
--- While data of a member may remain, the journal has the member as hidden, so that no read shows it. No script writes anything of
--- it: callers that want to complete the removal first.
+-- While data of a member may remain, the journal has the member as hidden, so that no read shows it. No script writes
+-- anything of it: callers that want to complete the removal first.
 --
--- A hide outlives an erasure. Until the member has data again, its hide is stored with the erasure, even one that is ordered
--- meanwhile.
+-- A hide outlives an erasure. Until the member has data again, its hide is stored with the erasure, even one that is
+-- ordered meanwhile.
 
 local STORED_FORM, STORED_BYTES = '>I7I7I4B', 19
 
@@ -66,8 +67,8 @@ local function is_later_line(erasure, other)
   return erasure.changes > other.changes
 end
 
--- The erasures of those of these members that were erased, by their numbers, with `name` and `is_pending`: whether data of the
--- member may remain. `key`: the field `erased` of the head.
+-- The erasures of those of these members that were erased, by their numbers, with `name` and `is_pending`: whether data of
+-- the member may remain. `key`: the field `erased` of the head.
 local function load_erasures(registry, key, names)
   local hashed, found, members, ids = {}, {}, {}, {}
   for m, id in ipairs(names) do hashed[m] = erased_name(key, id) end

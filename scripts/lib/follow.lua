@@ -2,9 +2,9 @@
 -- Uses: lib/standing.lua, lib/hidden.lua
 -- Loader: load_hides
 --
--- For each member with a line in the journal, `flush` removes the old entry from the list, and adds the new one if the member is
--- hidden. So a list that is behind the journal may have an entry too early. It never has an entry that its member no longer
--- has, since a member that was brought back keeps its line until no list is behind that line.
+-- For each member with a line in the journal, `flush` removes the old entry from the list, and adds the new one if the
+-- member is hidden. So a list that is behind the journal may have an entry too early. It never has an entry that its member
+-- no longer has, since a member that was brought back keeps its line until no list is behind that line.
 
 local function is_hide(number)
   return number and number % 2 == 1
@@ -92,8 +92,8 @@ local function store_list(standing)
   if is_new then keep_with(standing, hidden.state) end
 end
 
--- Changes a list: members of the sorted set that were removed; members that were added, with their scores; and the scores whose
--- members may have changed.
+-- Changes a list: members of the sorted set that were removed; members that were added, with their scores; and the scores
+-- whose members may have changed.
 local function change_list(standing, gone, added, scores, touched)
   local hidden = hidden_of(standing)
   local was_empty = hidden.count == 0

@@ -2,30 +2,30 @@
 -- Uses: lib/keys.lua, lib/standing.lua
 -- Loader: load_hides
 --
--- A hide changes no standing (lib/hides.lua). So that a read can count the hidden members before an entry, a standing has in
--- addition to its own keys:
---   list     sorted set: the entries of hidden members, as they are in the standing's own; with `keep`, also those of members
---            after the last listed one
+-- A hide changes no standing (lib/hides.lua). So that a read can count the hidden members before an entry, a standing has
+-- in addition to its own keys:
+--   list     sorted set: the entries of hidden members, as they are in the standing's own; with `keep`, also those of
+--            members after the last listed one
 --   scores   if `dense`: sorted set of the distinct scores that only hidden members have
 --   state    hash: number: the line of the journal up to which the list is current; count, distinct: how many entries the
---            list and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if `summed`;
---            exact, walk, wide: see below
--- They are made by hidden_list.lua when a read first needs them; after that it follows the journal line by line. A read uses a
--- list only if it has followed the journal to its end. In between, `flush` keeps the list correct (lib/follow.lua).
+--            list and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if
+--            `summed`; exact, walk, wide: see below
+-- They are made by hidden_list.lua when a read first needs them; after that it follows the journal line by line. A read
+-- uses a list only if it has followed the journal to its end. In between, `flush` keeps the list correct (lib/follow.lua).
 --
--- A truncated list (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises the number of entries
--- to keep by two, but it takes a walk over all members to find out which others belong to it (widen_list.lua). The first `exact`
--- entries (`keep` of them, if the state says nothing) are surely the best. All are if all members are listed. If too few of
--- these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many entries are exact
--- when it has ended.
+-- A truncated list (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises the number of
+-- entries to keep by two, but it takes a walk over all members to find out which others belong to it (widen_list.lua). The
+-- first `exact` entries (`keep` of them, if the state says nothing) are surely the best. All are if all members are listed.
+-- If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many
+-- entries are exact when it has ended.
 --
 -- hides = {number, enough: the line up to which a list must have followed the journal, registry, journal (keys),
 --          marks = id -> number of its last line, false: none}
 -- standing.hidden = {list, scores, state (keys), number (nil: there is no list), count, distinct, high, low, exact, walk,
 --                    wide}
 
--- Called if members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs the
--- registry. A read that began before the latest lines may go by an earlier line, `enough`.
+-- Called if members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs
+-- the registry. A read that began before the latest lines may go by an earlier line, `enough`.
 local function open_hides(number, registry, enough)
   hides = {number = tonumber(number), enough = enough or tonumber(number), registry = registry, marks = {}}
   hides.journal = registry and beside_registry(registry, KIND_HIDE_JOURNAL)
@@ -95,8 +95,8 @@ local function is_list_whole(hidden)
     and (hidden.distinct == 0 or call('ZCARD', hidden.scores) == hidden.distinct)
 end
 
--- Whether a standing's hidden list can be trusted: it is whole, and has followed the journal far enough; or the standing has
--- no members.
+-- Whether a standing's hidden list can be trusted: it is whole, and has followed the journal far enough; or the standing
+-- has no members.
 local function is_list_current(standing)
   local hidden = hidden_of(standing)
   if hidden.number then return hidden.number >= hides.enough and is_list_whole(hidden) end

@@ -4,11 +4,12 @@
 --
 -- The hash `intake`, with a partition as its text, `events/3`:
 --   <partition>         the next offset: all earlier records of the shard are, or were, in its queue
---   former:<partition>  MessagePack of a list of {sharding, {next offset of each of its shards, -1: none}}, oldest first: the
---                       offsets of former shards when the board moved away from them. Deleted when the shard has reached them
---   ends                MessagePack of a map, partition -> offset: what the closing whose barrier is in the field `queue:ends`
---                       of the head waits for. A partition is removed when the shard has reached its offset, and the field
---                       with the last one
+--   former:<partition>  MessagePack of a list of {sharding, {next offset of each of its shards, -1: none}}, oldest first:
+--                       the offsets of former shards when the board moved away from them. Deleted when the shard has
+--                       reached them
+--   ends                MessagePack of a map, partition -> offset: what the closing whose barrier is in the field
+--                       `queue:ends` of the head waits for. A partition is removed when the shard has reached its offset,
+--                       and the field with the last one
 
 -- Notes the last entry of the queue: up to it are the records that were in the log before a closing.
 local function note_mark(head, queue)

@@ -14,8 +14,8 @@ local function scan_fields(key, cursor, count)
   return fields, next_cursor
 end
 
--- About `count` members from the cursor on, as three parallel lists: ids, scores and times; the next cursor; and the list of
--- their data, nil unless the layout has it. If there is a hash it is read, because that takes half the time.
+-- About `count` members from the cursor on, as three parallel lists: ids, scores and times; the next cursor; and the list
+-- of their data, nil unless the layout has it. If there is a hash it is read, because that takes half the time.
 local function scan_members(standing, cursor, count)
   local ids, scores, times = {}, {}, {}
   if standing.layout.hashed then

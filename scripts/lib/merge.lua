@@ -20,8 +20,8 @@ local function merge(layout, update, score, time, amount, at)
   return score, time
 end
 
--- The data of a listed member with this new score and time after an event: from the event or the entry before, whichever gave
--- it both; if both did, the greater.
+-- The data of a listed member with this new score and time after an event: from the event or the entry before, whichever
+-- gave it both; if both did, the greater.
 local function merge_data(standing, m, score, time, amount, at, data, is_sum)
   local by_event = time == at and (is_sum or score == amount)
   local by_entry = time == standing.time[m] and (is_sum or score == standing.score[m])

@@ -1,9 +1,9 @@
 -- lib/nameless.lua: the lines of erased members in final standings.
 -- Uses: lib/standing.lua
 --
--- A final standing keeps the line of an erased member under an id that no member can have: a text that keeps its place among
--- entries with the same score and time, the character NAMELESS (ids have no control characters), and what distinguishes this
--- member's lines from others: a tag, by which its shard is found (src/domain/shard.rs), and a hash.
+-- A final standing keeps the line of an erased member under an id that no member can have: a text that keeps its place
+-- among entries with the same score and time, the character NAMELESS (ids have no control characters), and what
+-- distinguishes this member's lines from others: a tag, by which its shard is found (src/domain/shard.rs), and a hash.
 
 -- Sorts after all other characters.
 local LAST = '\244\143\191\191'
@@ -42,8 +42,8 @@ local function earlier_id(one, other)
   return is_before(one, other) and one or other
 end
 
--- The text that keeps the place of a loaded member. `elsewhere`: the ids of other shards between which it is, '' for none; nil
--- if there are no other shards.
+-- The text that keeps the place of a loaded member. `elsewhere`: the ids of other shards between which it is, '' for none;
+-- nil if there are no other shards.
 local function text_of_place(standing, m, elsewhere)
   local score, prefix = standing.score[m], prefix_of(standing.layout, standing.time[m])
   local rank = call('ZRANK', standing.zset, prefix .. standing.names[m])

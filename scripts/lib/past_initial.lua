@@ -2,17 +2,17 @@
 -- Uses: lib/keys.lua, lib/capture.lua
 -- A closed period still counts the initial scores that there were when the barrier of the shard passed its end
 -- (close_shard.lua). So a change of an initial score keeps the one before, once for each barrier:
---   past-initial   hash: member -> MessagePack of a list {instant, score, instant, score, …}, ascending: up to this instant (ms)
---                  the member had this stored score, false for none
--- In a period that ends at E, the score of a member is the one of the first instant that is not before E, or without such an
--- instant its present initial score.
+--   past-initial   hash: member -> MessagePack of a list {instant, score, instant, score, …}, ascending: up to this instant
+--                  (ms) the member had this stored score, false for none
+-- In a period that ends at E, the score of a member is the one of the first instant that is not before E, or without such
+-- an instant its present initial score.
 
 local function past_initial_key(registry)
   return beside_registry(registry, KIND_PAST_INITIAL)
 end
 
--- Keeps the scores (false: none) that these members had up to the barrier, ms. Scores that only periods need that end before
--- `kept_from`, ms, are forgotten.
+-- Keeps the scores (false: none) that these members had up to the barrier, ms. Scores that only periods need that end
+-- before `kept_from`, ms, are forgotten.
 local function keep_past(registry, barrier, kept_from, ids, scores)
   if #ids == 0 then return end
   local key, changed = past_initial_key(registry), {}

@@ -2,15 +2,15 @@
 -- Loader: load_queue
 --
 -- Three keys hold what waits; a script that changes one of them changes all:
---   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and the rest of it, a MessagePack
---           array: its fingerprint is first, its member second, the instant that it counts for fifth (src/domain/queued.rs). An
---           event from the log has a third field, `late`: the barrier of the closing after whose ends it was appended
---           (take.lua), ms since the epoch; 0: of none
---   ids     hash: id of an event -> its entries, separated by spaces: exactly those in the stream. There are several if events
---           with different content share an id
+--   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and the rest of it, a
+--           MessagePack array: its fingerprint is first, its member second, the instant that it counts for fifth
+--           (src/domain/queued.rs). An event from the log has a third field, `late`: the barrier of the closing after whose
+--           ends it was appended (take.lua), ms since the epoch; 0: of none
+--   ids     hash: id of an event -> its entries, separated by spaces: exactly those in the stream. There are several if
+--           events with different content share an id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was removed)
--- The head of the shard has the field `queue:open` while the index has the queue. Without it nothing waits, so scripts that have
--- read the head need not look.
+-- The head of the shard has the field `queue:open` while the index has the queue. Without it nothing waits, so scripts that
+-- have read the head need not look.
 
 -- How many bytes an entry counts for: about what it takes. Its id is in the stream and in the hash.
 local function bytes_of_entry(id, event)
@@ -68,8 +68,8 @@ local function first_entry(queue)
   return found and found[1]
 end
 
--- An entry after all that a queue has ever had, which is made and removed again; nil if it never had one. (XINFO would return
--- the last one. But whether a user may call it can't be checked by its name alone.)
+-- An entry after all that a queue has ever had, which is made and removed again; nil if it never had one. (XINFO would
+-- return the last one. But whether a user may call it can't be checked by its name alone.)
 local function last_entry(queue)
   local entry = redis.call('XADD', queue, 'NOMKSTREAM', '*', 'id', '')
   if entry then redis.call('XDEL', queue, entry) end
@@ -91,8 +91,8 @@ local function without_entry(text, entry)
   return table.concat(others, ' ')
 end
 
--- Opens a queue for entries, and returns how many bytes it has; or nil and its epoch, if the index may not name it (put.lua).
--- `listed_under`: the epoch under which the caller has put it into the index.
+-- Opens a queue for entries, and returns how many bytes it has; or nil and its epoch, if the index may not name it
+-- (put.lua). `listed_under`: the epoch under which the caller has put it into the index.
 local function open_queue(head, registry, queue, ids, state, listed_under)
   local stored = redis.call('HMGET', state, 'indexed', 'epoch', 'bytes')
   if stored[1] ~= '1' then
@@ -105,8 +105,8 @@ local function open_queue(head, registry, queue, ids, state, listed_under)
   return tonumber(stored[3] or 0)
 end
 
--- Of the entries that a value of the hash of ids, or nil, names, the one with this content: the entry, its event as stored, as a
--- list, and `late` (0: it is not); nil if there is none.
+-- Of the entries that a value of the hash of ids, or nil, names, the one with this content: the entry, its event as stored,
+-- as a list, and `late` (0: it is not); nil if there is none.
 local function entry_with(queue, text, fingerprint)
   for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]

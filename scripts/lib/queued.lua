@@ -2,16 +2,16 @@
 -- Uses: lib/keys.lua, lib/queue.lua
 -- Loader: load_queue
 --
--- An event from the queue is carried out only while it is in the queue, and under the present number of the queue's lease. It is
--- compared with `final_until`, not with the barrier: what was queued before a closing counts, unless the closing no longer waits
--- (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a duplicate, it
--- leaves the queue in the same step. If an event that does not come from the queue is taken or is a duplicate, the queued event
--- with the same id and content leaves, too: otherwise it might wait until the id is forgotten. While others with other content
--- wait under an id, the id is remembered for as long as they may wait.
+-- An event from the queue is carried out only while it is in the queue, and under the present number of the queue's lease.
+-- It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless the closing no
+-- longer waits (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a
+-- duplicate, it leaves the queue in the same step. If an event that does not come from the queue is taken or is a
+-- duplicate, the queued event with the same id and content leaves, too: otherwise it might wait until the id is forgotten.
+-- While others with other content wait under an id, the id is remembered for as long as they may wait.
 
--- Returns how the events of a call are handled: {carry_out = carries out the event with this number, leave = removes events that
--- were taken from the queue, remembered_longer = the keys of ids under which others wait}. `queue`: see apply.lua; nil if no event
--- comes from it. `events`: the columns and the functions of apply.lua.
+-- Returns how the events of a call are handled: {carry_out = carries out the event with this number, leave = removes events
+-- that were taken from the queue, remembered_longer = the keys of ids under which others wait}. `queue`: see apply.lua; nil
+-- if no event comes from it. `events`: the columns and the functions of apply.lua.
 local function open_queued(head, registry, queue, events)
   local ids, keys, records = events.ids, KEYS, events.records
   local stream, index, state =

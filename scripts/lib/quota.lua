@@ -1,15 +1,15 @@
 -- lib/quota.lua: counts what events take from a board's quotas.
 -- Uses: lib/standing.lua
 --
--- A quota has one or more pools: its `max`, and its extra allowances. An event takes from the first of its pools that has enough
--- left. A pool has one key for each voter, member, … that is counted separately. The key holds what was taken:
+-- A quota has one or more pools: its `max`, and its extra allowances. An event takes from the first of its pools that has
+-- enough left. A pool has one key for each voter, member, … that is counted separately. The key holds what was taken:
 --   of a period, or in total   string: the sum
 --   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, where n tells those of one
 --                              millisecond apart (on boards of several shards a token); obsolete entries are dropped
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
--- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`; amount;
--- expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
+-- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`;
+-- amount; expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
 --
 -- Opens the counts of the uses of some events, and returns the functions that work on them. Called only if they are needed,
 -- because making them costs a twentieth of the smallest call.
@@ -57,8 +57,8 @@ local function open_counts(rules, uses_of_events)
     return instants, amounts
   end
 
-  -- The state of a log for an event at `instant`: how much the fullest window that contains `instant` holds, and the instants
-  -- and amounts around it.
+  -- The state of a log for an event at `instant`: how much the fullest window that contains `instant` holds, and the
+  -- instants and amounts around it.
   local function look_up_log(rule, key, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     local instants, amounts = log_entries(key, from, to)
@@ -77,8 +77,8 @@ local function open_counts(rules, uses_of_events)
     return fullest, instants, amounts
   end
 
-  -- Like `look_up_log`, for a log of events. It counts, because the log may hold many. The fullest window ends with `instant`,
-  -- or with one of the few entries after it.
+  -- Like `look_up_log`, for a log of events. It counts, because the log may hold many. The fullest window ends with
+  -- `instant`, or with one of the few entries after it.
   local function count_log(rule, key, instant)
     local function count_until(last)
       return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
@@ -146,7 +146,8 @@ local function open_counts(rules, uses_of_events)
     return remaining
   end
 
-  -- Why the use at `place` is refused: {quota, `frees`: when it frees, what was taken, what is allowed, what it would take}.
+  -- Why the use at `place` is refused: {quota, `frees`: when it frees, what was taken, what is allowed, what it would
+  -- take}.
   local function shortage_of(uses, place, frees, instant)
     local taken, allowed = taken_of_use(uses, place, instant)
     return {uses[place], number_text(frees), number_text(taken), number_text(allowed), number_text(uses[place + 1])}
@@ -172,8 +173,8 @@ local function open_counts(rules, uses_of_events)
   -- The pools that the uses of an event take from, in their order. One list, reused for all events.
   local chosen = {}
 
-  -- For each use the pool that it takes from; or nil, and the place of the use that a quota refuses, and when that frees (0:
-  -- unknown, nil: not known yet).
+  -- For each use the pool that it takes from; or nil, and the place of the use that a quota refuses, and when that frees
+  -- (0: unknown, nil: not known yet).
   local function choose_pools(uses, instant, reserving)
     local count = 0
     for place, rule in next_use, uses do
@@ -200,7 +201,8 @@ local function open_counts(rules, uses_of_events)
     counts[key], changed_logs[key] = counts[key] + 1, rule
   end
 
-  -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a name.
+  -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a
+  -- name.
   local function take_from(pools, uses, instant, name)
     local count = 0
     for place, rule in next_use, uses do

@@ -1,7 +1,7 @@
 -- lib/record.lua: the record of an event that was taken. src/redis/protocol.rs has the layout.
 
--- The record that is being made: the fields of its reports, their number, and whether one of their scores is wide. One list,
--- reused for all records.
+-- The record that is being made: the fields of its reports, their number, and whether one of their scores is wide. One
+-- list, reused for all records.
 local fields, field_count, has_wide, report_fields = {}, 0, false, 2
 -- The forms of records by how many fields their reports have.
 local narrow_forms, wide_forms = {}, {}

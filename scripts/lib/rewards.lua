@@ -5,7 +5,8 @@
 --   lines   hash: member -> its reward line, MessagePack of {walk, entries}. `walk`: the number of the last walk that has
 --           decided on it. entries = list of
 --             {rule: index of the rule, from 0; rank, score (as it is shown, scaled): of the member when it last won;
---              state: 'open' | 'claimed' | 'revoked': it was claimed, and is no longer won | 'lost': no longer won, not claimed;
+--              state: 'open' | 'claimed' | 'revoked': it was claimed, and is no longer won | 'lost': no longer won, not
+--              claimed;
 --              revision: the last revision of the result that has decided on it; before: its state before that revision;
 --              log: list of {revision, change}, each 'gained' | 'lost' | 'revoked' | 'restored';
 --              claim: once it was claimed, {by, at (ms), rank: of the member at that time}}
@@ -13,8 +14,8 @@
 --             'l', rule (2 digits), rank (15 digits), member       an entry that the list shows: any but a lost one
 --             'c', revision (15 digits), rule (2 digits), member   a change
 --
--- A *walk* decides for all members whether they win: hand_out.lua for those that do, and then take_back.lua for all others. One
--- caller at a time has the lease of the board's rewards and walks, and a shard refuses calls under an earlier lease
+-- A *walk* decides for all members whether they win: hand_out.lua for those that do, and then take_back.lua for all others.
+-- One caller at a time has the lease of the board's rewards and walks, and a shard refuses calls under an earlier lease
 -- (`rewards_lease` of the head). A walk may be repeated under the same revision, because an entry is decided by its state
 -- before that revision.
 
@@ -29,9 +30,9 @@ local function rewards_of(registry, lines)
   return {registry = registry, lines = lines, index = index_of_rewards(registry, lines)}
 end
 
--- The rewards of a period for a caller that walks. `keys`: the head, the registry and the lines; `args` name the version and the
--- lease. From then on earlier leases are refused. Returns nil and the reply if the version is another one, or if a later lease
--- is known.
+-- The rewards of a period for a caller that walks. `keys`: the head, the registry and the lines; `args` name the version
+-- and the lease. From then on earlier leases are refused. Returns nil and the reply if the version is another one, or if a
+-- later lease is known.
 local function hold_rewards(keys, args)
   local head = redis.call('HMGET', keys[1], 'version', 'moving', 'rewards_lease')
   if head[1] ~= args.version or tonumber(head[3] or 0) > args.lease then return nil, {'STALE'} end

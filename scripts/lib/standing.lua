@@ -9,26 +9,26 @@
 --          entry: canonical JSON, '' for none. (So the data is read, copied and deleted with the entry.)
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
--- The keys exist together, and expire together. A key that loses its last entry is deleted, and its time to live with it. So
--- new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
--- If `keep` is not 0, the list is truncated: the sorted set has only that many of the best members, while the hash holds all.
--- That takes no search, because no score drops on such boards: an unlisted member can enter the list only by its own event.
--- Reads show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
+-- The keys exist together, and expire together. A key that loses its last entry is deleted, and its time to live with it.
+-- So new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
+-- If `keep` is not 0, the list is truncated: the sorted set has only that many of the best members, while the hash holds
+-- all. That takes no search, because no score drops on such boards: an unlisted member can enter the list only by its own
+-- event. Reads show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
--- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
---           width: how many keys a standing has}. Where scripts get it as a list, this is the order.
--- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but zeros
--- was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's `<` on
--- strings follows the server's locale, so tie keys are never compared as strings.
+-- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time,
+--           else -1; width: how many keys a standing has}. Where scripts get it as a list, this is the order.
+-- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but
+-- zeros was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's
+-- `<` on strings follows the server's locale, so tie keys are never compared as strings.
 --
--- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs with one
--- command per standing, works on them in memory, and flushes the changes with a few commands, because a call of Redis costs
--- more than most commands do.
+-- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs with
+-- one command per standing, works on them in memory, and flushes the changes with a few commands, because a call of Redis
+-- costs more than most commands do.
 --
 -- standings = what `open_standings` returns, the standings that a script works on: {layout, names,
 --             opened = sorted set -> standing, at = index in KEYS -> standing}
--- A standing in memory has its keys, `layout` and `names`, and lists indexed by member number. (A table for each member would
--- cost more than everything else.)
+-- A standing in memory has its keys, `layout` and `names`, and lists indexed by member number. (A table for each member
+-- would cost more than everything else.)
 --   score[m]       nil: not loaded; false: not listed
 --   time[m]        where it is listed and the layout is hashed
 --   data[m]        where it is listed; the list itself is nil unless the layout has `data`
@@ -127,7 +127,8 @@ local function is_later(layout, a, b)
   return (a - b) * layout.later > 0
 end
 
--- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of two zeros the earlier.
+-- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of two zeros the
+-- earlier.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
   if (a < 0) ~= (b < 0) then return a < 0 and b or a end
@@ -150,8 +151,8 @@ local function is_before(one, other)
   return #one < #other
 end
 
--- The first number from `low` on for which a condition does not hold; `high` if it holds for all below. It must not hold for any
--- number after that: the search is binary.
+-- The first number from `low` on for which a condition does not hold; `high` if it holds for all below. It must not hold
+-- for any number after that: the search is binary.
 local function first_without(low, high, holds)
   while low < high do
     local middle = math.floor((low + high) / 2)
@@ -258,8 +259,8 @@ local function count_members(standing)
   return call('ZCARD', standing.zset)
 end
 
--- Writes what has changed of the distinct scores. `scores`: alternately the scores that members have now, and had; false for
--- none. Each is a member under its own value, so its text must not depend on how the server formats numbers.
+-- Writes what has changed of the distinct scores. `scores`: alternately the scores that members have now, and had; false
+-- for none. Each is a member under its own value, so its text must not depend on how the server formats numbers.
 local function flush_distinct(standing, scores)
   local listed = {}
   for index = 1, #scores, 2 do
@@ -273,8 +274,8 @@ local function flush_distinct(standing, scores)
   end
 end
 
--- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Scores are sent to the
--- sorted set as numbers: however they are written, as 100000000 or 1e+8, the server reads the same.
+-- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Scores are sent to
+-- the sorted set as numbers: however they are written, as 100000000 or 1e+8, the server reads the same.
 local function flush(standing)
   local touched = standing.touched
   if #touched == 0 then return false end

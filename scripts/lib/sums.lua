@@ -3,9 +3,9 @@
 -- Loader: load_sums
 --
 -- A sum that an event concerns is {state, code, reported (0 | 1), column, start, base, expires, lists_zero, later, history}
--- (apply.lua). It is open once `open_sum` has found its entries. An entry that the event reaches is a target of the event, like a
--- standing of a period, with `sum`, `entry` and also `base`: the index among the targets of what the event writes in the sum's
--- own period.
+-- (apply.lua). It is open once `open_sum` has found its entries. An entry that the event reaches is a target of the event,
+-- like a standing of a period, with `sum`, `entry` and also `base`: the index among the targets of what the event writes in
+-- the sum's own period.
 
 -- The entries of the series, with their standings, by the key indexes of their states.
 local opened = {}
@@ -84,8 +84,8 @@ local function open_sum(standings, route, sum, now, add_target)
   if not has_own and (sum.expires == 0 or sum.expires > now) then open_absent(standings, route, sum) end
 end
 
--- The time and the data of a member in a derived standing that does not list it: those of its newest period there, or else of
--- the event.
+-- The time and the data of a member in a derived standing that does not list it: those of its newest period there, or else
+-- of the event.
 local function newest_time(standings, target, m, time, data)
   for _, after in ipairs(target.sum.later) do
     if after[1] <= target.entry.start then
@@ -106,9 +106,9 @@ local function has_initial_score(standing, entry, m)
   end
 end
 
--- The result of an event for a member in a derived standing: the new score (false: not listed), the score before, the new time,
--- and the new data. A score without a time is reported but not written: the walk lists the member (advance.lua). `base_time`,
--- `base_data`: what the member then has in the event's own period.
+-- The result of an event for a member in a derived standing: the new score (false: not listed), the score before, the new
+-- time, and the new data. A score without a time is reported but not written: the walk lists the member (advance.lua).
+-- `base_time`, `base_data`: what the member then has in the event's own period.
 local function add_to_sum(standings, target, m, amount, at, data, base_time, base_data)
   local standing, entry, sum = target.standing, target.entry, target.sum
   local old_score, old_time = standing.score[m], standing.time[m]

@@ -2,9 +2,9 @@
 -- Uses: lib/standing.lua, lib/hidden.lua
 -- Loader: load_visible
 --
--- Everything that reads a standing counts in positions: how many visible entries come before. The rank of an entry in the sorted
--- set is its position plus the number of hidden entries before it. A standing whose hidden list was not read (`hidden` is nil)
--- shows all members.
+-- Everything that reads a standing counts in positions: how many visible entries come before. The rank of an entry in the
+-- sorted set is its position plus the number of hidden entries before it. A standing whose hidden list was not read
+-- (`hidden` is nil) shows all members.
 
 -- The hidden list of a standing, nil if it has no entries.
 local function hidden_entries(standing)
@@ -18,8 +18,8 @@ local function visible_total(standing)
   return count_members(standing) - (hidden and hidden.count or 0)
 end
 
--- How many entries of a sorted set come before this one, which need not be in it; without a member, before all that have this
--- score. Among equal scores a binary search finds that.
+-- How many entries of a sorted set come before this one, which need not be in it; without a member, before all that have
+-- this score. Among equal scores a binary search finds that.
 local function count_before(key, score, member)
   local low = call('ZCOUNT', key, '-inf', '(' .. score)
   if not member then return low end
@@ -30,8 +30,8 @@ local function count_before(key, score, member)
   end)
 end
 
--- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a truncated list nothing
--- is known after the exact entries.
+-- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a truncated list
+-- nothing is known after the exact entries.
 local function position_at(standing, hidden, rank, score, member)
   if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
   rank = math.min(rank, exact_of(standing, hidden))
@@ -100,8 +100,8 @@ local function seen_entries(standing, from, to)
   return call('ZRANGE', standing.zset, from, to, 'WITHSCORES')
 end
 
--- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is after the last
--- listed one, nil if it is hidden.
+-- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is after the
+-- last listed one, nil if it is hidden.
 local function position_of_entry(standing, score, member)
   local position, hidden, shown = call('ZRANK', standing.zset, member), hidden_entries(standing), standing.layout.shown
   if hidden then
