@@ -7,7 +7,7 @@
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
 //!
-//! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
+//! The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
 
 pub mod args;
 pub mod check;
@@ -33,14 +33,14 @@ pub struct ServiceArgs {
     /// The address of the service, for `import`, `reshard` and `healthcheck`.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
-    /// `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
+    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs
+    /// `configure`. `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }
 
-/// Tells why a command failed, on one line of the standard error.
+/// Writes why a command failed, on one line of standard error.
 fn tell(error: &dyn fmt::Display) {
-    // If nobody reads the output, the exit status still tells.
+    // If standard error is closed, the exit status still reports it.
     let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
 }
