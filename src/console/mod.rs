@@ -17,8 +17,7 @@
 //!
 //! - A cookie is only good for pages of the console, never for `/v1`.
 //! - `assets/live.js` reloads the page when the stream of its standing reports a change. That is the stream of `/v1`,
-//!   filtered
-//!   by `stream.rs`: before each message, and every five seconds, it asks Redis whether the session still exists.
+//!   filtered by `stream.rs`: before each message, and every five seconds, it asks Redis whether the session still exists.
 //! - A link must only be shown to a viewer that may follow it: ask `Frame::may`. Not checked.
 
 mod across;

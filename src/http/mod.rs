@@ -13,9 +13,8 @@
 //!
 //! - `observe.rs` is one service and not a stack, because each layer would cost a request two allocations.
 //! - Before it reads, a request takes memory for its entries (`memory.rs`), from the supply for small or for large
-//!   requests.
-//!   The bytes of an answer hold their memory until their last copy is written; so an answer that many requests share
-//!   counts once.
+//!   requests. The bytes of an answer hold their memory until their last copy is written; so an answer that many requests
+//!   share counts once.
 //! - An answer without an end is marked (`connection::Endless`). It may go on while nothing waits to be read; if something
 //!   waits, the bounds of all answers apply, and a reader that reads too little is dropped.
 //! - Connections beyond the bound get `/livez`, `/readyz` and `/metrics` only, so that monitoring still sees the truth.

@@ -3,12 +3,10 @@
 //! What the service takes differs from what it sends, even where one type is used for both:
 //!
 //! - A request may leave out what has a default or may be null. So these fields are not required, and the schema does not
-//!   offer
-//!   null. It has no `default` either, because generated clients would send it: the description states it. The service
-//!   refuses unknown fields.
+//!   offer null. It has no `default` either, because generated clients would send it: the description states it. The
+//!   service refuses unknown fields.
 //! - A response always has what has a default or may be null. So these fields are required. A later release may add fields
-//!   to a
-//!   response.
+//!   to a response.
 //!
 //! A schema with both forms exists twice: `Quota` is sent, `QuotaDefinition` is taken.
 

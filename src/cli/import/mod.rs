@@ -8,16 +8,13 @@
 //! ```
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's number, so that
-//!   the
-//!   service recognises it in another request and in another run.
+//!   the service recognises it in another request and in another run.
 //! - If the response to a request is lost, the import sends the same request again. The service returns `duplicate` for
-//!   events
-//!   that it had taken.
+//!   events that it had taken.
 //! - One record next to the file says what was sent, acknowledged and rejected (`record.rs`).
 //! - A resumed import continues after the last acknowledged row. The service may have taken later rows as well. Sending
-//!   those
-//!   again is safe only while the board remembers their ids. After that the import refuses to resume, because rows could
-//!   count twice.
+//!   those again is safe only while the board remembers their ids. After that the import refuses to resume, because rows
+//!   could count twice.
 //! - The record stays when the import has ended. Once the board has forgotten its ids, the import refuses to run again.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
 //! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the
