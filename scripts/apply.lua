@@ -280,8 +280,7 @@ local function was_erased_lately(erasure)
   return erasure.number > 0 and tie_key_of_ms(now) - erasure.instant < remember_ms * 1000
 end
 
--- The instant that an erasure must precede, or else the event is refused: the earlier of what it counts for and when it was
--- appended to the log.
+-- The instant that an erasure must precede, or the event is refused: when it counts or was logged, whichever is earlier.
 local function stands_since(e)
   local at, logged_at = in_time(ats[e]), more.queue and more.queue.logged_ats[e] or 0
   if logged_at == 0 then return at end

@@ -1,5 +1,4 @@
--- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, but no longer say who they are
--- about.
+-- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, but become anonymous.
 --
 -- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set of pseudonyms
 --         (audit_members.lua)

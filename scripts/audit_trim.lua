@@ -1,8 +1,7 @@
 -- audit_trim.lua: drops some lines of the audit log that are too old, and forgets some members that no line names any more.
 --
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] how many bytes they take (lib/audit.lua)
--- KEYS[4] hash: member -> pseudonym; KEYS[5] hash: pseudonym -> member; KEYS[6] sorted set: pseudonyms by when they were
---         last written to the log, ms
+-- KEYS[4] hash: member -> pseudonym; KEYS[5] hash: pseudonym -> member; KEYS[6] sorted set: pseudonyms by last line, ms
 -- ARGV[1] lines from before this instant are too old, ms
 -- ARGV[2] drop at most this many lines, and forget at most this many members
 --

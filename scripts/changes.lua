@@ -9,8 +9,7 @@
 --             'everywhere' | 'whole' | 'merged' | …
 --   copied    list of names of keys, to be noted as copied first, unless they were dropped
 --   noted     list of changes to be noted first
---   done      list of {change, count}: changes that were copied; the script forgets them, unless they were noted again
---             since
+--   done      list of {change, count}: changes that were copied; the script forgets them unless noted again since
 --   count     how many changes the reply has at most
 --
 -- Reply: {'STALE'} the shard no longer notes changes: the board was deleted, or has moved | {'OK', how many changes

@@ -385,8 +385,7 @@ local WALKS = {
     scan = 'ZSCAN', check = check_hidden_list},
 }
 
--- The phases in their order. In a truncated list strays are removed first: only then does it show which members are
--- missing.
+-- The phases in their order. In a truncated list strays are removed first: only then does it show who is missing.
 local phases = {'zset'}
 if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end

@@ -4,8 +4,7 @@
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to repair;
 --          count: a queue with more entries is not checked
 --
--- Reply: {'STALE'} | {'OK', how many entries there are, '1': they were checked, '0': too many, difference, …}, as in
---   check.lua:
+-- Reply: {'STALE'} | {'OK', how many entries there are, '1' if checked, '0' if too many, difference, …}, see check.lua:
 --   queue_bytes  stored bytes; bytes of the entries
 --   queue_id     id of an event; its entries as stored; its entries in the stream
 -- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state

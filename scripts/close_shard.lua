@@ -16,8 +16,7 @@
 -- shard has taken the records up to there (lib/intake.lua).
 --
 -- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua), so no later
--- sharding takes what this one refuses. At that point the old queues are empty, so no mark is copied; the ends are asked
--- again.
+-- sharding takes what this one refuses. The old queues are empty then, so no mark is copied; the ends are asked again.
 --
 -- KEYS[1]  head of the shard, or board: hash with `version`
 -- KEYS[2]  registry: set

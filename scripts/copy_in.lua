@@ -1,7 +1,6 @@
 -- copy_in.lua: writes data of a board that moves to other shards into a new shard, as the old ones have it.
 --
--- Later calls replace what earlier calls have written; voters are united. Once the shard has been opened, the script
--- refuses calls.
+-- Later calls replace what earlier calls have written; voters are united. Once the shard is open, calls are refused.
 --
 -- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which exists only during the call
 -- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, keys to drop

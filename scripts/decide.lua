@@ -10,8 +10,7 @@
 -- ARGV[3] what is pinned with it, JSON
 -- ARGV[4] since when the board has `finalize`, ms: periods that ended by then have no result
 --
--- Reply: {'STALE'} | {'PENDING'} results of the last closing are missing: nothing done | {'OK'} this closing is decided, by
---   this call or before
+-- Reply: {'STALE'} | {'PENDING'} results of the last closing are missing: nothing done | {'OK'} this closing is decided
 -- Example: KEYS st:{b}  ARGV '1-1' '1795305600000' '[…]' '1795300000000'  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR decide.lua: 1 key, 4 arguments') end

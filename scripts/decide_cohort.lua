@@ -13,8 +13,7 @@
 --         before the caller has read the standing; '0' for none
 -- ARGV[5…] the fields of the record and their values, for at least one member
 --
--- Reply: {'STALE'} | {'OPEN'} the barrier is before the end | {'MODERATED'} read the standing again | {'OK'} there is a
---   record
+-- Reply: {'STALE'} | {'OPEN'} the barrier is before the end | {'MODERATED'} read the standing again | {'OK'} it is recorded
 -- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys st:{b:16:7}:1:s:week:2026-11-16/1-17
 --   st:{b:16:7}:1:s:week:2026-11-16/1-17:decided
 --   ARGV '1-1' '1795305600000' '0' '0' '' '{"counted":1,…}' 'ann' '{"position":1,…}'  reply {'OK'}

@@ -4,8 +4,7 @@
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue),
 --         and then the fields of that entry
--- KEYS[7…] where the reasons of refusals are stored: strings; how many events of a period were cut off, by the tags of
---         shards: hashes
+-- KEYS[7…] reasons of refusals: strings; how many events of a period were cut off, by the tags of shards: hashes
 --
 -- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:

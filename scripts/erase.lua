@@ -13,8 +13,7 @@
 --   tag, salt of the lines that stay in final standings (lib/nameless.lua)
 --   revised   the number of the journal's line up to which all results of the board were revised; absent if not known
 --
--- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: the results have to be revised first, since the member can't be found later;
---   nothing done
+-- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: nothing done, revise the results first: the member can't be found later
 --
 -- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x',
 --   tag='05af', salt='y'} reply {'OK'}

@@ -119,8 +119,7 @@ local function key_named(kind, ...)
   return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
 end
 
--- The end of the id of the member's line. With initial scores all of its lines share it, since one is the sum of the
--- others.
+-- The end of the id of the member's line. With initial scores all its lines share it, since one is the sum of the others.
 local function id_behind(text, key)
   return text .. NAMELESS .. tag .. string.sub(redis.sha1hex(salt .. (args.initial and '' or key)), 1, 16)
 end
@@ -201,8 +200,7 @@ local function leave_final(final, kind, zset, period)
   if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
 end
 
--- The standings in which lines of the member stay because of this key: list of {final, kind, sorted set, key of the
--- period}.
+-- The standings in which lines of the member stay because of this key, each {final, kind, sorted set, key of the period}.
 local function finals_of(key, kind, name)
   local series, period = string.match(name, '^([^:]*):(.*)$')
   local found = {}

@@ -1,5 +1,4 @@
--- forget_order.lua: replaces the id of a member that is about to be erased, in its standing order, by a name made of a
--- keyed hash.
+-- forget_order.lua: in a standing order, replaces the id of a member that is about to be erased by a keyed hash.
 --
 -- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted
 --         set, by ms (begin_task.lua)

@@ -1,5 +1,4 @@
--- format.lua: reads the format of the data that belongs to no board, and notes that of this release if nothing was stored
--- before.
+-- format.lua: reads the format of the data that belongs to no board, and notes this release's if nothing is stored.
 --
 -- KEYS[1] the format; KEYS[2] the last stamp (begin.lua)
 -- ARGV[1] the format of this release

@@ -6,8 +6,7 @@
 --   lease      the number of the caller's lease of the board's rewards
 --   revision   of the result that this walk leads to
 --   walk       the number of the walk
---   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Rules that are not named
---              are not won
+--   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Other rules are not won
 --
 -- Reply: {'STALE'}: another version, or a later lease is known | {'OK'}
 --

@@ -1,7 +1,6 @@
 -- letters.lua: reads dead letters of a shard (end_queued.lua), oldest first.
 --
--- While data of an erased member remains, forget.lua has not removed all of its letters. Of these only the entries are
--- returned.
+-- While data of an erased member remains, forget.lua has not removed all its letters. Of these only entries are returned.
 --
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] dead letters
 -- ARGV[1] version, as in put.lua; ARGV[2] the first entry, '(' before it excludes it; ARGV[3] how many at most

@@ -3,8 +3,7 @@
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
--- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); rules and uses, see
---          lib/quota.lua
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); rules, uses: lib/quota.lua
 --
 -- Reply: {'STALE'}, or {'OK', for each use {when a sliding window that is used up frees, 0: not known, what was taken
 --        from each pool…}}; all numbers are text

@@ -11,8 +11,7 @@
 --   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it also shows
 --               hidden members, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is
 --               final, it keeps the lines of erased members}
---   erasing     absent, or the index of the key of erasing members: present if a standing also shows hidden members, or
---               ends
+--   erasing     absent, or the index of the key of erasing members: if a standing shows hidden members, too, or ends
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of

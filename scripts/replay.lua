@@ -14,8 +14,7 @@
 --   version, epoch, bytes_max, room, remember   as in put.lua
 --   letter   its entry among the dead letters
 --
--- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was
---   done:
+-- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; else nothing done:
 --   {'GONE'}             there is no such letter, or it is empty
 --   {'ERASING'}          data of its erased member remains: remove it (forget.lua)
 --   {'ERASED', instant}  its member was erased after the event was queued, at this instant: a tie key of `ties: first`,

@@ -1,5 +1,4 @@
--- settle.lua: keeps what was reserved for events that were taken, and gives back what was reserved for other events
--- (reserve.lua).
+-- settle.lua: keeps reservations of events that were taken, and gives back those of others (reserve.lua).
 --
 -- The script needs only the notes. It does not depend on the definition, which may have changed. A token without a note is
 -- already settled.

@@ -1,6 +1,5 @@
 -- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to at most as many members
--- as it has seats. The newest one is filled before the next is opened; late in the period, seats that were given back in
--- the others are used as well.
+-- as it has seats. The newest one is filled before the next is opened; late in the period, seats given back in others, too.
 --
 -- A suggestion is remembered: later calls for the same member return the same, unless it was given back (give_back.lua).
 --

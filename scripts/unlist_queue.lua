@@ -1,5 +1,4 @@
--- unlist_queue.lua: removes the queue of a shard from the index of queues, unless it was added under a later epoch. See
--- put.lua.
+-- unlist_queue.lua: removes the queue of a shard from the index of queues, unless added under a later epoch. See put.lua.
 --
 -- KEYS[1] index: see list_queue.lua
 -- ARGV[1] name, ARGV[2] the last epoch that counts

@@ -1,5 +1,4 @@
--- waiting.lua: reads the events that wait under an id, except those of erasing members that are about to be removed
--- (forget.lua).
+-- waiting.lua: reads the events that wait under an id, except those about to be removed with their member (forget.lua).
 --
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
 --         lib/queue.lua

@@ -1,5 +1,4 @@
--- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Its deliveries are deleted with
--- it.
+-- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Also deletes its deliveries.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name

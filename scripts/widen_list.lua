@@ -1,5 +1,4 @@
--- widen_list.lua: finds, by a bounded step, which members belong to a truncated list that has many hidden members
--- (lib/hidden.lua).
+-- widen_list.lua: finds, by a bounded step, which members a truncated list with many hidden ones lacks (lib/hidden.lua).
 --
 -- The script walks over all members of the standing with a cursor (lib/cursor.lua). Events go on meanwhile: a member that
 -- the cursor misses has just been written, and so is listed. The caller repeats the call until the reply is DONE. Several

@@ -11,8 +11,7 @@ use crate::config::Command;
 use crate::server;
 use crate::setup;
 
-/// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in
-/// the crate that calls it.
+/// Carries out a command; returns the exit status. Not an `async fn`, since the calling crate would compile again what it awaits.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     tokio::runtime::Runtime::new()?.block_on(async {
         match command {

@@ -370,8 +370,7 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
     Ok(Some(server))
 }
 
-/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if Redis can't be used, since waiting
-/// would not help.
+/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if waiting would not help.
 async fn first_contact(service: &Service) -> Result<(), StoreError> {
     let mut last = None;
     let contact = async {

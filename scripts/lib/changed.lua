@@ -8,8 +8,7 @@
 --
 -- KEYS[1] of every script that changes a standing is the head of the shard.
 
--- The field after this call, nil if the call has changed nothing yet; and before it (false: absent), nil if it was not
--- read.
+-- The field after this call, nil if the call has changed nothing yet; and before it (false: absent; nil: not read).
 local changed, changed_before
 
 -- Notes that this call changes what reads show.

@@ -1,5 +1,4 @@
--- lib/derived.lua: which standings of a derived series exist. Such a series is a rolling window, or a window with initial
--- scores.
+-- lib/derived.lua: which standings of a derived series exist. Such a series is rolling, or has initial scores.
 -- Uses: lib/standing.lua, lib/capture.lua
 --
 -- The series' state is one string, MessagePack of a list of entries, one for each of its standings that is complete or

@@ -95,8 +95,7 @@ local function is_list_whole(hidden)
     and (hidden.distinct == 0 or call('ZCARD', hidden.scores) == hidden.distinct)
 end
 
--- Whether a standing's hidden list can be trusted: it is whole, and has followed the journal far enough; or the standing
--- has no members.
+-- Whether a standing's hidden list can be trusted: it is whole and far enough in the journal, or there are no members.
 local function is_list_current(standing)
   local hidden = hidden_of(standing)
   if hidden.number then return hidden.number >= hides.enough and is_list_whole(hidden) end

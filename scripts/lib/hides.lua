@@ -64,8 +64,7 @@ local function forget_in_journal(hides, member)
   redis.call('HSET', hides.head, 'hides_from', (redis.call('HGET', hides.head, 'hides')))
 end
 
--- Stores the hide of a member, or removes it (nil). If that does not change whether the member is hidden, the journal gets
--- no line.
+-- Stores the hide of a member, or removes it (nil). If that does not change whether it is hidden, no line is written.
 local function set_hide(hides, member, packed)
   capture(KIND_HIDES, hides.lines, member)
   if packed then

@@ -24,8 +24,7 @@ local function write_id(putting, id)
   written[count + 1], written[count + 2] = id, putting.entries_of[id]
 end
 
--- Puts an event that is not there, and returns whether there was room for it. `late`: the field of one from the log, or
--- nil.
+-- Puts an event that is not there, and returns whether there was room for it. `late`: its field if from the log.
 local function put_event(putting, id, event, late)
   local bytes = putting.bytes + bytes_of_entry(id, event)
   if bytes > putting.room then return false end

@@ -146,8 +146,7 @@ local function open_counts(rules, uses_of_events)
     return remaining
   end
 
-  -- Why the use at `place` is refused: {quota, `frees`: when it frees, what was taken, what is allowed, what it would
-  -- take}.
+  -- Why the use at `place` is refused: {quota, `frees`: when it frees, what was taken, is allowed, would be taken}.
   local function shortage_of(uses, place, frees, instant)
     local taken, allowed = taken_of_use(uses, place, instant)
     return {uses[place], number_text(frees), number_text(taken), number_text(allowed), number_text(uses[place + 1])}
@@ -201,8 +200,7 @@ local function open_counts(rules, uses_of_events)
     counts[key], changed_logs[key] = counts[key] + 1, rule
   end
 
-  -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a
-  -- name.
+  -- Takes from the chosen pools: from logs at once, from sums in memory. An event that may be undone has a name.
   local function take_from(pools, uses, instant, name)
     local count = 0
     for place, rule in next_use, uses do

@@ -127,8 +127,7 @@ local function is_later(layout, a, b)
   return (a - b) * layout.later > 0
 end
 
--- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of two zeros the
--- earlier.
+-- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of zeros the earlier.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
   if (a < 0) ~= (b < 0) then return a < 0 and b or a end

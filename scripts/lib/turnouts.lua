@@ -4,8 +4,7 @@
 -- Returns the functions that count. Called only if they are needed. `args`: `turnouts` of apply.lua.
 local function open_turnouts(registry, args, names)
   local periods, tag, voters, by_member = args.periods, args.tag, args.voters, args.by_member
-  -- What is counted of the events that this call takes, by their lists of turnouts; and for each key that was checked
-  -- whether it is new.
+  -- What is counted of the events that this call takes, by their lists of turnouts; and whether the checked keys are new.
   local counted, new = {}, {}
 
   -- Whether the voters of a key are yet to be noted in the registry. A key of another type aborts the call.
@@ -17,8 +16,8 @@ local function open_turnouts(registry, args, names)
     return new[key]
   end
 
-  -- Checks the keys of some events before anything is written; returns whether there are new ones. `indexes_of(e)`: the
-  -- turnouts of one.
+  -- Checks the keys of some events before anything is written; returns whether there are new ones.
+  -- `indexes_of(e)`: the turnouts of event e.
   local function look_at(members, indexes_of)
     local has_new = false
     for _, turnout in ipairs(periods) do

@@ -123,8 +123,7 @@ fn describe_paths(document: &mut OpenApi) {
     }
 }
 
-/// Describes the headers of reads. They follow from the headers that a read takes: those of `caching.rs` and
-/// `freshness.rs`.
+/// Describes the headers of reads. They follow from those that a read takes (`caching.rs`, `freshness.rs`).
 fn describe_reads(document: &mut OpenApi) {
     for (_, method, operation) in operations(document) {
         if method == Method::GET && takes(operation, "If-None-Match") {

@@ -61,8 +61,7 @@ impl Options {
     }
 }
 
-/// The routes on connections beyond the bound: monitoring gets true answers, and everything else is told to come back
-/// later.
+/// The routes on connections beyond the bound: monitoring gets true answers, everything else is to come back later.
 pub fn reserve(app: Arc<App>) -> Router {
     let timeouts = app.service.engine.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");

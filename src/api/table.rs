@@ -1,5 +1,4 @@
-//! The table of routes: the handler of each, and what access it needs. The OpenAPI document and the router are made from
-//! it.
+//! The table of routes: the handler of each, and what access it needs. The OpenAPI document and the router follow from it.
 
 use std::sync::Arc;
 

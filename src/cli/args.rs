@@ -16,8 +16,8 @@ pub(crate) const REDIS: &str = "Redis";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = REDIS)]
 pub struct RedisArgs {
-    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server, such as `redis://host:6379`. If it is empty, the service
-    /// runs a private server.
+    /// The Redis (7.0 or newer) or Valkey (7.2 or newer) server, such as `redis://host:6379`. If it is empty, the service runs a
+    /// private server.
     ///
     /// See docs/redis.md#your-own-server for clusters, sentinels, TLS, sockets and passwords.
     #[arg(long, env = "STANDINGS_REDIS_URL", hide_env_values = true)]
@@ -25,8 +25,8 @@ pub struct RedisArgs {
     /// The directory of the private server's data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
-    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the
-    /// `PATH` and in `.tools/`.
+    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the `PATH`
+    /// and in `.tools/`.
     #[arg(long, env = "STANDINGS_REDIS_SERVER")]
     pub redis_server: Option<PathBuf>,
 }

@@ -95,8 +95,7 @@ async fn run(
     checked
 }
 
-/// The address of Redis: the given one, or that of a running service's private server, or else of one that is started for
-/// this command.
+/// The address of Redis: the given one, or that of a running service's private server, or of one started for this command.
 async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Failure> {
     if let Some(url) = redis.url() {
         return Ok((Address::parse(url), None));

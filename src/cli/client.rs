@@ -19,8 +19,8 @@ use crate::domain::ids::BoardId;
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest wait for an answer. The service takes up to 10 s to read a body, and up to 20 s for the rest: a client that
-/// waits longer than that learns the outcome.
+/// The longest wait for an answer. The service takes up to 10 s to read a body, and up to 20 s for the rest: a client
+/// that waits longer than that learns the outcome.
 pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
 /// The largest response that is read, in bytes: 1,000 results with 16 standings each take a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;

@@ -33,8 +33,8 @@ pub struct ServiceArgs {
     /// The address of the service, for `import`, `reshard` and `healthcheck`.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs
-    /// `configure`. `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
+    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
+    /// `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub key: Option<Secret>,
 }

@@ -83,8 +83,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The settings of the service, in the order of the help, docs/settings.md and `.env.example`, which are generated from
-/// these comments.
+/// The settings of the service, in the order of the help, docs/settings.md and `.env.example`, which are generated from these comments.
 ///
 /// `-h` and `.env.example` show only the first paragraph of a comment. In docs/settings.md the name of a page, such as
 /// docs/redis.md, becomes a link.
@@ -94,17 +93,15 @@ pub struct ServeArgs {
     /// The address to serve on. An address that is not loopback requires API keys.
     #[arg(long, env = "STANDINGS_LISTEN", default_value = "127.0.0.1:8080", help_heading = SERVER)]
     pub listen: SocketAddr,
-    /// How many seconds the service keeps accepting connections after SIGTERM. It has no effect with the private Redis
-    /// server, which serves only one instance.
+    /// How many seconds the service keeps accepting connections after SIGTERM. It has no effect with the private Redis server,
+    /// which serves only one instance.
     ///
-    /// During this time /readyz answers 503, so that a load balancer sends requests elsewhere. See
-    /// docs/backup.md#stop-and-upgrade.
+    /// During this time /readyz answers 503, so that a load balancer sends requests elsewhere. See docs/backup.md#stop-and-upgrade.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2, help_heading = SERVER)]
     pub drain_seconds: u16,
     /// Multiplies the time limits: for a slow machine or a distant Redis. 1 to 100.
     ///
-    /// It applies to how long the service waits for Redis before it answers 503, and to the 20 seconds that a request may
-    /// take.
+    /// It applies to how long the service waits for Redis before it answers 503, and to the 20 seconds that a request may take.
     #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1", help_heading = SERVER)]
     pub timeout_factor: TimeoutFactor,
     /// What to log: a level or a filter, such as `info` or `standings=debug`. `fred` is the Redis client.
@@ -116,25 +113,23 @@ pub struct ServeArgs {
     /// The Redis to use.
     #[command(flatten)]
     pub redis: RedisArgs,
-    /// How many replicas must have a write before the service acknowledges it. With the private server, which has no
-    /// replicas, the service starts only with 0.
+    /// How many replicas must have a write before the service acknowledges it. With the private server, which has no replicas, the
+    /// service starts only with 0.
     ///
     /// If too few have it, the answer is 503, and a retry with the same id is safe. See docs/high-availability.md.
     #[arg(long, env = "STANDINGS_MIN_REPLICAS", default_value_t = 0, help_heading = REDIS)]
     pub min_replicas: u8,
-    /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer. With the
-    /// private server, which has no replicas, the service starts only with 0.
+    /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer. With the private
+    /// server, which has no replicas, the service starts only with 0.
     ///
-    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member waits for the largest value of all
-    /// instances. See docs/high-availability.md#reads-from-replicas.
+    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member waits for the largest value of all instances.
+    /// See docs/high-availability.md#reads-from-replicas.
     #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX), help_heading = REDIS)]
     pub max_staleness_ms: u32,
-    /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback
-    /// address.
+    /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback address.
     ///
-    /// With the role `read` a key reads standings, with `write` it also sends events, and with `admin` it may do
-    /// everything. A key has at least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See
-    /// docs/keys.md#keys-of-the-configuration.
+    /// With the role `read` a key reads standings, with `write` it also sends events, and with `admin` it may do everything. A key has at
+    /// least 8 visible ASCII characters and no comma. Spaces around commas are ignored. See docs/keys.md#keys-of-the-configuration.
     #[arg(
         long,
         env = "STANDINGS_API_KEYS",
@@ -162,23 +157,22 @@ pub struct ServeArgs {
     /// If it is empty, all clients behind a proxy count as one address. See docs/overload.md#fair-shares.
     #[arg(long, env = "STANDINGS_TRUSTED_PROXIES", default_value = "", help_heading = ACCESS)]
     pub trusted_proxies: TrustedProxies,
-    /// The origins that browsers may call from, such as `https://a.example,https://b.example`, or `*` for all. If it is
-    /// empty, only the service's own pages may.
+    /// The origins that browsers may call from, such as `https://a.example,https://b.example`, or `*` for all. If it is empty, only
+    /// the service's own pages may.
     ///
-    /// Write an origin as browsers send it: without a path and without a slash at the end. With API keys, `*` gives a page
-    /// no more than its key or token allows, since `/v1` takes no cookies. Without keys and on a loopback address, `*` lets
-    /// pages read; only pages of a listed origin may write.
+    /// Write an origin as browsers send it: without a path and without a slash at the end. With API keys, `*` gives a page no more
+    /// than its key or token allows, since `/v1` takes no cookies. Without keys and on a loopback address, `*` lets pages
+    /// read; only pages of a listed origin may write.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "", help_heading = ACCESS)]
     pub cors_origins: CorsOrigins,
-    /// The origins whose pages may show public boards in a frame (`/embed`), such as `https://a.example`; `*` for all,
-    /// `none` for none.
+    /// The origins whose pages may show public boards in a frame (`/embed`), such as `https://a.example`; `*` for all, `none` for
+    /// none.
     #[arg(long, env = "STANDINGS_EMBED_ORIGINS", default_value = "*", help_heading = ACCESS)]
     pub embed_origins: EmbedOrigins,
     /// How many connections clients may have. With 0, as many as the limit of file descriptors allows, up to 20,000.
     ///
-    /// The service keeps 392 file descriptors for itself, Redis and webhooks. If fewer than this setting are left, it logs
-    /// a warning and accepts that many connections, but at least 16. See docs/overload.md#connections for what happens
-    /// beyond the limit.
+    /// The service keeps 392 file descriptors for itself, Redis and webhooks. If fewer than this setting are left, it logs a warning
+    /// and accepts that many connections, but at least 16. See docs/overload.md#connections for what happens beyond the limit.
     #[arg(long, env = "STANDINGS_MAX_CONNECTIONS", default_value_t = 0, help_heading = LIMITS)]
     pub max_connections: u32,
     /// How many streams there may be. With 0, half as many as connections.
@@ -191,8 +185,7 @@ pub struct ServeArgs {
     /// Each key of `STANDINGS_API_KEYS` counts separately. Beyond that the answer is 429 `too-many-streams`.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000, help_heading = LIMITS)]
     pub max_streams_per_key: u32,
-    /// How many streams one player may have, and how many one address may have in total, not counting clients that send an
-    /// API key.
+    /// How many streams one player may have, and how many one address may have in total, not counting clients that send an API key.
     ///
     /// Both limits apply to a player. An IPv6 network of 64 bits counts as one address. Behind a proxy, set
     /// `STANDINGS_TRUSTED_PROXIES`. Beyond that the answer is 429 `too-many-streams`.
@@ -209,8 +202,8 @@ pub struct ServeArgs {
     /// Beyond that the answer is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
     #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queue_mb: u32,
-    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. With `maxmemory`, the limit
-    /// is a quarter of it.
+    /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. With `maxmemory`, the limit is a
+    /// quarter of it.
     #[arg(long, env = "STANDINGS_QUEUES_MB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queues_mb: u32,
     /// How many days the audit log is kept, up to 36500. With 0, until it has 256 MiB.
@@ -244,8 +237,8 @@ pub struct ServeArgs {
     /// If no instance does, run `standings worker`, which always applies them.
     #[arg(long, env = "STANDINGS_APPLY_QUEUES", default_value_t = true, action = clap::ArgAction::Set, help_heading = BACKGROUND)]
     pub apply_queues: bool,
-    /// The address at which `standings worker` answers /livez, /readyz and /metrics, such as `127.0.0.1:8081`. If it is
-    /// empty, the worker opens no port.
+    /// The address at which `standings worker` answers /livez, /readyz and /metrics, such as `127.0.0.1:8081`. If it is empty, the
+    /// worker opens no port.
     #[arg(long, env = "STANDINGS_WORKER_LISTEN", help_heading = BACKGROUND)]
     pub worker_listen: Option<SocketAddr>,
     /// Kafka as the queue.
@@ -257,8 +250,8 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = KAFKA)]
 pub struct KafkaArgs {
-    /// The Kafka topic in which events are queued, as `kafka://host:9092,host2:9092/topic`. If it is empty, they are queued
-    /// in Redis.
+    /// The Kafka topic in which events are queued, as `kafka://host:9092,host2:9092/topic`. If it is empty, they are queued in
+    /// Redis.
     ///
     /// See docs/kafka.md.
     #[arg(long, env = "STANDINGS_QUEUE_URL", hide_env_values = true)]
@@ -282,8 +275,7 @@ pub struct KafkaArgs {
         hide_env_values = true
     )]
     pub kafka_options: ClientOptions,
-    /// A file with options of the Kafka client, for secrets: one `name=value` per line. It overrides
-    /// `STANDINGS_KAFKA_OPTIONS`.
+    /// A file with options of the Kafka client, for secrets: one `name=value` per line. It overrides `STANDINGS_KAFKA_OPTIONS`.
     #[arg(long, env = "STANDINGS_KAFKA_OPTIONS_FILE")]
     pub kafka_options_file: Option<PathBuf>,
 }

@@ -52,8 +52,7 @@ pub enum CliError {
 }
 
 impl Cli {
-    /// Reads the arguments, the environment, and the variables of `.env`, in this order. An empty variable stands for the
-    /// default.
+    /// Reads the arguments, the environment, and the variables of `.env`, in this order. An empty one means the default.
     ///
     /// # Errors
     ///

@@ -72,8 +72,7 @@ impl Frame {
         }
     }
 
-    /// Reads the summary, and sets the heading with it. `None` if the visitor may not read the board but do other things
-    /// with it.
+    /// Reads the summary, and sets the heading with it. `None` if the visitor may use the board, but not read it.
     pub(super) async fn read_board(
         &mut self,
         board: &str,

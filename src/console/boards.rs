@@ -22,8 +22,7 @@ struct ListPage {
     frame: Frame,
     prefix: String,
     tag: String,
-    /// The boards, each with its windows and how many members their running periods have; without windows if these can't be
-    /// read.
+    /// The boards, each with its windows and how many members their running periods have; without windows if unreadable.
     boards: Vec<(Defined, Vec<WindowSummary>)>,
     unreadable: Vec<UnreadableBoard>,
     parts: Parts,

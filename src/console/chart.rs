@@ -42,8 +42,7 @@ pub(super) struct Bar {
 pub(super) type Figure<'a> = (&'a str, Option<f64>);
 
 impl Chart {
-    /// A chart of these figures, which range from `lowest` to `highest`, with these levels, and with neither bars nor a
-    /// line yet.
+    /// A chart of these figures, which range from `lowest` to `highest`, with these levels, and no bars or line yet.
     fn new(
         (id, title): (&'static str, &'static str),
         figures: &[Figure<'_>],

@@ -54,8 +54,7 @@ fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
     Ok(records)
 }
 
-/// Parses the lines of a text, each with `read`, which returns what is wrong with one; `none` is the error for a text
-/// without lines.
+/// Parses the lines of a text, each with `read`, which returns what is wrong with one; `none`: the error of an empty text.
 pub(super) fn parse<T>(
     text: &str,
     columns: &[&str],

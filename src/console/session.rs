@@ -166,8 +166,7 @@ impl Visitor {
         (is_secure || may_be_plain) && host.eq_ignore_ascii_case(self.host.as_str())
     }
 
-    /// The name of a cookie. Browsers accept one that begins with `__Host-` only by TLS, only from this host, and only for
-    /// it.
+    /// The name of a cookie. Browsers accept one that begins with `__Host-` only by TLS, from this host, and for it.
     fn name(&self, cookie: Cookie) -> &'static str {
         match (cookie, self.needs_tls()) {
             (Cookie::Session, true) => "__Host-standings-session",

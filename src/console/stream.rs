@@ -1,5 +1,4 @@
-//! The stream of a standing, for the page that shows it live: that of `/v1`, with the viewer's key, for as long as the
-//! session lasts.
+//! The stream of a standing, for the page that shows it live: that of `/v1`, with the viewer's key, until the session ends.
 
 use std::time::Duration;
 

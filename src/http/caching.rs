@@ -12,7 +12,7 @@ use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::include::Includes;
 
-/// The header of a read whose answers caches may keep. `document.rs` describes the response's headers.
+/// The header of a read whose answers caches may keep. `document.rs` tells what comes with such an answer.
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
@@ -43,8 +43,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Of an answer about a board that may change at any time. What it includes may be visible to fewer callers than the
-    /// board.
+    /// Of an answer about a board that may change at any time. What it includes may be less public than the board.
     pub(crate) fn of(app: &App, board: &Board, includes: Includes) -> Self {
         let definition = &board.definition;
         let is_for_all = includes.without(definition.public_includes()).is_empty();

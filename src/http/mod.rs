@@ -1,5 +1,4 @@
-//! What every route needs: reading requests, answers and problems, and the layers around all routes. It knows no
-//! capability.
+//! What every route needs: reading requests, answers and problems, and the layers around them. It knows no capability.
 //!
 //! The way of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
 //! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on

@@ -1,5 +1,5 @@
-//! The layer around all routes: it gives each request an id, bounds its time, measures and logs it, and writes the body of
-//! problems. It is one service, because each layer of a stack would cost a request two allocations.
+//! The layer around all routes: it gives each request an id, bounds its time, measures and logs it, and writes the
+//! body of problems. It is one service, because each layer of a stack would cost a request two allocations.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
@@ -88,8 +88,7 @@ where
     }
 }
 
-/// Ends a request that takes too long, or whose handler panics. What the request has sent to Redis may still be carried
-/// out.
+/// Ends a request that takes too long, or whose handler panics. What it has sent to Redis may still be carried out.
 // An `async fn` would reserve room for the answer's future several times.
 fn within_limits(
     timeout: Duration,

@@ -110,7 +110,7 @@ impl Supply {
         })))
     }
 
-    /// Takes an amount, if these takers may have it. A request for more than the total gets the total.
+    /// Takes an amount, if these takers may have it. An amount beyond the total is capped.
     pub fn try_take(&self, by: &Takers, amount: usize) -> Option<Taken> {
         let mut state = self.0.lock();
         let amount = amount.min(state.max);
@@ -143,8 +143,7 @@ impl Supply {
         Ok(self.taken(by, amount))
     }
 
-    /// Takes an amount, once these takers may have it and no taker with less waits. A request for more than the total gets
-    /// the total.
+    /// Takes an amount, once these takers may have it and no taker with less waits. An amount beyond the total is capped.
     ///
     /// # Panics
     ///

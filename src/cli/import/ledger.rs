@@ -30,8 +30,7 @@ pub(super) struct Acknowledged {
     pub(super) tally: Tally,
     /// The rejected rows, in the order of the file.
     pub(super) rejections: Vec<Rejection>,
-    /// When it was first sent, or earlier. Requests begin in the order of the rows, so nothing after it was sent before
-    /// that.
+    /// When it was first sent, or earlier. Requests begin in the order of the rows, so nothing after it was sent earlier.
     pub(super) sent: Timestamp,
 }
 
@@ -164,8 +163,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends an import that stays incomplete. `is_settled`: every request has been answered, so it can be resumed at any
-    /// time.
+    /// Ends an import that stays incomplete. `is_settled`: every request was answered, so there is no time limit.
     pub(super) fn suspend(&mut self, is_settled: bool) -> Result<(), ImportError> {
         if is_settled {
             let (record, unsure) = (&mut self.record, self.unsure);

@@ -26,8 +26,8 @@ pub(super) struct Unsure {
 }
 
 impl Memory {
-    /// For how long rows can be sent again after the first time: less than the board remembers their ids, because the last
-    /// request takes time to arrive.
+    /// For how long rows can be sent again after the first time: less than the board remembers their ids,
+    /// because the last request takes time to arrive.
     pub(super) fn resend_time(idempotency: Span) -> Duration {
         let whole = Duration::from_millis(idempotency.ms());
         whole.saturating_sub((whole / 10).min(REQUEST_TIME_MAX))

@@ -126,17 +126,17 @@ pub struct ImportArgs {
     /// How many requests are in flight at once, 1 to 64.
     #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
     pub concurrency: u16,
-    /// Start over with the first row, although an earlier import of the file was interrupted or has finished. Rows count
-    /// again if the board accepted them and has forgotten their ids, or if they get different ids now: delete the board
-    /// first, unless that is what you want.
+    /// Start over with the first row, although an earlier import of the file was interrupted or has finished. Rows count again if
+    /// the board accepted them and has forgotten their ids, or if they get different ids now: delete the board first, unless that
+    /// is what you want.
     #[arg(long, conflicts_with = "resume_anyway")]
     pub restart: bool,
-    /// Resume an interrupted import although the board may have forgotten the ids of its last rows, or has been redefined.
-    /// The import sends those rows again: first check whether the board accepted them.
+    /// Resume an interrupted import although the board may have forgotten the ids of its last rows, or has been redefined. The
+    /// import sends those rows again: first check whether the board accepted them.
     #[arg(long)]
     pub resume_anyway: bool,
-    /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. You can fix
-    /// that file and import it alone.
+    /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. You can fix that
+    /// file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
 }
@@ -271,8 +271,7 @@ pub async fn command(args: ImportArgs) -> ExitCode {
     }
 }
 
-/// Sends a file of events to a service. Progress is shown on standard error. Ctrl-C ends it so that it can be resumed
-/// later.
+/// Sends a file of events to a service. Progress is shown on standard error. It can be resumed after Ctrl-C.
 ///
 /// # Errors
 /// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the message says whether

@@ -22,8 +22,7 @@ use crate::domain::data::EntryData;
 use crate::events::body::COLUMNS;
 use crate::http::extract::BODY_BYTES_MAX;
 
-/// The longest row, in bytes. An unclosed quotation mark makes a row of the rest of the file: this bounds what is kept of
-/// it.
+/// The longest row, in bytes. An unclosed quotation mark makes a row of the rest of the file: this bounds what is kept.
 pub(super) const ROW_BYTES_MAX: usize = 1 << 20;
 /// The longest event in a body, in bytes.
 const EVENT_BYTES_MAX: usize = 1 << 16;

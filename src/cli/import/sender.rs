@@ -1,5 +1,4 @@
-//! Sends batches to the service, each until all of its events have their results. A batch that could count twice is not
-//! sent.
+//! Sends batches to the service, each until all its events have results. A batch that could count twice is not sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -1,5 +1,4 @@
-//! One connection: how long it may have no request, half of one, or an answer that the client does not read; and how it
-//! ends.
+//! One connection: how long it may have no request, half of one, or an unread answer; and how it ends.
 //!
 //! The HTTP library bounds the time for the head of a request, uses the same bound for idle connections, and has none for
 //! writing. So this module counts in addition to the library: bytes in and out (`socket.rs`), and requests from their head

@@ -30,8 +30,7 @@ pub(super) async fn opening(stream: &mut TcpStream) -> io::Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-/// A socket whose bytes are counted. An answer that the HTTP library makes by itself, a status alone, becomes a problem
-/// here.
+/// A socket whose bytes are counted. An answer of the HTTP library itself, a status alone, becomes a problem here.
 pub(super) struct Socket {
     stream: TcpStream,
     /// What was read before the library took over, and the library has not read yet.
