@@ -14,7 +14,7 @@
 --   ends         list of
 --     {ENDED, entry}                        it was taken elsewhere
 --     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  `why` (text) is stored for `ms` (text). Of an event
---                                           before `final_until`, its periods with their ends (ms): the event counts as cut off in
+--                                           before `final_until`, its periods with their ends (ms): it counts as cut off in
 --                                           those that are final by now, if it is not after the mark of the closing
 --     {DEAD, entry, reason, detail, 0 | 1}  1: it does not displace another dead letter
 --

@@ -11,7 +11,7 @@ use crate::config::Command;
 use crate::server;
 use crate::setup;
 
-/// Carries out a command; returns the exit status. Not an `async fn`, since the calling crate would compile again what it awaits.
+/// Carries out a command; returns the exit status. Not an `async fn`: the calling crate would compile again what that awaits.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     tokio::runtime::Runtime::new()?.block_on(async {
         match command {
