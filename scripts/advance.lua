@@ -70,7 +70,7 @@ if past_ends and past_ends > tonumber(board[5]) then past_ends = nil end
 -- period, but is in no rolling one.
 local skips_nameless = board[4] and board[5] and not args.initial
 
--- The standing of the period that lies `back` periods before the newest.
+-- The standing of the period that is `back` periods before the newest.
 local function period(back)
   return standing_at(standings, PERIODS + back * layout.width)
 end

@@ -8,7 +8,7 @@
 -- ARGV[5] how many deliveries of this status there may be
 -- ARGV[6], ARGV[7] id and JSON of a delivery, and so on for more
 --
--- Reply: {'OK'} | {'STALE'} a webhook has changed | {'FULL'} there are too many
+-- Reply: {'OK'} | {'STALE'} a webhook has changed, or this one was deleted | {'FULL'} there are too many
 -- Example: KEYS as in webhook.lua  ARGV '1795305600123456' 'site' 'pending' '1795305600123' '10000' 'msg_5f…' '{…}'
 --   reply {'OK'}
 

@@ -44,7 +44,7 @@
 --   {ERASING}             data of erased members that the query would show may remain
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
---   {SHORT, 1 or 0, as above}   so many members are hidden that it has to be widened first (widen_list.lua)
+--   {SHORT, 1 or 0, as above}   too many members are hidden: the list has to be widened first (widen_list.lua)
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
 --   between, around, percentile   as a page, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or

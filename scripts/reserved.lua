@@ -7,7 +7,7 @@
 --          notes one call looks at; older: only notes of at least this age, in ms by the server's clock
 --
 -- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, void}}
--- Example: a reservation that nobody settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
+-- Example: a reservation that was not settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
 
 local call = redis.call
 

@@ -55,7 +55,7 @@ local function store_erasure(registry, erasure)
   capture(KIND_ERASED, key, erasure.name)
 end
 
--- Sets the hide that lies with an erasure, '' for none.
+-- Sets the hide that is stored with an erasure, '' for none.
 local function keep_hide(registry, erasure, hide)
   erasure.hide, erasure.changes = hide, erasure.changes + 1
   store_erasure(registry, erasure)

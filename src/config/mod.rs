@@ -280,7 +280,7 @@ pub struct KafkaArgs {
     pub kafka_options_file: Option<PathBuf>,
 }
 
-/// A filter of the log. A word alone has to be a level: the name of a module alone would silence all others.
+/// A filter of the log. A single word has to be a level: as the name of a module it would silence all others.
 fn log_filter(text: &str) -> Result<String, String> {
     let mut alone = text.split(',').map(str::trim);
     let name = alone.find(|part| {

@@ -181,7 +181,7 @@ pub(super) async fn show(
     let mut frame = Frame::new(&viewer, "");
     let path = ["boards", &board, "standings", &window];
     let size = SIZE.to_string();
-    // Readers of a public board see more than everybody does.
+    // Callers with the scope `read` see more of a public board than others.
     let is_reader = viewer.may_on(Scope::Read, &board);
     let query = [
         ("key", params.key.as_str()),

@@ -22,7 +22,7 @@ pub(crate) struct IfNoneMatch {
     if_none_match: Option<String>,
 }
 
-/// Who may keep an answer.
+/// Which caches may keep an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Audience {
     /// No cache: it shows more than readers may see.
@@ -54,7 +54,7 @@ impl Caching {
         caching
     }
 
-    /// Restricted, if the answer shows more than readers may see.
+    /// Keeps an answer out of caches if it shows more than readers may see.
     pub(crate) fn restricted_if(mut self, is_restricted: bool) -> Self {
         if is_restricted {
             self.audience = Audience::Nobody;
@@ -62,7 +62,7 @@ impl Caching {
         self
     }
 
-    /// Unlimited, if no event can change the answer any more.
+    /// Lets caches keep an answer without revalidating if no event can change it any more.
     pub(crate) fn fixed_if(self, is_fixed: bool) -> Self {
         Self { is_fixed, ..self }
     }

@@ -17,7 +17,7 @@ use crate::domain::quota::Network;
 /// The share of a supply that is kept for takers with little: an eighth.
 const KEPT: usize = 8;
 
-/// Who takes from a supply.
+/// One that takes from a supply.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Taker {
     /// An API key of the configuration, by half of its digest.
