@@ -1,6 +1,7 @@
 -- claim.lua: claims what a member of a shard has won by a rule in a final period (lib/rewards.lua).
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow; KEYS[3] reward lines of the period
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
+-- KEYS[3]  reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
 --   member, rule   claims what this member has won by the rule with this index
